@@ -1,0 +1,134 @@
+"""An event as it stands in the log, and the chain of digests that holds the log together.
+
+    digest = sha256(previous digest ‖ header ‖ sha256(salt ‖ payload))
+    header = position, id, at, topic, size: each as UTF-8 text and ended by a line feed
+
+`previous digest` is empty before position 1; before the first position of a fork it is the parent's
+digest at the fork. The conversation's name is not part of it, so a rename changes nothing. Once a
+payload is erased its salt goes too, and the chain still verifies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import NamedTuple
+
+from .codec import REGISTRY, Registry
+from .errors import CorruptLog, InvalidEvent
+from .events import Event
+
+GENESIS = b""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+LONGEST_NAME = 200
+OPENING_ID = "opening"
+"""The id of the mode switch that opens a conversation when nobody wrote one."""
+
+
+class Entry(NamedTuple):
+    """An event with its place in the log. `at` is aware UTC, `digest` 64 hexadecimal digits."""
+
+    conversation: str
+    position: int
+    id: str
+    at: datetime
+    digest: str
+    event: Event
+
+
+class Draft(NamedTuple):
+    """An event on its way into the log. Id and time are made at the edge where they are omitted."""
+
+    event: Event
+    id: str | None = None
+    at: datetime | None = None
+
+
+class Record(NamedTuple):
+    """An entry as it is stored: `at` in microseconds since 1970 (UTC), the event as its bytes.
+
+    `erased` holds the sha256 of salt and payload once the payload was erased; salt and payload are
+    empty then, and `size` still tells how long it was.
+    """
+
+    position: int
+    id: str
+    at: int
+    topic: str
+    salt: bytes
+    payload: bytes
+    digest: bytes
+    size: int
+    erased: bytes | None = None
+
+
+def content_hash(salt: bytes, payload: bytes) -> bytes:
+    """The sha256 that stands for a payload in the chain, 32 bytes."""
+    return sha256(salt + payload).digest()
+
+
+def chain(previous: bytes, position: int, id: str, at: int, topic: str, size: int, content: bytes) -> bytes:
+    """The digest of one entry, 32 bytes; `content` is its `content_hash`."""
+    header = f"{position}\n{id}\n{at}\n{topic}\n{size}\n"
+    return sha256(previous + header.encode() + content).digest()
+
+
+def seal(previous: bytes, position: int, id: str, at: int, topic: str, salt: bytes, payload: bytes) -> Record:
+    """The record of a new entry, chained to the digest before it."""
+    size = len(payload)
+    digest = chain(previous, position, id, at, topic, size, content_hash(salt, payload))
+    return Record(position, id, at, topic, salt, payload, digest, size)
+
+
+def digest_of(previous: bytes, record: Record) -> bytes:
+    """The digest that a record must have, after `previous`."""
+    content = content_hash(record.salt, record.payload) if record.erased is None else record.erased
+    return chain(previous, record.position, record.id, record.at, record.topic, record.size, content)
+
+
+def to_entry(conversation: str, record: Record, registry: Registry = REGISTRY) -> Entry:
+    """The record with its event decoded.
+
+    Raises `CorruptLog`, naming conversation and position, where the bytes do not decode.
+    """
+    try:
+        event = registry.load(record.topic, record.payload)
+    except CorruptLog as error:
+        raise CorruptLog(f"{conversation!r} at position {record.position}: {error}") from None
+    return Entry(
+        conversation,
+        record.position,
+        record.id,
+        EPOCH + record.at * MICROSECOND,
+        record.digest.hex(),
+        event,
+    )
+
+
+def microseconds(at: datetime) -> int:
+    """Microseconds since 1970 (UTC) of an aware time; a naive one is refused."""
+    if at.tzinfo is None:
+        raise InvalidEvent(f"at: expected an aware datetime, found {at.isoformat()} without a time zone")
+    return (at - EPOCH) // MICROSECOND
+
+
+def check_name(text: str, *, what: str) -> str:
+    """The text, if it can name a conversation or an entry: 1 to 200 printable characters."""
+    if not isinstance(text, str) or not text or len(text) > LONGEST_NAME:
+        raise InvalidEvent(f"{what}: expected 1 to {LONGEST_NAME} characters, found {text!r:.60}")
+    if not text.isprintable() or text != text.strip():
+        raise InvalidEvent(f"{what}: expected printable text without blanks at its ends, found {text!r:.60}")
+    return text
+
+
+def contiguous(entries: Iterable[Entry], *, after: int = 0) -> Iterator[Entry]:
+    """The entries, checked to follow each other without a gap from `after` on."""
+    for entry in entries:
+        if entry.position != after + 1:
+            raise CorruptLog(
+                f"{entry.conversation!r}: expected position {after + 1}, found {entry.position}"
+            )
+        after = entry.position
+        yield entry

@@ -1,0 +1,133 @@
+"""Every error stenolog raises, sorted by whose fault it is.
+
+StenologError
+├── CallerError                 what was asked for cannot be done as it was asked
+│   ├── InvalidEvent            an event that cannot be stored as given
+│   ├── IllegalCommand          `decide` refused: not legal in the lane's state
+│   ├── IdTaken                 the entry id stands in the log with other bytes
+│   ├── StaleAppend             someone else appended first
+│   ├── UnknownConversation     no conversation of that name
+│   ├── UnknownPosition         no entry at that position
+│   ├── UnknownAgent            no such agent in this conversation
+│   ├── ConversationInUse       it exists already, or living forks hang on it
+│   ├── NotATranscript          a file that no importer recognises
+│   └── MissingExtra            an optional package is not installed
+├── StoredDataError             what is on disk is not what was written, or not for us
+│   ├── CorruptLog              a gap, a digest that does not match, undecodable bytes
+│   ├── MissingBlob             a blob that an entry names is gone or damaged
+│   ├── NotALog                 the file is not a stenolog database
+│   └── LaterRelease            written by a release later than this one
+├── ProviderError               the model's provider failed or refused
+├── ToolError                   a tool failed
+└── MachineError                the machine under us
+    ├── StoreBusy               the store did not answer before the deadline
+    └── StoreFailed             the disk is full, the file is read-only, an I/O error
+"""
+
+from __future__ import annotations
+
+
+class StenologError(Exception):
+    """The base of them all; never raised itself."""
+
+
+class CallerError(StenologError):
+    """What was asked for cannot be done as it was asked."""
+
+
+class InvalidEvent(CallerError, ValueError):
+    """An event that cannot be stored as given; nothing was written."""
+
+
+class IllegalCommand(CallerError):
+    """`decide` refused a command: it is not legal in the state the lane is in."""
+
+
+class IdTaken(CallerError):
+    """The entry id already stands in the conversation with other bytes; nothing was written."""
+
+
+class StaleAppend(CallerError):
+    """Someone else appended first; read again and decide again. Nothing was written."""
+
+    def __init__(self, conversation: str, *, expected: int, found: int) -> None:
+        super().__init__(
+            f"conversation {conversation!r}: expected position {expected}, but the log stands at {found}"
+        )
+        self.conversation = conversation
+        self.expected = expected
+        self.found = found
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _stale, (self.conversation, self.expected, self.found)
+
+
+def _stale(conversation: str, expected: int, found: int) -> StaleAppend:
+    return StaleAppend(conversation, expected=expected, found=found)
+
+
+class UnknownConversation(CallerError, LookupError):
+    """No conversation of that name is in the log."""
+
+
+class UnknownPosition(CallerError, LookupError):
+    """The conversation has no entry at that position."""
+
+
+class UnknownAgent(CallerError, LookupError):
+    """No agent of that name takes part in the conversation."""
+
+
+class ConversationInUse(CallerError):
+    """The name is taken, or living forks hang on the conversation."""
+
+
+class NotATranscript(CallerError, ValueError):
+    """A file that no importer recognises, or that holds no conversation."""
+
+
+class MissingExtra(CallerError, ImportError):
+    """An optional package is not installed; the message is the line that installs it."""
+
+    def __init__(self, extra: str, package: str) -> None:
+        super().__init__(f'{package} is not installed: pip install "stenolog[{extra}]"')
+
+
+class StoredDataError(StenologError):
+    """What is on disk is not what was written, or not for this release."""
+
+
+class CorruptLog(StoredDataError):
+    """A gap, a digest that does not match, bytes that do not decode."""
+
+
+class MissingBlob(StoredDataError):
+    """A blob that an entry names is gone, or its bytes are not those of its hash."""
+
+
+class NotALog(StoredDataError):
+    """The file is not a stenolog database."""
+
+
+class LaterRelease(StoredDataError):
+    """Written by a release later than this one; the message says which is needed."""
+
+
+class ProviderError(StenologError):
+    """The model's provider failed or refused."""
+
+
+class ToolError(StenologError):
+    """A tool failed."""
+
+
+class MachineError(StenologError):
+    """The machine under us failed."""
+
+
+class StoreBusy(MachineError, TimeoutError):
+    """The store did not answer before the deadline; whether to try again is the caller's choice."""
+
+
+class StoreFailed(MachineError, OSError):
+    """The disk is full, the file is read-only, or an I/O error; nothing was half written."""

@@ -1,0 +1,296 @@
+"""The five kinds of event: what can happen in a conversation with LLM agents.
+
+These classes are the storage format. They know nothing of storage, rendering or providers, and there
+is no sixth kind: what seems to need one is a field of one of these, or a projection.
+`text=` and `tool_calls=` are short for ordered `parts`, and can be read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from functools import wraps
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    dataclass_transform,
+)
+
+from pydantic import AwareDatetime, Field, JsonValue
+
+from .parts import AssistantPart, Text, ToolCall, UserPart, calls_of, text_of
+from .values import Card, CallRef, Control, Link, Receipt, Run, Source, Span, Turns, Usage, value
+
+T = TypeVar("T")
+ErrorCategory: TypeAlias = Literal[
+    "timeout",
+    "network",
+    "rate_limited",
+    "overloaded",
+    "context_length",
+    "refused",
+    "cancelled",
+    "process_exited",
+    "invalid_response",
+    "invalid_request",
+    "unauthorized",
+    "budget",
+    "other",
+]
+Purpose: TypeAlias = Literal["answer", "summary", "memory", "routing"]
+AuthorKind: TypeAlias = Literal["person", "system", "schedule", "agent"]
+
+
+class Unchanged(Enum):
+    """What a field of a mode switch holds when the switch leaves that setting alone."""
+
+    UNCHANGED = "unchanged"
+
+    def __repr__(self) -> str:
+        return "UNCHANGED"
+
+
+UNCHANGED = Unchanged.UNCHANGED
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
+def event(cls: type[T]) -> type[T]:
+    """A value whose constructor takes `text=` and `tool_calls=` in place of `parts=`."""
+    made: Any = value(cls)
+    plain = made.__init__
+
+    @wraps(plain)
+    def __init__(
+        self: object,
+        *,
+        text: str | None = None,
+        tool_calls: Sequence[ToolCall] = (),
+        **fields: Any,
+    ) -> None:
+        if text is not None or tool_calls:
+            if fields.get("parts"):
+                raise ValueError(f"{cls.__name__}: give parts=, or text= and tool_calls=, not both")
+            said = (Text(text=text),) if text else ()
+            fields["parts"] = (*said, *tool_calls)
+        plain(self, **fields)
+
+    made.__init__ = __init__
+    result: type[T] = made
+    return result
+
+
+@value
+class Common:
+    """What every event may carry.
+
+    `meta` is the application's own data, namespaced by its first key. `run` and `node` say which
+    workflow step it belongs to. `in_context` false: for the timeline alone, never sent to a model.
+    """
+
+    kind: ClassVar[str]
+
+    meta: dict[str, JsonValue] = Field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    run: str = ""
+    node: str = ""
+    in_context: bool = True
+    source: Source | None = None
+
+
+@event
+class UserMessage(Common):
+    """Words that come from outside: from a person, the system, a schedule, or an agent that briefs another.
+
+    `to` holds addresses, `agent` or `agent/task`; nobody named means everyone. `replaces` is the
+    position of the message that this one edits. `control` tells the engine something.
+    """
+
+    kind: ClassVar[str] = "user_message"
+
+    parts: tuple[UserPart, ...] = ()
+    author: str = ""
+    author_kind: AuthorKind = "person"
+    to: tuple[str, ...] = ()
+    control: Control | None = None
+    replaces: int | None = None
+
+    if TYPE_CHECKING:
+        text: str = ""
+    else:
+
+        @property
+        def text(self) -> str:
+            return text_of(self.parts)
+
+
+@event
+class AssistantMessage(Common):
+    """What an agent said, part by part.
+
+    `agent` and `task` name its lane; `cause` is the position that it answers. Only an `answer` takes a
+    turn. A `summary` takes the place of the positions it `covers`. `session` is the session id of a
+    stateful backend. `receipt` proves what the model was shown.
+    """
+
+    kind: ClassVar[str] = "assistant_message"
+
+    agent: str
+    task: str = ""
+    parts: tuple[AssistantPart, ...] = ()
+    cause: int | None = None
+    purpose: Purpose = "answer"
+    covers: tuple[Span, ...] = ()
+    to: tuple[str, ...] = ()
+    model: str = ""
+    finish_reason: str = ""
+    usage: Usage | None = None
+    session: str = ""
+    replaces: int | None = None
+    receipt: Receipt | None = None
+
+    if TYPE_CHECKING:
+        text: str = ""
+        tool_calls: Sequence[ToolCall] = ()
+    else:
+
+        @property
+        def text(self) -> str:
+            return text_of(self.parts)
+
+        @property
+        def tool_calls(self) -> tuple[ToolCall, ...]:
+            return calls_of(self.parts)
+
+
+@event
+class ToolResult(Common):
+    """What a tool gave back.
+
+    `call_id` is the provider's id as it came; `call` names the call itself, where it is known. Where
+    it is not, the result belongs to the nearest unanswered call of that id. `blob` is the sha256 of
+    the whole content where `parts` hold only a preview.
+    """
+
+    kind: ClassVar[str] = "tool_result"
+
+    call_id: str
+    call: CallRef | None = None
+    name: str = ""
+    parts: tuple[UserPart, ...] = ()
+    is_error: bool = False
+    blob: str = ""
+    duration_ms: int | None = None
+
+    if TYPE_CHECKING:
+        text: str = ""
+    else:
+
+        @property
+        def text(self) -> str:
+            return text_of(self.parts)
+
+
+@event
+class LlmError(Common):
+    """A model call that failed, with the parts that had already arrived.
+
+    `retry_at` is set when it will be tried again, its jitter already drawn; `attempt` counts from 1.
+    """
+
+    kind: ClassVar[str] = "llm_error"
+
+    agent: str
+    task: str = ""
+    category: ErrorCategory
+    message: str = ""
+    parts: tuple[AssistantPart, ...] = ()
+    cause: int | None = None
+    model: str = ""
+    attempt: int = 1
+    retry_at: AwareDatetime | None = None
+    usage: Usage | None = None
+    session: str = ""
+    receipt: Receipt | None = None
+
+    if TYPE_CHECKING:
+        text: str = ""
+        tool_calls: Sequence[ToolCall] = ()
+    else:
+
+        @property
+        def text(self) -> str:
+            return text_of(self.parts)
+
+        @property
+        def tool_calls(self) -> tuple[ToolCall, ...]:
+            return calls_of(self.parts)
+
+
+@value
+class ModeSwitch(Common):
+    """A change of settings: a field left alone is unchanged, None clears it; the fold is the setting.
+
+    `mode` (chat, agent, run, or an application's own) and `scope` are for all, or for `agents`.
+    `cards` configures agents (None: the card is withdrawn). `joins` and `leaves` change who takes
+    part. `scope` "addressed": an agent sees only its own lane, what names it, and what names nobody.
+    `context_from`: nothing before that position is in context. `hides`: the positions out of context
+    (a rewind, a pop), as a whole. `parent`: the conversation this one was forked from, or was begun by.
+    """
+
+    kind: ClassVar[str] = "mode_switch"
+
+    agents: tuple[str, ...] = ()
+    mode: str | None | Literal[Unchanged.UNCHANGED] = UNCHANGED
+    cards: dict[str, Card | None] = Field(default_factory=dict)
+    joins: tuple[str, ...] = ()
+    leaves: tuple[str, ...] = ()
+    scope: Literal["open", "addressed"] | None | Literal[Unchanged.UNCHANGED] = UNCHANGED
+    active_run: Run | None | Literal[Unchanged.UNCHANGED] = UNCHANGED
+    handoff: str | None | Literal[Unchanged.UNCHANGED] = UNCHANGED
+    turns: Turns | None | Literal[Unchanged.UNCHANGED] = UNCHANGED
+    title: str | None | Literal[Unchanged.UNCHANGED] = UNCHANGED
+    context_from: int | None | Literal[Unchanged.UNCHANGED] = UNCHANGED
+    hides: tuple[Span, ...] | None | Literal[Unchanged.UNCHANGED] = UNCHANGED
+    parent: Link | None | Literal[Unchanged.UNCHANGED] = UNCHANGED
+    fork: bool = False
+    """True in the opening of a fork: the positions up to `parent.position` are the parent's."""
+
+
+@value
+class Unknown:
+    """An event of a kind or version that this release does not know, kept byte for byte.
+
+    Unless it says that it is `ignorable`, nothing may be decided or sent after it; `needs` is the
+    release that wrote it, where it says so.
+    """
+
+    kind: ClassVar[str] = "unknown"
+
+    topic: str
+    payload: bytes
+    ignorable: bool = False
+    needs: str = ""
+
+
+Known: TypeAlias = UserMessage | AssistantMessage | ToolResult | LlmError | ModeSwitch
+Event: TypeAlias = Known | Unknown
+
+__all__ = [
+    "UNCHANGED",
+    "AssistantMessage",
+    "AuthorKind",
+    "ErrorCategory",
+    "Event",
+    "Known",
+    "LlmError",
+    "ModeSwitch",
+    "Purpose",
+    "ToolResult",
+    "Unchanged",
+    "Unknown",
+    "UserMessage",
+]

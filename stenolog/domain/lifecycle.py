@@ -1,0 +1,139 @@
+"""The life of a lane, declared once as a `transitions` Machine and compiled to a frozen table.
+
+The table answers as the library does, some 25 times as fast, and is drawn in the docs from the same
+declaration. A row holds: its guards must all have the wanted truth; the first row that holds decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+
+from transitions import Machine
+
+Status: TypeAlias = Literal[
+    "idle", "awaiting_llm", "awaiting_approval", "awaiting_tools", "failed", "closed"
+]
+Trigger: TypeAlias = Literal[
+    "asked",  # something has arrived that this lane should answer
+    "answered",  # the lane's model has answered
+    "resulted",  # one of the lane's tool calls has its result
+    "erred",  # the lane's model call failed
+    "approved",  # a person approved a call
+    "refused",  # a person refused a call
+    "cancelled",  # a person, or the loss of the connection to one, stopped the lane
+    "continued",  # a person told the lane to go on
+    "joined",  # the agent takes part
+    "left",  # the agent takes part no longer
+]
+STATES: Final[tuple[Status, ...]] = (
+    "idle",
+    "awaiting_llm",
+    "awaiting_approval",
+    "awaiting_tools",
+    "failed",
+    "closed",
+)
+GUARDS: Final = {
+    "has_calls": "the answer calls tools",
+    "awaits_approval": "some open call still needs a person's approval",
+    "calls_open": "some call still has no result",
+    "will_retry": "the error says when it will be tried again",
+}
+
+
+def _row(trigger: Trigger, source: Status | list[Status], dest: Status | None, *when: str) -> dict[str, Any]:
+    """One row of the declaration; `dest` None leaves the lane where it is."""
+    return {"trigger": trigger, "source": source, "dest": dest, "conditions": list(when)}
+
+
+_OPEN: list[Status] = ["idle", "awaiting_llm", "awaiting_approval", "awaiting_tools", "failed"]
+_BUSY: list[Status] = ["awaiting_llm", "awaiting_approval", "awaiting_tools"]
+
+TRANSITIONS: Final[list[dict[str, Any]]] = [
+    _row("asked", ["idle", "awaiting_llm", "failed"], "awaiting_llm"),
+    _row("asked", ["awaiting_approval", "awaiting_tools"], None),
+    _row("answered", _OPEN, "awaiting_approval", "has_calls", "awaits_approval"),
+    _row("answered", _OPEN, "awaiting_tools", "has_calls"),
+    _row("answered", _OPEN, "idle"),
+    _row("resulted", ["awaiting_approval", "awaiting_tools"], "awaiting_approval", "awaits_approval"),
+    _row("resulted", ["awaiting_approval", "awaiting_tools"], "awaiting_tools", "calls_open"),
+    _row("resulted", ["awaiting_approval", "awaiting_tools"], "awaiting_llm"),
+    _row("resulted", "failed", None),
+    _row("approved", "awaiting_approval", "awaiting_approval", "awaits_approval"),
+    _row("approved", "awaiting_approval", "awaiting_tools"),
+    _row("refused", "awaiting_approval", "awaiting_approval", "awaits_approval"),
+    _row("refused", "awaiting_approval", "awaiting_tools"),
+    _row("erred", ["idle", "awaiting_llm", "failed"], "awaiting_llm", "will_retry"),
+    _row("erred", ["awaiting_approval", "awaiting_tools"], None, "will_retry"),
+    _row("erred", _OPEN, "failed"),
+    _row("cancelled", _OPEN, "idle"),
+    _row("continued", ["idle", "failed", "awaiting_llm"], "awaiting_llm"),
+    _row("joined", _OPEN, None),
+    _row("joined", "closed", "idle"),
+    _row("left", [*_OPEN, "closed"], "closed"),
+]
+
+
+class Row(NamedTuple):
+    """One way out of a state: the guards with the truth they must have, and the target (None: stay)."""
+
+    guards: tuple[tuple[str, bool], ...]
+    target: Status | None
+
+
+Table: TypeAlias = Mapping[tuple[Status, Trigger], tuple[Row, ...]]
+
+
+def machine(model: object = None) -> Machine:
+    """The declaration as the library's own machine: for drawing it, and for checking the table."""
+    return Machine(
+        model=model,
+        states=list(STATES),
+        transitions=TRANSITIONS,
+        initial="idle",
+        auto_transitions=False,
+        send_event=True,
+    )
+
+
+def compile_table(declared: Machine) -> Table:
+    """The machine as a frozen table.
+
+    Refuses what a table cannot say: callbacks, guards without a description in `GUARDS`, and rows that
+    stand behind one without guards, where they would never be reached.
+    """
+    table: dict[tuple[Status, Trigger], tuple[Row, ...]] = {}
+    for trigger, event in declared.events.items():
+        for source, ways in event.transitions.items():
+            rows = tuple(_compiled(trigger, source, way) for way in ways)
+            if any(not row.guards for row in rows[:-1]) or rows[-1].guards:
+                raise ValueError(f"({source}, {trigger}): exactly the last row must be without guards")
+            table[cast(Status, source), cast(Trigger, trigger)] = rows
+    return MappingProxyType(table)
+
+
+def _compiled(trigger: str, source: str, way: Any) -> Row:
+    if way.before or way.after or way.prepare:
+        raise ValueError(f"({source}, {trigger}): a callback is declared; effects belong to the engine")
+    guards = tuple((condition.func, condition.target) for condition in way.conditions)
+    if unknown := [name for name, _ in guards if name not in GUARDS]:
+        raise ValueError(f"({source}, {trigger}): unknown guards {unknown}")
+    return Row(guards, way.dest)
+
+
+TABLE: Final[Table] = compile_table(machine())
+
+
+def move(status: Status, trigger: Trigger, holds: Callable[[str], bool]) -> tuple[Row, Status] | None:
+    """The row that decides, and the state after it; None where the table lists nothing."""
+    for row in TABLE.get((status, trigger), ()):
+        if all(holds(name) is wanted for name, wanted in row.guards):
+            return row, row.target or status
+    return None
+
+
+def legal(status: Status) -> tuple[Trigger, ...]:
+    """The triggers that the table lists for a state, in the order of their declaration."""
+    return tuple(trigger for (source, trigger) in TABLE if source == status)

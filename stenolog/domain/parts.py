@@ -1,0 +1,104 @@
+"""What a message consists of, in the order it was said: text, reasoning, tool calls and the rest."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from .values import tag, value
+
+
+@value
+class Text:
+    """Plain text, as it was said."""
+
+    type: Literal["text"] = tag("text")
+    text: str
+
+
+@value
+class Image:
+    """A picture: bytes by the sha256 of a blob, or a URL."""
+
+    type: Literal["image"] = tag("image")
+    media_type: str = "image/png"
+    blob: str = ""
+    url: str = ""
+
+
+@value
+class File:
+    """A file: bytes by the sha256 of a blob, or a URL."""
+
+    type: Literal["file"] = tag("file")
+    name: str = ""
+    media_type: str = "application/octet-stream"
+    blob: str = ""
+    url: str = ""
+
+
+@value
+class Reasoning:
+    """What a model thought before it spoke.
+
+    `signature` and `encrypted` are the provider's proof and ciphertext: they go back unmodified,
+    and only to the provider (and model family) that made them.
+    """
+
+    type: Literal["reasoning"] = tag("reasoning")
+    text: str = ""
+    provider: str = ""
+    id: str = ""
+    signature: str = ""
+    encrypted: str = ""
+
+
+@value
+class ToolCall:
+    """A call of a tool. `arguments` is the provider's raw string; where it gave an object, that object
+    dumped compact in its own order. Ids repeat in real logs: the call is known by its entry and index.
+    """
+
+    type: Literal["tool_call"] = tag("tool_call")
+    id: str
+    name: str
+    arguments: str = "{}"
+
+
+@value
+class Refusal:
+    """The model declined, in its provider's own form."""
+
+    type: Literal["refusal"] = tag("refusal")
+    text: str
+
+
+@value
+class Opaque:
+    """A part that only its provider understands, as raw JSON text.
+
+    It goes back to the provider and model family that made it, and to nobody else.
+    """
+
+    type: Literal["opaque"] = tag("opaque")
+    provider: str
+    model: str = ""
+    raw: str
+
+
+UserPart: TypeAlias = Annotated[Text | Image | File, Field(discriminator="type")]
+AssistantPart: TypeAlias = Annotated[
+    Text | Reasoning | ToolCall | Refusal | Opaque, Field(discriminator="type")
+]
+Part: TypeAlias = Text | Image | File | Reasoning | ToolCall | Refusal | Opaque
+
+
+def text_of(parts: tuple[Part, ...]) -> str:
+    """The text among the parts, one line break between two texts."""
+    return "\n".join(part.text for part in parts if isinstance(part, Text))
+
+
+def calls_of(parts: tuple[Part, ...]) -> tuple[ToolCall, ...]:
+    """The tool calls among the parts, in order."""
+    return tuple(part for part in parts if isinstance(part, ToolCall))

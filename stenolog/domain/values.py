@@ -1,0 +1,165 @@
+"""The small frozen values that events are made of.
+
+They are the storage format: strict, no sets, no NaN, defaults left out. A field is added only with
+a new version of the event that holds it (see `codec`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeVar, dataclass_transform
+
+from pydantic import ConfigDict, Field, JsonValue
+from pydantic.dataclasses import dataclass
+
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+T = TypeVar("T")
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
+def value(cls: type[T]) -> type[T]:
+    """A frozen, slotted, strictly validated dataclass with keyword-only fields; lists become tuples."""
+    made: Any = dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)(cls)
+    validated = made.__init__
+
+    def __init__(self: object, **fields: Any) -> None:
+        validated(self, **{k: tuple(v) if type(v) is list else v for k, v in fields.items()})
+
+    made.__init__ = __init__
+    result: type[T] = made
+    return result
+
+
+def tag(name: str) -> Any:
+    """The default of a discriminating field: given by itself, and yet always written.
+
+    A factory that takes the validated data is never compared by `exclude_defaults`.
+    """
+    return Field(default_factory=lambda _data: name)
+
+
+@value
+class Source:
+    """Where an imported event came from: the foreign system, and the ids and role it had there."""
+
+    system: str
+    id: str = ""
+    role: str = ""
+    lines: tuple[str, ...] = ()
+    """The foreign records this event was made of, so that an import can be taken up again."""
+
+
+@value
+class Span:
+    """The positions `first` to `last`, both included."""
+
+    first: int = Field(ge=1)
+    last: int = Field(ge=1)
+
+    def __contains__(self, position: int) -> bool:
+        return self.first <= position <= self.last
+
+
+@value
+class CallRef:
+    """One tool call: the id of the entry that holds it, and its index among that entry's calls."""
+
+    entry: str
+    index: int = 0
+
+
+@value
+class Link:
+    """A named link to another conversation: its name then, a position in it, and the digest there."""
+
+    conversation: str
+    position: int
+    digest: str
+
+
+@value
+class Control:
+    """What a person tells the engine to do.
+
+    `approve` and `refuse` name one call by `call`; `cancel` and `continue` name a lane by
+    `agent` and `task`.
+    """
+
+    action: Literal["approve", "refuse", "cancel", "continue"]
+    call: CallRef | None = None
+    agent: str = ""
+    task: str = ""
+
+
+@value
+class Usage:
+    """Tokens, as the provider counted them. `input` counts what was read from the cache too."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+
+
+@value
+class Receipt:
+    """What an answer or an error keeps of the request that caused it: enough to build it again.
+
+    `view`: the position that the request was built at. `policy`, `pipeline`, `wire` and `counter`:
+    what built it, with versions. `plan`: the choices (cut, kept runs, previews). `sha256`: of the
+    body handed to the SDK, as compact UTF-8 JSON in the order sent, blobs by hash.
+    """
+
+    view: int
+    sha256: str
+    wire: str = ""
+    pipeline: str = ""
+    counter: str = ""
+    policy: dict[str, JsonValue] = Field(default_factory=dict)
+    plan: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+@value
+class Tool:
+    """A tool that an agent may call. `parameters` is its JSON Schema, of type object."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+    approval: bool = False
+    """True: a person approves each call before it runs."""
+
+
+@value
+class Card:
+    """An agent's configuration: never a message, always a setting.
+
+    `tools` None means that they are not known: stubs are made for those it called.
+    `parameters` are the provider's own (temperature, max_tokens …). `policy` chooses the context.
+    """
+
+    model: str = ""
+    provider: str = ""
+    persona: str = ""
+    tools: tuple[Tool, ...] | None = None
+    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+    policy: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+@value
+class Run:
+    """A workflow run: its id, its directive, and the brief and context of the node it is at."""
+
+    id: str
+    directive: str = ""
+    node: str = ""
+    brief: str = ""
+    context: str = ""
+
+
+@value
+class Turns:
+    """Whose turn it is when a message names nobody: a rule by name, and its options."""
+
+    rule: str
+    options: dict[str, JsonValue] = Field(default_factory=dict)
