@@ -34,7 +34,9 @@ class Upcast:
 class Registry:
     """Which class stands for which topic, and how old topics are brought up to date."""
 
-    def __init__(self, events: Mapping[str, type[Known]], upcasts: Mapping[str, Upcast] | None = None) -> None:
+    def __init__(
+        self, events: Mapping[str, type[Known]], upcasts: Mapping[str, Upcast] | None = None
+    ) -> None:
         self.events = MappingProxyType(dict(events))
         self.upcasts = MappingProxyType(dict(upcasts or {}))
         for old, upcast in self.upcasts.items():
@@ -42,12 +44,10 @@ class Registry:
                 raise ValueError(f"an upcast leads from {old} to {upcast.to}, which is not registered")
         self._topics = {cls: topic for topic, cls in self.events.items()}
         self._decoders: dict[str, SchemaValidator] = {
-            topic: cls.__pydantic_validator__  # type: ignore[attr-defined]
-            for topic, cls in self.events.items()
+            topic: vars(cls)["__pydantic_validator__"] for topic, cls in self.events.items()
         }
         self._encoders: dict[type, SchemaSerializer] = {
-            cls: cls.__pydantic_serializer__  # type: ignore[attr-defined]
-            for cls in self.events.values()
+            cls: vars(cls)["__pydantic_serializer__"] for cls in self.events.values()
         }
 
     def dump(self, event: Event) -> tuple[str, bytes]:

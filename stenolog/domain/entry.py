@@ -116,7 +116,7 @@ def microseconds(at: datetime) -> int:
 
 def check_name(text: str, *, what: str) -> str:
     """The text, if it can name a conversation or an entry: 1 to 200 printable characters."""
-    if not isinstance(text, str) or not text or len(text) > LONGEST_NAME:
+    if not 0 < len(text) <= LONGEST_NAME:
         raise InvalidEvent(f"{what}: expected 1 to {LONGEST_NAME} characters, found {text!r:.60}")
     if not text.isprintable() or text != text.strip():
         raise InvalidEvent(f"{what}: expected printable text without blanks at its ends, found {text!r:.60}")
@@ -127,8 +127,6 @@ def contiguous(entries: Iterable[Entry], *, after: int = 0) -> Iterator[Entry]:
     """The entries, checked to follow each other without a gap from `after` on."""
     for entry in entries:
         if entry.position != after + 1:
-            raise CorruptLog(
-                f"{entry.conversation!r}: expected position {after + 1}, found {entry.position}"
-            )
+            raise CorruptLog(f"{entry.conversation!r}: expected position {after + 1}, found {entry.position}")
         after = entry.position
         yield entry

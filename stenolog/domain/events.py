@@ -23,7 +23,7 @@ from typing import (
 from pydantic import AwareDatetime, Field, JsonValue
 
 from .parts import AssistantPart, Text, ToolCall, UserPart, calls_of, text_of
-from .values import Card, CallRef, Control, Link, Receipt, Run, Source, Span, Turns, Usage, value
+from .values import CallRef, Card, Control, Link, Receipt, Run, Source, Span, Turns, Usage, value
 
 T = TypeVar("T")
 ErrorCategory: TypeAlias = Literal[
@@ -244,18 +244,18 @@ class ModeSwitch(Common):
     kind: ClassVar[str] = "mode_switch"
 
     agents: tuple[str, ...] = ()
-    mode: str | None | Literal[Unchanged.UNCHANGED] = UNCHANGED
+    mode: str | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     cards: dict[str, Card | None] = Field(default_factory=dict)
     joins: tuple[str, ...] = ()
     leaves: tuple[str, ...] = ()
-    scope: Literal["open", "addressed"] | None | Literal[Unchanged.UNCHANGED] = UNCHANGED
-    active_run: Run | None | Literal[Unchanged.UNCHANGED] = UNCHANGED
-    handoff: str | None | Literal[Unchanged.UNCHANGED] = UNCHANGED
-    turns: Turns | None | Literal[Unchanged.UNCHANGED] = UNCHANGED
-    title: str | None | Literal[Unchanged.UNCHANGED] = UNCHANGED
-    context_from: int | None | Literal[Unchanged.UNCHANGED] = UNCHANGED
-    hides: tuple[Span, ...] | None | Literal[Unchanged.UNCHANGED] = UNCHANGED
-    parent: Link | None | Literal[Unchanged.UNCHANGED] = UNCHANGED
+    scope: Literal["open", "addressed"] | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
+    active_run: Run | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
+    handoff: str | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
+    turns: Turns | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
+    title: str | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
+    context_from: int | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
+    hides: tuple[Span, ...] | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
+    parent: Link | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     fork: bool = False
     """True in the opening of a fork: the positions up to `parent.position` are the parent's."""
 

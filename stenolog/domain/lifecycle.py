@@ -12,9 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from transitions import Machine
 
-Status: TypeAlias = Literal[
-    "idle", "awaiting_llm", "awaiting_approval", "awaiting_tools", "failed", "closed"
-]
+Status: TypeAlias = Literal["idle", "awaiting_llm", "awaiting_approval", "awaiting_tools", "failed", "closed"]
 Trigger: TypeAlias = Literal[
     "asked",  # something has arrived that this lane should answer
     "answered",  # the lane's model has answered

@@ -1,0 +1,95 @@
+"""What is configured at a position: the fold of the mode switches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from typing import NamedTuple, TypeVar
+
+from .entry import Entry
+from .events import UNCHANGED, ModeSwitch
+from .values import Card, Link, Run, Span, Turns
+
+T = TypeVar("T")
+DEFAULT_MODE = "chat"
+DEFAULT_SCOPE = "open"
+
+
+class Settings(NamedTuple):
+    """The settings at a position. `modes` and `scopes` hold what was set for single agents."""
+
+    mode: str = DEFAULT_MODE
+    modes: dict[str, str] = {}  # noqa: RUF012 - never changed in place; configure makes a new one
+    scope: str = DEFAULT_SCOPE
+    scopes: dict[str, str] = {}  # noqa: RUF012 - as above
+    cards: dict[str, Card] = {}  # noqa: RUF012 - as above
+    members: tuple[str, ...] = ()
+    active_run: Run | None = None
+    handoff: str = ""
+    turns: Turns | None = None
+    title: str = ""
+    context_from: int = 0
+    hides: tuple[Span, ...] = ()
+    parent: Link | None = None
+    is_fork: bool = False
+
+    def mode_of(self, agent: str) -> str:
+        """The mode that an agent works in."""
+        return self.modes.get(agent, self.mode)
+
+    def scope_of(self, agent: str) -> str:
+        """Whether an agent sees everything (open) or what concerns it (addressed)."""
+        return self.scopes.get(agent, self.scope)
+
+
+NOTHING = Settings()
+
+
+def configure(settings: Settings, entry: Entry) -> Settings:
+    """The settings after the entry: what a mode switch leaves alone stays, None goes back to the default."""
+    switch = entry.event
+    if not isinstance(switch, ModeSwitch):
+        return settings
+    mode, modes = _for_agents(settings.mode, settings.modes, switch.mode, switch.agents, DEFAULT_MODE)
+    scope, scopes = _for_agents(settings.scope, settings.scopes, switch.scope, switch.agents, DEFAULT_SCOPE)
+    stay = tuple(agent for agent in settings.members if agent not in switch.leaves)
+    cards = {**settings.cards, **{agent: card for agent, card in switch.cards.items() if card}}
+    return Settings(
+        mode=mode,
+        modes=modes,
+        scope=scope,
+        scopes=scopes,
+        cards={agent: card for agent, card in cards.items() if switch.cards.get(agent, card) is not None},
+        members=stay + tuple(agent for agent in switch.joins if agent not in stay),
+        active_run=_set(settings.active_run, switch.active_run, None),
+        handoff=_set(settings.handoff, switch.handoff, ""),
+        turns=_set(settings.turns, switch.turns, None),
+        title=_set(settings.title, switch.title, ""),
+        context_from=_set(settings.context_from, switch.context_from, 0),
+        hides=_set(settings.hides, switch.hides, ()),
+        parent=_set(settings.parent, switch.parent, None),
+        is_fork=switch.fork or settings.is_fork,
+    )
+
+
+def settings(entries: Iterable[Entry]) -> Settings:
+    """The settings after all the entries."""
+    return reduce(configure, entries, NOTHING)
+
+
+def _set(now: T, change: object, cleared: T) -> T:
+    if change is UNCHANGED:
+        return now
+    return cleared if change is None else change  # type: ignore[return-value]
+
+
+def _for_agents(
+    everyone: str, single: dict[str, str], change: object, agents: tuple[str, ...], default: str
+) -> tuple[str, dict[str, str]]:
+    """A setting that is for all (which ends the single ones), or for the agents named."""
+    if change is UNCHANGED:
+        return everyone, single
+    if not agents:
+        return _set(everyone, change, default), {}
+    rest = {agent: kept for agent, kept in single.items() if agent not in agents}
+    return everyone, rest if change is None else {**rest, **dict.fromkeys(agents, str(change))}

@@ -1,0 +1,148 @@
+"""Where a conversation stands: counters and references, never text.
+
+A lane is (agent, task): one line of work. Its address is `agent`, or `agent/task`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Literal, NamedTuple, TypeAlias
+
+from .events import UserMessage
+from .lifecycle import Status
+
+
+class OpenCall(NamedTuple):
+    """A tool call without its result: the entry that holds it, and its place among that entry's calls."""
+
+    entry: str
+    position: int
+    nth: int
+    id: str
+    name: str
+    approval: bool = False
+
+
+class Lane(NamedTuple):
+    """One line of work.
+
+    `asked` is the position that the lane has to answer (a message or a tool result; 0: none), `answered`
+    that of its last answer;
+    `steps` counts its answers since a person last spoke to it, `attempt` the failures in a row.
+    """
+
+    agent: str
+    task: str = ""
+    status: Status = "idle"
+    asked: int = 0
+    answered: int = 0
+    calls: tuple[OpenCall, ...] = ()
+    attempt: int = 0
+    retry_at: datetime | None = None
+    steps: int = 0
+    session: str = ""
+
+    @property
+    def address(self) -> str:
+        return address(self.agent, self.task)
+
+
+class Blocked(NamedTuple):
+    """The first entry that this release does not understand and may not pass over."""
+
+    position: int
+    topic: str
+    needs: str
+
+
+class State(NamedTuple):
+    """Where the conversation stands after `position`.
+
+    `waiting` is the position of a message that nobody has been there to answer. `approvals` names, per
+    agent, the tools whose calls a person must approve. `summaries` are the spans that summaries cover.
+    """
+
+    position: int = 0
+    lanes: dict[str, Lane] = {}  # noqa: RUF012 - never changed in place; evolve makes a new one
+    members: tuple[str, ...] = ()
+    waiting: int = 0
+    approvals: dict[str, tuple[str, ...]] = {}  # noqa: RUF012 - as above
+    summaries: tuple[tuple[int, int], ...] = ()
+    blocked: Blocked | None = None
+    anomalies: int = 0
+
+    def lane(self, where: str) -> Lane:
+        """The lane of an address; a new, idle one where nobody has worked yet."""
+        found = self.lanes.get(where)
+        if found is not None:
+            return found
+        agent, _, task = where.partition("/")
+        return Lane(agent, task, asked=self.waiting)
+
+    def open_calls(self) -> Iterator[tuple[Lane, OpenCall]]:
+        """Every call without a result, with its lane."""
+        return ((lane, call) for lane in self.lanes.values() for call in lane.calls)
+
+
+def address(agent: str, task: str = "") -> str:
+    """The address of a lane: `agent`, or `agent/task`."""
+    return f"{agent}/{task}" if task else agent
+
+
+def addressed(state: State, message: UserMessage) -> tuple[str, ...]:
+    """The lanes that have to answer a message.
+
+    Those it names; where it names nobody, the members; where nobody has joined, whoever has spoken.
+    What the system notes, or what is for the timeline alone, asks nobody.
+    """
+    if message.author_kind == "system" or not message.in_context:
+        return ()
+    if message.to:
+        return message.to
+    if state.members:
+        return state.members
+    return tuple(where for where, lane in state.lanes.items() if not lane.task and lane.status != "closed")
+
+
+Do: TypeAlias = Literal["call_model", "run_tools", "ask_approval", "wait", "stop"]
+
+
+class Decision(NamedTuple):
+    """The one thing that a lane must do next.
+
+    `cause` is the position that it answers; `at` the time before which it must not try again.
+    """
+
+    do: Do
+    cause: int = 0
+    calls: tuple[OpenCall, ...] = ()
+    attempt: int = 0
+    at: datetime | None = None
+    reason: str = ""
+
+
+def decision(state: State, lane: Lane) -> Decision:
+    """What the lane must do next, from the state alone."""
+    if state.blocked is not None:
+        return Decision("stop", reason=blocked_reason(state.blocked))
+    match lane.status:
+        case "awaiting_llm":
+            return Decision("call_model", cause=lane.asked, attempt=lane.attempt + 1, at=lane.retry_at)
+        case "awaiting_tools":
+            return Decision("run_tools", cause=lane.answered, calls=lane.calls)
+        case "awaiting_approval":
+            asks = tuple(call for call in lane.calls if call.approval)
+            return Decision("ask_approval", cause=lane.answered, calls=asks)
+        case "failed":
+            return Decision("wait", cause=lane.asked, attempt=lane.attempt, reason="failed")
+        case "closed":
+            return Decision("stop", reason="the agent has left")
+        case "idle":
+            return Decision("wait")
+
+
+def blocked_reason(blocked: Blocked) -> str:
+    """Why nothing can be decided after an unknown event, and which release can."""
+    needs = f"stenolog {blocked.needs}" if blocked.needs else "a later release of stenolog"
+    return f"{blocked.topic} at position {blocked.position} needs {needs}"

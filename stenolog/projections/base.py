@@ -1,0 +1,56 @@
+"""A projection is a pure function of the log, in one of two shapes.
+
+A **stream** is a plain generator over entries and gives a list. A **fold** gives a state:
+
+>>> from stenolog.domain.events import AssistantMessage
+>>> @fold(initial=0)
+... def words_said(total, entry):
+...     match entry.event:
+...         case AssistantMessage(text=text):
+...             return total + len(text.split())
+...         case _:
+...             return total
+>>> words_said([])
+0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from itertools import accumulate
+from typing import Generic, TypeVar
+
+from stenolog.domain.entry import Entry
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Fold(Generic[S]):
+    """A state read off the log: what holds before anything is said, and how one entry changes it.
+
+    `name` and `version` are what a kept checkpoint of it is known by: raise the version when `evolve`
+    changes its mind.
+    """
+
+    name: str
+    initial: S
+    evolve: Callable[[S, Entry], S]
+    version: int = 1
+
+    def __call__(self, entries: Iterable[Entry], start: S | None = None) -> S:
+        """The state after all the entries, from the beginning or from a state kept earlier."""
+        return reduce(self.evolve, entries, self.initial if start is None else start)
+
+    def steps(self, entries: Iterable[Entry]) -> Iterator[S]:
+        """The initial state, and the state after each entry."""
+        return accumulate(entries, self.evolve, initial=self.initial)
+
+
+def fold(
+    initial: S, *, name: str = "", version: int = 1
+) -> Callable[[Callable[[S, Entry], S]], Fold[S]]:
+    """Make a fold of `evolve(state, entry) -> state`. Never grow a tuple in it: that is quadratic."""
+    return lambda evolve: Fold(name or evolve.__name__, initial, evolve, version)
