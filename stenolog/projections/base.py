@@ -49,8 +49,6 @@ class Fold(Generic[S]):
         return accumulate(entries, self.evolve, initial=self.initial)
 
 
-def fold(
-    initial: S, *, name: str = "", version: int = 1
-) -> Callable[[Callable[[S, Entry], S]], Fold[S]]:
+def fold(initial: S, *, name: str = "", version: int = 1) -> Callable[[Callable[[S, Entry], S]], Fold[S]]:
     """Make a fold of `evolve(state, entry) -> state`. Never grow a tuple in it: that is quadratic."""
     return lambda evolve: Fold(name or evolve.__name__, initial, evolve, version)

@@ -19,8 +19,10 @@ from stenolog.domain.events import (
 from stenolog.domain.parts import Part, ToolCall
 from stenolog.domain.state import address
 from stenolog.domain.step import fold
+from stenolog.domain.values import Link, Run, Span
 
-from .pairing import CallKey, pair
+from .context import Context, context
+from .pairing import CallKey
 
 ItemKind: TypeAlias = Literal["message", "tool", "error", "mode", "cut", "running", "unknown"]
 ItemStatus: TypeAlias = Literal["", "running", "ok", "failed", "not run"]
@@ -52,7 +54,8 @@ class Item(NamedTuple):
 def timeline(entries: Iterable[Entry]) -> list[Item]:
     """The whole timeline, in the order of the log; what still runs comes last."""
     log = list(entries)
-    pairing = pair(log)
+    now = context(log)
+    pairing = now.pairing
     items: list[Item] = []
     cards: dict[CallKey, int] = {}
     for entry in log:
@@ -66,8 +69,7 @@ def timeline(entries: Iterable[Entry]) -> list[Item]:
                 nth = sum(1 for key in cards if key.position == entry.position)
                 cards[CallKey(entry.position, nth)] = len(items)
             items.append(item)
-    out = _out_of_context(log)
-    shown = [item._replace(hidden=True) if item.position in out else item for item in items]
+    shown = [item._replace(hidden=True) if _is_out(now, item.position) else item for item in items]
     return [*shown, *_still_running(log)]
 
 
@@ -112,13 +114,11 @@ def _items(entry: Entry) -> Iterator[Item]:
 def _answer(entry: Entry, said: AssistantMessage) -> Iterator[Item]:
     author = address(said.agent, said.task)
     kind: ItemKind = "cut" if said.covers else "message"
-    detail = "" if said.purpose == "answer" else said.purpose
+    detail: str = "" if said.purpose == "answer" else said.purpose
     if said.covers:
-        detail += " of " + ", ".join(f"{span.first}-{span.last}" for span in said.covers)
+        detail += f" of {spans_in_words(said.covers)}"
     if said.text or not said.tool_calls:
-        yield Item(
-            kind, entry.position, entry.at, author, said.text, detail, to=said.to, parts=said.parts
-        )
+        yield Item(kind, entry.position, entry.at, author, said.text, detail, to=said.to, parts=said.parts)
     for call in said.tool_calls:
         yield Item("tool", entry.position, entry.at, author, call.arguments, call.name, "running", call=call)
 
@@ -132,7 +132,15 @@ def _orphan(entry: Entry, result: ToolResult) -> Item:
     detail = f"{result.name or 'tool'}: a result for {result.call_id}, which is no open call"
     status: ItemStatus = "failed" if result.is_error else "ok"
     return Item(
-        "tool", entry.position, entry.at, "", result.text, detail, status, result=entry.position, output=result.parts
+        "tool",
+        entry.position,
+        entry.at,
+        "",
+        result.text,
+        detail,
+        status,
+        result=entry.position,
+        output=result.parts,
     )
 
 
@@ -144,29 +152,27 @@ def _changes(switch: ModeSwitch) -> str:
         if (now := getattr(switch, name)) is not UNCHANGED
     ]
     if switch.hides is not UNCHANGED:
-        spans = ", ".join(f"{span.first}-{span.last}" for span in switch.hides or ())
+        spans = spans_in_words(switch.hides or ())
         changed.append(f"hides {spans or 'nothing'}")
     changed += [f"{agent} joins" for agent in switch.joins] + [f"{agent} leaves" for agent in switch.leaves]
-    changed += [f"{agent}: {card.model or 'card' if card else 'no card'}" for agent, card in switch.cards.items()]
-    if switch.parent not in (UNCHANGED, None) and not isinstance(switch.parent, str):
-        changed.append(f"{'fork of' if switch.fork else 'child of'} {switch.parent.conversation}@{switch.parent.position}")  # type: ignore[union-attr]
-    changed += [f"run {switch.active_run.id}"] if switch.active_run not in (UNCHANGED, None) else []  # type: ignore[union-attr]
+    changed += [
+        f"{agent}: {card.model or 'card' if card else 'no card'}" for agent, card in switch.cards.items()
+    ]
+    if isinstance(switch.parent, Link):
+        how = "fork of" if switch.fork else "child of"
+        changed.append(f"{how} {switch.parent.conversation}@{switch.parent.position}")
+    if isinstance(switch.active_run, Run):
+        changed.append(f"run {switch.active_run.id}")
     return "; ".join(changed)
 
 
-def _out_of_context(log: list[Entry]) -> set[int]:
-    """The positions that the last settings, an edit or a summary took out of context."""
-    out: set[int] = set()
-    for entry in log:
-        match entry.event:
-            case AssistantMessage(covers=spans, replaces=replaced):
-                out.update(position for span in spans for position in range(span.first, span.last + 1))
-                out.update([replaced] if replaced else [])
-            case UserMessage(replaces=int(replaced)):
-                out.add(replaced)
-            case _:
-                pass
-    return out
+def spans_in_words(spans: tuple[Span, ...]) -> str:
+    """The spans as `1-4, 7-9`."""
+    return ", ".join(f"{span.first}-{span.last}" for span in spans)
+
+
+def _is_out(now: Context, position: int) -> bool:
+    return position in now.out or any(summary.covers(position) for summary in now.summaries)
 
 
 def _still_running(log: list[Entry]) -> Iterator[Item]:
@@ -175,4 +181,6 @@ def _still_running(log: list[Entry]) -> Iterator[Item]:
         return
     for where, lane in fold(log).lanes.items():
         if lane.status == "awaiting_llm":
-            yield Item("running", log[-1].position, log[-1].at, where, detail="awaiting its model", status="running")
+            yield Item(
+                "running", log[-1].position, log[-1].at, where, detail="awaiting its model", status="running"
+            )

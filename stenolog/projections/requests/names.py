@@ -1,0 +1,104 @@
+"""Ids, names and arguments that a provider would refuse, rewritten by deterministic rules.
+
+What is acceptable stays as it is. What is rewritten depends on the value and its place in the log alone,
+so the same entry is rewritten the same way in every later request.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from hashlib import sha256
+from typing import Any
+
+from stenolog.domain.parts import ToolCall
+from stenolog.projections.pairing import CallKey
+
+LONGEST_ID = 40
+LONGEST_TOOL_NAME = 64
+_BAD = re.compile(r"[^a-zA-Z0-9_-]")
+_GOOD = re.compile(r"[a-zA-Z0-9_-]+")
+_CONSTANT = "NaN, Infinity and -Infinity are no JSON"
+
+
+class CallIds:
+    """The ids that calls go by in one request: unique, and acceptable to every provider.
+
+    The first call of an id keeps it; a later one, or one whose id is unfit, gets what can be kept of it
+    and its place in the log.
+    """
+
+    def __init__(self) -> None:
+        self._ids: dict[CallKey, str] = {}
+        self._taken: set[str] = set()
+
+    def give(self, key: CallKey, call: ToolCall) -> tuple[str, bool]:
+        """The id of a call, and whether it had to be rewritten."""
+        kept = call.id if _fits(call.id, LONGEST_ID) and call.id not in self._taken else ""
+        made = kept or self._made(key, call.id)
+        self._ids[key] = made
+        self._taken.add(made)
+        return made, not kept
+
+    def of(self, key: CallKey) -> str:
+        """The id given to a call earlier in this request."""
+        return self._ids[key]
+
+    def _made(self, key: CallKey, raw: str) -> str:
+        place = f"_{key.position}_{key.nth}"
+        stem = _BAD.sub("_", raw)[: LONGEST_ID - len(place)] or "call"
+        made = stem + place
+        while made in self._taken:
+            made = sha256(made.encode()).hexdigest()[:LONGEST_ID]
+        return made
+
+
+def tool_name(raw: str) -> str:
+    """The name if it is acceptable; else what can be kept of it, and six digits of its hash."""
+    if _fits(raw, LONGEST_TOOL_NAME):
+        return raw
+    mark = "_" + sha256(raw.encode()).hexdigest()[:6]
+    return (_BAD.sub("_", raw)[: LONGEST_TOOL_NAME - len(mark)] or "tool") + mark
+
+
+def arguments_object(raw: str) -> tuple[dict[str, Any], bool]:
+    """The arguments as a JSON object, and whether they had to be wrapped as `{"_raw": …}`."""
+    try:
+        parsed = json.loads(raw, parse_constant=_refuse, parse_float=_finite)
+        if isinstance(parsed, dict) and ("\\u" not in raw or _encodable(parsed)):
+            return parsed, False
+    except (ValueError, RecursionError):
+        pass
+    return {"_raw": raw}, True
+
+
+def arguments_text(raw: str) -> tuple[str, bool]:
+    """The arguments as the text of a JSON object: the raw string itself wherever it is one."""
+    parsed, wrapped = arguments_object(raw)
+    if not wrapped:
+        return raw, False
+    return json.dumps(parsed, ensure_ascii=False, separators=(",", ":")), True
+
+
+def _fits(text: str, longest: int) -> bool:
+    return len(text) <= longest and _GOOD.fullmatch(text) is not None
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{_CONSTANT}: {constant}")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"{text} is too large for a JSON number")
+    return number
+
+
+def _encodable(parsed: dict[str, Any]) -> bool:
+    """Whether no lone surrogate hides in it; UTF-8 cannot carry one."""
+    try:
+        json.dumps(parsed, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

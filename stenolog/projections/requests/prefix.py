@@ -1,0 +1,60 @@
+"""Stage 5, prefix: what stands before the conversation: the persona, and the tools.
+
+A lane without a card has one made by rule: the model that it last answered with, and a stub for each
+tool that it called. Whatever called a tool is declared, for Anthropic refuses tool blocks without tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage
+from stenolog.domain.parts import ToolCall
+from stenolog.domain.values import Card, Tool
+
+from .model import Piece
+from .visible import Lane
+
+STUB = Tool(name="stub", parameters={"type": "object", "properties": {}})
+DEFAULT_MODEL = "unspecified"
+"""The model named in a body where neither a card nor an answer names one."""
+
+
+class Prefix(NamedTuple):
+    """What stands before the conversation. `stubs` are those of the tools that were made by rule."""
+
+    speaker: str
+    model: str
+    persona: str
+    tools: tuple[Tool, ...]
+    stubs: frozenset[str]
+    card: Card
+
+
+def prefix(log: Sequence[Entry], lane: Lane, card: Card | None, pieces: Iterable[Piece]) -> Prefix:
+    """The prefix for a lane, from its card and from what it has done."""
+    known = card or Card()
+    tools = known.tools or ()
+    declared = {tool.name for tool in tools}
+    called = dict.fromkeys(
+        part.name for piece in pieces for part in piece.parts if isinstance(part, ToolCall)
+    )
+    stubs = tuple(Tool(name=name, parameters=STUB.parameters) for name in called if name not in declared)
+    return Prefix(
+        speaker=lane.address,
+        model=known.model or _last_model(log, lane) or DEFAULT_MODEL,
+        persona=known.persona.strip(),
+        tools=tools + stubs,
+        stubs=frozenset(tool.name for tool in stubs),
+        card=known,
+    )
+
+
+def _last_model(log: Sequence[Entry], lane: Lane) -> str:
+    for entry in reversed(log):
+        event = entry.event
+        if isinstance(event, AssistantMessage) and event.model and lane.owns(event):
+            return event.model
+    return ""

@@ -1,0 +1,29 @@
+"""How words are quoted that are not the reader's own: delimited, and unable to break out.
+
+The law: inside quoted text no delimiter of ours can begin or end. A forged `<message …>` or
+`</message>` in it is written with `&lt;`, and nothing else is changed.
+"""
+
+from __future__ import annotations
+
+import re
+
+TAGS = ("message", "tool-call", "tool-result", "summary", "note")
+_FORGED = re.compile(rf"<(?=/?(?:{'|'.join(TAGS)})\b)", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r'[<>"\n\r]')
+
+
+def escape(text: str) -> str:
+    """The text with every forged delimiter made harmless."""
+    return _FORGED.sub("&lt;", text)
+
+
+def quote(tag: str, text: str, **attributes: str) -> str:
+    """The text between delimiters: `<tag key="value">`, the text, `</tag>`, each on its own line."""
+    shown = "".join(f' {key}="{_ATTRIBUTE.sub("_", value)}"' for key, value in attributes.items() if value)
+    return f"<{tag}{shown}>\n{escape(text)}\n</{tag}>"
+
+
+def note(text: str) -> str:
+    """A remark of stenolog's own, in brackets."""
+    return f"[{text}]"

@@ -1,0 +1,154 @@
+"""Stage 1, visible: which entries a lane is shown, and for each other one the rule that keeps it out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import LaterRelease
+from stenolog.domain.events import (
+    AssistantMessage,
+    Event,
+    Known,
+    LlmError,
+    ModeSwitch,
+    ToolResult,
+    Unknown,
+    UserMessage,
+)
+from stenolog.domain.state import Blocked, address, blocked_reason
+from stenolog.projections.context import Context, Summary
+
+
+class Lane(NamedTuple):
+    """Whose view it is."""
+
+    agent: str
+    task: str = ""
+
+    @property
+    def address(self) -> str:
+        return address(self.agent, self.task)
+
+    def owns(self, event: Event) -> bool:
+        """Whether the lane itself said it."""
+        return (
+            isinstance(event, AssistantMessage | LlmError)
+            and event.agent == self.agent
+            and event.task == self.task
+        )
+
+
+class Visible(NamedTuple):
+    """The entries that are shown, in the order they are shown in, and the rule for each left out."""
+
+    shown: list[Entry]
+    left_out: dict[int, str]
+    owners: dict[int, Event]
+
+
+def visible(log: Sequence[Entry], lane: Lane, context: Context) -> Visible:
+    """Sort the log into what the lane is shown and what it is not.
+
+    Raises `LaterRelease` where the log holds what this release may not pass over.
+    """
+    events = {entry.position: entry.event for entry in log}
+    owners = {
+        position: events[key.position] for position, key in context.pairing.calls.items() if key is not None
+    }
+    answered = max((e.position for e in log if lane.owns(e.event) and _is_answer(e.event)), default=0)
+    left_out: dict[int, str] = {}
+    shown: list[Entry] = []
+    for entry in log:
+        rule = _rule(entry, lane, context, owners.get(entry.position), answered)
+        if rule:
+            left_out[entry.position] = rule
+        else:
+            shown.append(entry)
+    applied = [s for s in context.summaries if _could_see_all(s, lane, left_out, events)]
+    for entry in shown:
+        if any(summary.covers(entry.position) for summary in applied):
+            left_out[entry.position] = "covered"
+    kept = [entry for entry in shown if entry.position not in left_out]
+    places = {summary.position: summary.last for summary in applied}
+    return Visible(sorted(kept, key=lambda e: _place(e, lane, context, places)), left_out, owners)
+
+
+def _rule(entry: Entry, lane: Lane, context: Context, owner: Event | None, answered: int) -> str:
+    """The rule that keeps an entry from the lane; empty where none does."""
+    event = entry.event
+    match event:
+        case ModeSwitch():
+            return "setting"
+        case Unknown(ignorable=False):
+            raise LaterRelease(blocked_reason(Blocked(entry.position, event.topic, event.needs)))
+        case Unknown():
+            return "unknown"
+        case UserMessage(parts=()):
+            return "nothing-said"
+        case _:
+            return _message_rule(entry, event, lane, context, owner, answered)
+
+
+def _message_rule(
+    entry: Entry, event: Known, lane: Lane, context: Context, owner: Event | None, answered: int
+) -> str:
+    if entry.position in context.out:
+        return context.out[entry.position][0]
+    if not event.in_context:
+        return "not-in-context"
+    if not _in_scope(event, lane, context, owner):
+        return "not-addressed"
+    match event:
+        case LlmError(parts=(), category="rate_limited"):
+            return "rate-limited"
+        case LlmError(parts=()) if not lane.owns(event):
+            return "other-lanes-error"
+        case LlmError(parts=()) if entry.position < answered:
+            return "answered-since"
+        case AssistantMessage(purpose="memory" | "routing") if not lane.owns(event):
+            return "private-purpose"
+        case _:
+            return ""
+
+
+def _in_scope(event: Event, lane: Lane, context: Context, owner: Event | None) -> bool:
+    """Open: everything. Addressed: the lane's own, what names it, and what names nobody."""
+    if context.settings.scope_of(lane.agent) == "open" or lane.owns(event):
+        return True
+    if isinstance(event, ToolResult):
+        return owner is None or lane.owns(owner)
+    to: tuple[str, ...] = getattr(event, "to", ())
+    return lane.address in to or (not to and not isinstance(event, LlmError))
+
+
+def _is_answer(event: Event) -> bool:
+    return isinstance(event, AssistantMessage) and event.purpose == "answer"
+
+
+def _could_see_all(summary: Summary, lane: Lane, left_out: dict[int, str], events: dict[int, Event]) -> bool:
+    """Whether the summary itself is shown, and tells nothing that the lane could not have seen."""
+    if summary.position in left_out:
+        return False
+    if summary.agent == lane.agent:
+        return True
+    return not any(
+        summary.covers(position) and rule == "not-addressed" for position, rule in left_out.items()
+    )
+
+
+def _place(entry: Entry, lane: Lane, context: Context, summaries: dict[int, int]) -> tuple[int, int, int]:
+    """Where an entry stands: an own answer behind the view it was built on, an edit where the edited was,
+    a summary behind the last position it covers.
+    """
+    position, event = entry.position, entry.event
+    if position in summaries:
+        return summaries[position], 0, position
+    replaces = getattr(event, "replaces", None)
+    if replaces is not None and context.replaced_by.get(replaces) == position:
+        return replaces, 0, position
+    receipt = getattr(event, "receipt", None)
+    if receipt is not None and lane.owns(event) and receipt.view < position:
+        return receipt.view, 1, position
+    return position, 0, position

@@ -1,0 +1,163 @@
+"""Stage 2, voice: who seems to say it. Own words are the assistant's, the user's are the user's, and
+everybody else's are quoted, with their tool calls as prose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
+from stenolog.domain.parts import File, Image, Part, Refusal, Text, ToolCall
+from stenolog.domain.state import address
+from stenolog.projections.pairing import CallKey, Pairing
+
+from .model import Piece
+from .quoting import note, quote
+from .visible import Lane, Visible
+
+INTERRUPTIONS = ("cancelled", "process_exited")
+
+
+def voice(seen: Visible, lane: Lane, pairing: Pairing) -> list[Piece]:
+    """What the lane is shown, piece by piece, in the order it is shown in."""
+    said = [piece for entry in seen.shown for piece in _pieces(entry, lane, pairing, seen.owners)]
+    return list(_merge_notes(said))
+
+
+def _pieces(entry: Entry, lane: Lane, pairing: Pairing, owners: dict[int, Event]) -> Iterator[Piece]:
+    match entry.event:
+        case UserMessage() as message:
+            yield _user(entry.position, message)
+        case AssistantMessage() as message if message.covers or message.purpose == "summary":
+            spans = ", ".join(f"{span.first}-{span.last}" for span in message.covers)
+            text = Text(text=quote("summary", message.text, of=spans))
+            yield Piece("user", (text,), (entry.position,), "summary", "reworded")
+        case AssistantMessage() as message if lane.owns(message):
+            yield _own(entry.position, message)
+        case AssistantMessage() as message:
+            yield _others(entry.position, message)
+        case ToolResult() as result:
+            yield _result(entry.position, result, lane, pairing, owners)
+        case LlmError() as error:
+            yield from _error(entry.position, error, lane.owns(error))
+        case _:
+            pass
+
+
+def _user(position: int, message: UserMessage) -> Piece:
+    parts = said_aloud(message.parts)
+    if message.author_kind == "system":
+        return Piece("system", parts, (position,), "system-note")
+    if message.author_kind == "person" and not message.author:
+        return Piece("user", parts, (position,), "user")
+    return Piece(
+        "user",
+        parts,
+        (position,),
+        "attributed",
+        "reworded",
+        speaker=message.author or message.author_kind,
+        by_agent=message.author_kind == "agent",
+    )
+
+
+def _own(position: int, message: AssistantMessage) -> Piece:
+    source = message.source
+    return Piece(
+        "assistant",
+        said_aloud(message.parts),
+        (position,),
+        "own" if message.purpose == "answer" else message.purpose,
+        calls=tuple(CallKey(position, nth) for nth in range(len(message.tool_calls))),
+        joins=f"{source.system}:{source.id}" if source is not None and source.id else "",
+        model=message.model,
+    )
+
+
+def _others(position: int, message: AssistantMessage | LlmError, ending: str = "") -> Piece:
+    text = "\n".join([in_prose(message.parts), *([ending] if ending else [])])
+    said = (Text(text=text),) if text.strip() else ()
+    speaker = address(message.agent, message.task)
+    return Piece("user", said, (position,), "attributed", "reworded", speaker=speaker, by_agent=True)
+
+
+def _result(
+    position: int, result: ToolResult, lane: Lane, pairing: Pairing, owners: dict[int, Event]
+) -> Piece:
+    key, owner = pairing.calls.get(position), owners.get(position)
+    if key is not None and owner is not None and lane.owns(owner):
+        name = owner.tool_calls[key.nth].name if isinstance(owner, AssistantMessage) else result.name
+        return _tool(position, result, "result", name)._replace(call=key)
+    return in_prose_result(_tool(position, result, "attributed" if key else "orphan-result", result.name))
+
+
+def _tool(position: int, result: ToolResult, rule: str, name: str) -> Piece:
+    return Piece(
+        "tool", result.parts, (position,), rule, failed=result.is_error, tool=name, raw_id=result.call_id
+    )
+
+
+def in_prose_result(piece: Piece) -> Piece:
+    """A result that cannot stand as one, as quoted text that names its call."""
+    said = "\n".join(part.text for part in piece.parts if isinstance(part, Text))
+    text = quote(
+        "tool-result", said, call=piece.raw_id, tool=piece.tool, failed="yes" if piece.failed else ""
+    )
+    shown = (Text(text=text), *(part for part in piece.parts if isinstance(part, Image | File)))
+    return piece._replace(role="user", parts=shown, disposition="reworded", call=None)
+
+
+def _error(position: int, error: LlmError, own: bool) -> Iterator[Piece]:
+    """The partial text for good, so that "continue" has an anchor; and what went wrong."""
+    partial = in_prose(error.parts)
+    if not own:
+        if partial.strip():
+            yield _others(position, error, note("cut off"))
+        return
+    if partial.strip():
+        yield Piece("assistant", (Text(text=partial),), (position,), "partial")
+    rule = "interrupted-note" if error.category in INTERRUPTIONS else "error-note"
+    if partial.strip():
+        rule = f"cut-off-{rule}"
+    yield Piece("user", (Text(text=note(_what_happened(error, partial))),), (position,), rule, "added")
+
+
+def _what_happened(error: LlmError, partial: str) -> str:
+    reason = f"{error.category}: {error.message}" if error.message else error.category
+    if error.category == "cancelled":
+        return "your answer was interrupted by the user" if partial.strip() else "interrupted by the user"
+    return f"your answer was cut off ({reason})" if partial.strip() else f"your answer failed ({reason})"
+
+
+def said_aloud(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The parts without texts that hold nothing but blanks; no provider takes those."""
+    return tuple(part for part in parts if not (isinstance(part, Text | Refusal) and not part.text.strip()))
+
+
+def in_prose(parts: Iterable[Part]) -> str:
+    """What was said as one text, tool calls written out."""
+    lines = []
+    for part in parts:
+        match part:
+            case Text(text=text) | Refusal(text=text):
+                lines.append(text)
+            case ToolCall(name=name, arguments=arguments):
+                lines.append(quote("tool-call", arguments, tool=name))
+            case _:
+                pass
+    return "\n".join(lines)
+
+
+def _merge_notes(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Errors that follow each other become one note; those that cut a text off stay with it."""
+    held: Piece | None = None
+    for piece in pieces:
+        if held is not None and piece.rule == held.rule == "error-note":
+            held = held._replace(parts=held.parts + piece.parts, positions=held.positions + piece.positions)
+            continue
+        if held is not None:
+            yield held
+        held = piece
+    if held is not None:
+        yield held

@@ -1,0 +1,188 @@
+"""The wire of OpenAI Chat Completions, and of the many servers that speak it.
+
+Reasoning has no place on it. Tool messages hold text alone, so a tool's pictures follow its results in a
+message of the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stenolog.domain.parts import File, Image, Opaque, Reasoning, Refusal, Text, ToolCall
+from stenolog.projections.requests.model import Body, Piece, Rendered
+from stenolog.projections.requests.names import CallIds, arguments_text, tool_name
+from stenolog.projections.requests.prefix import Prefix
+
+from .sheet import Sheet, explain_tools, media, placeholder, texts
+
+NAME = "openai-chat"
+VERSION = 1
+PARAMETERS = frozenset(
+    [
+        "temperature",
+        "top_p",
+        "max_tokens",
+        "max_completion_tokens",
+        "stop",
+        "seed",
+        "response_format",
+        "frequency_penalty",
+        "presence_penalty",
+        "logprobs",
+        "top_logprobs",
+        "n",
+        "reasoning_effort",
+        "verbosity",
+        "user",
+        "metadata",
+        "store",
+        "stream",
+        "service_tier",
+        "logit_bias",
+    ]
+)
+WITH_TOOLS = frozenset({"tool_choice", "parallel_tool_calls"})
+NO_OUTPUT = "[no output]"
+PDF = "application/pdf"
+
+
+def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
+    """The body of `POST /v1/chat/completions`."""
+    sheet = Sheet(blobs)
+    if prefix.persona:
+        sheet.messages.append({"role": "system", "content": prefix.persona})
+        sheet.explain_prefix("persona", prefix.persona, "system")
+    ids = CallIds()
+    late_media: list[Piece] = []
+    for piece in pieces:
+        if piece.role != "tool":
+            _flush(sheet, late_media)
+        match piece.role:
+            case "assistant":
+                _assistant(sheet, piece, ids)
+            case "tool":
+                _tool(sheet, piece, ids)
+                late_media += [piece] if media(piece) else []
+            case "system":
+                _write(sheet, piece, {"role": "system", "content": "\n".join(_spoken(piece))})
+            case "user":
+                content = _user_content(sheet, piece)
+                if content:
+                    _write(sheet, piece, {"role": "user", "content": content})
+    _flush(sheet, late_media)
+    tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in prefix.tools]
+    explain_tools(sheet, prefix, tools)
+    body: Body = {"model": prefix.model, "messages": sheet.messages}
+    if tools:
+        body["tools"] = tools
+    allowed = PARAMETERS | WITH_TOOLS if tools else PARAMETERS
+    body.update((key, value) for key, value in prefix.card.parameters.items() if key in allowed)
+    return sheet.rendered(body)
+
+
+def _write(sheet: Sheet, piece: Piece, message: Body, rule: str = "") -> None:
+    sheet.messages.append(message)
+    content = message.get("content")
+    sheet.explain(piece, content if isinstance(content, str) else "".join(texts(piece)), rule=rule)
+
+
+def _spoken(piece: Piece) -> list[str]:
+    return texts(piece) + [placeholder(part, "not shown") for part in media(piece)]
+
+
+def _assistant(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
+    content: list[Body] = []
+    calls: list[Body] = []
+    rule = ""
+    for part in piece.parts:
+        match part:
+            case Text(text=text):
+                content.append({"type": "text", "text": text})
+            case Refusal(text=text):
+                content.append({"type": "refusal", "refusal": text})
+            case ToolCall() as call:
+                shape, mended = _call(piece, len(calls), call, ids)
+                calls.append(shape)
+                rule = rule or mended
+            case Reasoning():
+                sheet.omit(piece, part, "reasoning-not-carried")
+            case Opaque():
+                sheet.omit(piece, part, "opaque-not-carried")
+            case _:
+                pass
+    if not content and not calls:
+        return
+    message: Body = {"role": "assistant", "content": _flat(content)}
+    if calls:
+        message["tool_calls"] = calls
+    sheet.messages.append(message)
+    sheet.explain(
+        piece, "".join(texts(piece)) + "".join(call["function"]["arguments"] for call in calls), rule=rule
+    )
+
+
+def _flat(content: list[Body]) -> str | list[Body] | None:
+    """One text as a plain string, nothing as null, anything else as the list it is."""
+    if not content:
+        return None
+    if len(content) == 1 and content[0]["type"] == "text":
+        text: str = content[0]["text"]
+        return text
+    return content
+
+
+def _call(piece: Piece, nth: int, call: ToolCall, ids: CallIds) -> tuple[Body, str]:
+    """The shape of a call, and the rule that mended it (empty: none had to)."""
+    id, new_id = ids.give(piece.calls[nth], call)
+    name = tool_name(call.name)
+    arguments, wrapped = arguments_text(call.arguments)
+    rule = "raw-arguments" if wrapped else "tool-name" if name != call.name else "call-id" if new_id else ""
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}, rule
+
+
+def _tool(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
+    assert piece.call is not None
+    said = texts(piece) + [placeholder(part, "shown below") for part in media(piece)]
+    text = "\n".join(said)
+    rule = ""
+    if piece.failed and not text.strip():
+        text, rule = NO_OUTPUT, "empty-error"
+    _write(sheet, piece, {"role": "tool", "tool_call_id": ids.of(piece.call), "content": text}, rule)
+
+
+def _flush(sheet: Sheet, late_media: list[Piece]) -> None:
+    """The pictures of the results just written, once no further result follows."""
+    for piece in late_media:
+        shown = piece._replace(role="user", parts=tuple(media(piece)), rule="media-after-results")
+        _write(sheet, shown, {"role": "user", "content": _user_content(sheet, shown)})
+    late_media.clear()
+
+
+def _user_content(sheet: Sheet, piece: Piece) -> str | list[Body]:
+    content: list[Body] = [{"type": "text", "text": text} for text in texts(piece)]
+    content += [_medium(sheet, part) for part in media(piece)]
+    return _flat(content) or []
+
+
+def _medium(sheet: Sheet, part: Image | File) -> Body:
+    """A picture or a PDF as the API takes it; anything else, or a blob that is gone, as a line of text."""
+    data = sheet.data(part)
+    url: Any = part.url
+    if data is not None:
+        url = type(data)(f"data:{part.media_type};base64,{data}", data.blob)
+    if isinstance(part, Image) and url:
+        return {"type": "image_url", "image_url": {"url": url}}
+    if isinstance(part, File) and part.media_type == PDF and data is not None:
+        return {"type": "file", "file": {"filename": part.name or "file.pdf", "file_data": url}}
+    return {"type": "text", "text": placeholder(part, "is not available" if data is None else "is not shown")}
+
+
+def _tool_shape(name: str, description: str, parameters: dict[str, Any]) -> Body:
+    function: Body = {"name": tool_name(name)}
+    if description:
+        function["description"] = description
+    function["parameters"] = (
+        {**parameters, "type": "object"} if parameters else {"type": "object", "properties": {}}
+    )
+    return {"type": "function", "function": function}

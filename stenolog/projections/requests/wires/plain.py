@@ -1,0 +1,77 @@
+"""Plain text, for agents that take a prompt: `User: …`, `Assistant (Name): …`, `Tool (name): …`.
+
+The law: a line begins with such a marker only where stenolog put it. A forged one is written with a
+backslash before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from stenolog.domain.parts import Opaque, Part, Reasoning, Refusal, Text, ToolCall
+from stenolog.projections.pairing import CallKey
+from stenolog.projections.requests.model import Piece, Rendered
+from stenolog.projections.requests.prefix import Prefix
+
+from .sheet import Sheet, media, placeholder
+
+NAME = "plain"
+VERSION = 1
+MARKER = re.compile(
+    r"^([ \t]*)(?=(?:User|Assistant|System|Tool)(?: \([^)\n]*\))?:)", re.IGNORECASE | re.MULTILINE
+)
+
+
+def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
+    """The body `{"model": …, "prompt": …}`; a blank line stands between two turns."""
+    sheet = Sheet(blobs)
+    turns: list[str] = []
+    if prefix.persona:
+        turns.append(f"System: {unforged(prefix.persona)}")
+        sheet.explain_prefix("persona", turns[-1], "system")
+    names: dict[CallKey, str] = {}
+    for piece in pieces:
+        calls = [part.name for part in piece.parts if isinstance(part, ToolCall)]
+        names.update(zip(piece.calls, calls, strict=False))
+        words = "\n".join(word for part in piece.parts if (word := _words(sheet, piece, part)))
+        words = "\n".join(
+            [*([words] if words else []), *(placeholder(part, "not shown") for part in media(piece))]
+        )
+        if words or piece.role == "tool":
+            turns.append(f"{_label(piece, names, prefix)}: {unforged(words)}")
+            sheet.explain(piece, turns[-1], message=len(turns) - 1)
+    return sheet.rendered({"model": prefix.model, "prompt": "\n\n".join(turns)})
+
+
+def unforged(text: str) -> str:
+    """The text with a backslash before everything that looks like a marker of ours."""
+    return MARKER.sub(r"\1\\", text)
+
+
+def _label(piece: Piece, names: Mapping[CallKey, str], prefix: Prefix) -> str:
+    name = {
+        "assistant": prefix.speaker,
+        "tool": names.get(piece.call, "") if piece.call else "",
+    }.get(piece.role, piece.speaker)
+    role = "Assistant" if piece.by_agent else piece.role.capitalize()
+    return f"{role} ({_safe(name)})" if name else role
+
+
+def _safe(name: str) -> str:
+    return re.sub(r"[()\r\n:]", "_", name)
+
+
+def _words(sheet: Sheet, piece: Piece, part: Part) -> str:
+    match part:
+        case Text(text=text) | Refusal(text=text):
+            return text
+        case ToolCall(name=name, arguments=arguments):
+            return f"[calls {name} {arguments}]"
+        case Reasoning():
+            sheet.omit(piece, part, "reasoning-not-carried")
+        case Opaque():
+            sheet.omit(piece, part, "opaque-not-carried")
+        case _:
+            pass
+    return ""
