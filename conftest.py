@@ -1,0 +1,117 @@
+"""README, docs and docstrings run as tests: each block is one test, each file one namespace and folder.
+
+The conventions of `console` blocks are in CONTRIBUTING.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sybil import Example, Sybil
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
+from sybil.parsers.rest import DocTestParser
+from sybil.sybil import SybilCollection
+
+ROOT = Path(__file__).parent
+PLAIN = {"COLUMNS": "100", "NO_COLOR": "1", "STENOLOG_DB": "talks.db"}
+
+
+def in_a_folder_of_its_own(namespace: dict[str, Any]) -> None:
+    """Each document runs in an empty folder that has the project's `docs` in it, and nothing else."""
+    folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    Path(folder.name, "docs").symlink_to(ROOT / "docs")
+    patch = pytest.MonkeyPatch()
+    patch.chdir(folder.name)
+    for name, value in PLAIN.items():
+        patch.setenv(name, value)
+    namespace["__undo__"] = (patch.undo, folder.cleanup)
+
+
+def back_again(namespace: dict[str, Any]) -> None:
+    """Undo `in_a_folder_of_its_own`."""
+    for undo in namespace["__undo__"]:
+        undo()
+
+
+def console(example: Example) -> str | None:
+    """Run the commands of a block and compare what they print."""
+    for command, expected in _commands(example.parsed):
+        if not command.startswith("stenolog"):
+            continue  # .ci/run covers what installs and tests
+        found = _shell(command) if re.search(r"[|<>;&$]", command) else _here(shlex.split(command)[1:])
+        if not re.fullmatch(_pattern(expected), found.rstrip()):
+            lines = difflib.unified_diff(
+                expected.splitlines(), found.rstrip().splitlines(), "expected", "found"
+            )
+            return f"$ {command}\n" + "\n".join(line.rstrip() for line in lines)
+    return None
+
+
+def _commands(block: str) -> list[tuple[str, str]]:
+    """The commands behind `$ `, each with what stands below it up to the next one."""
+    pieces = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
+    split = [piece.replace("\\\n", "").partition("\n") for piece in pieces]
+    return [(command.strip(), output.rstrip()) for command, _, output in split]
+
+
+def _pattern(expected: str) -> re.Pattern[str]:
+    """The expected text, in which `...` stands for anything."""
+    return re.compile(".*".join(re.escape(piece) for piece in expected.split("...")), re.DOTALL)
+
+
+def _here(arguments: list[str]) -> str:
+    """What the command line prints, run in this process; a status other than 0 is shown as `[status]`."""
+    from stenolog.adapters.cli import run
+
+    with io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) as out:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            status = run(arguments)
+        printed = out.buffer.getvalue().decode()
+    return printed + (f"[{status}]\n" if status else "")
+
+
+def _shell(command: str) -> str:
+    """What a whole line of shell prints."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command], env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+    )
+    return done.stdout + done.stderr + (f"[{done.returncode}]\n" if done.returncode else "")
+
+
+def _markdown(path: str, *patterns: str) -> Sybil:
+    return Sybil(
+        parsers=[
+            PythonCodeBlockParser(doctest_optionflags=ELLIPSIS),
+            CodeBlockParser(language="console", evaluator=console),
+            SkipParser(),
+        ],
+        path=path,
+        patterns=patterns,
+        setup=in_a_folder_of_its_own,
+        teardown=back_again,
+    )
+
+
+docstrings = Sybil(
+    parsers=[DocTestParser(optionflags=ELLIPSIS | NORMALIZE_WHITESPACE)],
+    path="stenolog",
+    patterns=["*.py"],
+    setup=in_a_folder_of_its_own,
+    teardown=back_again,
+)
+pytest_collect_file = SybilCollection(
+    [_markdown(".", "README.md"), _markdown("docs", "*.md"), docstrings]
+).pytest()

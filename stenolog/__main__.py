@@ -1,0 +1,16 @@
+"""`python -m stenolog`, and what the `stenolog` command calls."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    from stenolog.adapters.cli import run
+
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

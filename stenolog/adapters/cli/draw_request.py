@@ -1,0 +1,96 @@
+"""A request with its reasons: one line for every part of the body, and for every run that was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import RenderableType
+
+from stenolog.projections.requests.model import Dropped, Explained, Request
+
+from .drawing import line, table
+
+DISPOSITIONS = {"kept": "green", "reworded": "yellow", "added": "magenta"}
+
+
+def drawn(request: Request) -> Iterator[RenderableType]:
+    """The whole request: what it is, whether anyone would send it, and its parts."""
+    lane = f"{request.agent}/{request.task}" if request.task else request.agent
+    tokens = sum(part.tokens_out for part in request.parts)
+    yield line(
+        ("request for ", "dim"), (lane, "bold cyan"), (f" at {request.upto}", ""),
+        (f" · {request.wire} · about {tokens:,} tokens · sha256 {request.sha256[:12]}…", "dim"),
+    )  # fmt: skip
+    if not request.sendable:
+        yield line((f"a preview, nobody would send it: {request.reason}", "yellow"))
+    columns = (">#", ">ENTRIES", "ROLE", "WHAT", "RULE", ">TOKENS", "*TEXT")
+    yield table(columns, [_row(row, request) for row in _in_order(request)])
+
+
+def _in_order(request: Request) -> list[Explained | Dropped]:
+    """The parts in the order of the body; each run that was left out before the first part behind it."""
+    rows: list[Explained | Dropped] = list(request.parts)
+    for run in reversed(request.dropped):
+        behind = (
+            index
+            for index, row in enumerate(rows)
+            if isinstance(row, Explained) and row.message >= 0 and max(row.positions, default=0) > run.last
+        )
+        rows.insert(next(behind, len(rows)), run)
+    return rows
+
+
+def _row(row: Explained | Dropped, request: Request) -> Sequence[str | tuple[str, str]]:
+    if isinstance(row, Dropped):
+        span = str(row.first) if row.first == row.last else f"{row.first}-{row.last}"
+        return ("–", span, "", ("left out", "red"), row.rule, f"{row.tokens:,} → 0", "")
+    tokens = f"{row.tokens_out:,}"
+    if row.tokens_in != row.tokens_out:
+        tokens = f"{row.tokens_in:,} → {row.tokens_out:,}"
+    return (
+        str(row.message + 1) if row.message >= 0 else "",
+        spans(row.positions),
+        row.role,
+        (row.disposition, DISPOSITIONS[row.disposition]),
+        row.rule,
+        tokens,
+        (_preview(row, request.body), "dim"),
+    )
+
+
+def spans(positions: Sequence[int]) -> str:
+    """Positions as runs: 3-5, 8."""
+    runs: list[list[int]] = []
+    for position in sorted(positions):
+        if runs and position == runs[-1][1] + 1:
+            runs[-1][1] = position
+        else:
+            runs.append([position, position])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def _preview(row: Explained, body: dict[str, Any]) -> str:
+    """The words of the message that the part became."""
+    messages = body.get("messages", [])
+    if row.message < 0 or row.message >= len(messages):
+        return _words(body.get("system", "")) if row.role == "system" else ""
+    return _words(messages[row.message])
+
+
+def _words(value: Any) -> str:
+    match value:
+        case str():
+            return value
+        case list():
+            return " ".join(filter(None, map(_words, value)))
+        case {"function": {"name": name, "arguments": arguments}}:
+            return f"→ {name}({arguments})"
+        case {"type": "tool_use", "name": name, "input": given}:
+            return f"→ {name}({given})"
+        case {"text": str(text)}:
+            return text
+        case dict():
+            return " ".join(filter(None, (_words(value.get(key, "")) for key in ("content", "tool_calls"))))
+        case _:
+            return ""

@@ -1,0 +1,65 @@
+"""A timeline as a person reads it: a heading for each voice, its words below, tools as cards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import RenderableType
+from rich.rule import Rule
+from rich.text import Text
+
+from stenolog.projections.timeline import Item
+
+from .drawing import indented, line, paragraph
+from .safety import one_line
+from .words import in_words
+
+VOICE = {"message": "bold", "error": "bold red", "cut": "magenta", "unknown": "yellow"}
+STATUS = {"ok": ("✓", "green"), "failed": ("✗", "red"), "running": ("…", "yellow"), "not run": ("–", "dim")}
+LINES_OF_OUTPUT = 8
+
+
+def drawn(items: Iterable[Item]) -> Iterator[RenderableType]:
+    """The whole timeline."""
+    for item in items:
+        match item.kind:
+            case "mode":
+                yield Rule(Text(one_line(item.detail), style="magenta"), style="dim", align="left")
+            case "tool":
+                yield from _tool(item)
+            case "running":
+                yield line((f"… {item.author} is {item.detail}", "yellow"))
+            case "message" | "error" | "cut" | "unknown":
+                yield from _message(item)
+
+
+def _message(item: Item) -> Iterator[RenderableType]:
+    to = f" → {', '.join(item.to)}" if item.to else ""
+    hidden = "  (out of context)" if item.hidden else ""
+    yield line(
+        (item.author or "?", _style(item)),
+        to,
+        (f"  {item.detail}", "red" if item.kind == "error" else "dim"),
+        (f"  {item.position}{hidden}", "dim"),
+    )
+    said = item.text or in_words(item.parts)
+    if said:
+        yield indented(paragraph(said, "dim" if item.hidden else ""))
+
+
+def _style(item: Item) -> str:
+    if item.kind == "message":
+        return "bold green" if item.author == "user" else "bold cyan"
+    return VOICE[item.kind]
+
+
+def _tool(item: Item) -> Iterator[RenderableType]:
+    mark, style = STATUS.get(item.status, ("·", ""))
+    called = f"{item.call.name} {item.call.arguments}" if item.call else item.detail
+    where = f"  {item.position}" + (
+        f", {item.result}" if item.result != item.position and item.result else ""
+    )
+    yield indented(line((f"{mark} ", style), (called, "blue"), (where, "dim")))
+    if item.output:
+        output = in_words(item.output)
+        yield indented(paragraph(output, "dim", lines=LINES_OF_OUTPUT), 4)

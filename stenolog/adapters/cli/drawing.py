@@ -1,0 +1,73 @@
+"""The brush: rich text from stored words, made safe on the way. Imported by what draws, when it draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from .safety import one_line, safe
+
+__all__ = ["RenderableType", "heading", "indented", "line", "paragraph", "table"]
+
+
+def line(*pieces: str | tuple[str, str]) -> Text:
+    """One line of pieces, each with its style; what does not fit is cut with an ellipsis."""
+    text = Text(no_wrap=True, overflow="ellipsis", end="\n")
+    for piece in pieces:
+        words, style = (piece, "") if isinstance(piece, str) else piece
+        text.append(_kept_blanks(words), style)
+    return text
+
+
+def _kept_blanks(words: str) -> str:
+    """One line, with the blanks at its ends, which hold the columns apart."""
+    inner = one_line(words)
+    if not inner:
+        return " " * len(words)
+    left = len(words) - len(words.lstrip(" "))
+    right = len(words) - len(words.rstrip(" "))
+    return " " * left + inner + " " * right
+
+
+def paragraph(text: str, style: str = "", *, lines: int | None = None) -> Text:
+    """Text that wraps; only its first `lines` lines where that is given."""
+    shown = safe(text).rstrip().expandtabs(4)
+    rows = shown.split("\n")
+    if lines is not None and len(rows) > lines:
+        shown = "\n".join([*rows[:lines], f"… {len(rows) - lines} more lines"])
+    return Text(shown, style, overflow="fold")
+
+
+def indented(drawn: RenderableType, by: int = 2) -> Padding:
+    """The drawing, moved to the right."""
+    return Padding(drawn, (0, 0, 0, by))
+
+
+def heading(text: str) -> Text:
+    """A heading over a part of a longer answer."""
+    return Text(f"\n{one_line(text)}", style="bold")
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str | tuple[str, str]]]) -> Table:
+    """A table without lines. A column whose title begins with `>` stands to the right; one with `*` takes
+    the room that is left and is cut there.
+    """
+    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="dim", expand=False)
+    for title in columns:
+        free = title.startswith("*")
+        drawn.add_column(
+            title.lstrip(">*"),
+            justify="right" if title.startswith(">") else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            ratio=1 if free else None,
+            min_width=None if free else len(title.lstrip(">*")),
+        )
+    for row in rows:
+        drawn.add_row(*(line(cell) for cell in row))
+    return drawn

@@ -1,0 +1,132 @@
+"""What a person may write for a position, and for the name of a conversation.
+
+12               position 12                    @~3              3 before the last
+@                the last                       @{error}         the last error
+@call:toolu_01   where that call was made       @{error}~1       one before it
+2026-11-20       the last entry up to that time (with or without hours; UTC where no zone is given)
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, time
+from typing import Protocol
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import InvalidEvent, UnknownConversation, UnknownPosition
+from stenolog.domain.events import AssistantMessage, LlmError
+
+KINDS = {
+    "user": "user_message",
+    "assistant": "assistant_message",
+    "tool": "tool_result",
+    "error": "llm_error",
+    "mode": "mode_switch",
+}
+FORMS = "a number, @, @~3, @{user|assistant|tool|error|mode}, @call:ID or an ISO time"
+PAGE = 256
+
+
+class Talk(Protocol):
+    """What is asked of a conversation here."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def position(self) -> int: ...
+
+    def entries(self, after: int = 0, upto: int | None = None) -> Iterable[Entry]: ...
+
+
+def resolve(talk: Talk, written: str) -> int:
+    """The position that was written, between 0 and the last one.
+
+    Raises `InvalidEvent` for what is no position at all, `UnknownPosition` for one that is not there.
+    """
+    head = talk.position
+    anchor, back = _split(written)
+    found = _anchor(talk, anchor, head) - back
+    if not 0 <= found <= head:
+        raise UnknownPosition(f"{talk.name!r}: expected a position from 0 to {head}, found {written}")
+    return found
+
+
+def _split(written: str) -> tuple[str, int]:
+    """The anchor, and how many positions before it."""
+    if match := re.fullmatch(r"(@.*)~(\d+)", written):
+        return match[1], int(match[2])
+    return written, 0
+
+
+def _anchor(talk: Talk, anchor: str, head: int) -> int:
+    if anchor.isascii() and anchor.isdigit():
+        return int(anchor)
+    if anchor == "@":
+        return head
+    if (match := re.fullmatch(r"@\{(\w+)\}", anchor)) and match[1] in {*KINDS, *KINDS.values()}:
+        kind = KINDS.get(match[1], match[1])
+        return _last(talk, head, anchor, lambda entry: entry.event.kind == kind)
+    if anchor.startswith("@call:"):
+        return _last(talk, head, anchor, lambda entry: _calls(entry, anchor.removeprefix("@call:")))
+    at = _time(anchor)
+    return next((entry.position for entry in backwards(talk, head) if entry.at <= at), 0)
+
+
+def _calls(entry: Entry, id: str) -> bool:
+    event = entry.event
+    return isinstance(event, AssistantMessage | LlmError) and any(call.id == id for call in event.tool_calls)
+
+
+def _last(talk: Talk, head: int, anchor: str, wanted: object) -> int:
+    assert callable(wanted)
+    for entry in backwards(talk, head):
+        if wanted(entry):
+            return entry.position
+    raise UnknownPosition(f"{talk.name!r}: no entry is {anchor}")
+
+
+def backwards(talk: Talk, head: int) -> Iterator[Entry]:
+    """The entries from the last to the first, read a page at a time."""
+    while head > 0:
+        yield from reversed(list(talk.entries(after=max(0, head - PAGE), upto=head)))
+        head -= PAGE
+
+
+def _time(written: str) -> datetime:
+    try:
+        at = datetime.fromisoformat(written)
+    except ValueError:
+        raise InvalidEvent(f"expected a position ({FORMS}), found {written!r}") from None
+    if len(written) <= len("2026-11-20"):
+        at = datetime.combine(at, time.max)  # a day means: to its end
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def full_name(names: Iterable[str], written: str) -> str:
+    """The conversation that was meant: by its whole name, or by a beginning that only one of them has.
+
+    Raises `UnknownConversation`, naming the nearest, and `InvalidEvent` where several begin so.
+    """
+    known = list(names)
+    if written in known:
+        return written
+    begun = [name for name in known if name.startswith(written)]
+    if len(begun) == 1:
+        return begun[0]
+    if begun:
+        raise InvalidEvent(f"{written!r} is the beginning of {len(begun)} conversations: {_some(begun)}")
+    near = difflib.get_close_matches(written, known, n=3, cutoff=0.5)
+    hint = f"; did you mean {_some(near)}?" if near else _there(known)
+    raise UnknownConversation(f"no conversation {written!r}{hint}")
+
+
+def _there(known: list[str]) -> str:
+    return f"; there are {_some(known)}" if known else "; the database holds none yet"
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:5])
+    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown

@@ -1,0 +1,201 @@
+"""`ls`, `log`, `show`, `tail`: the log as it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import date
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import UnknownPosition
+
+from .answer import Answer, entry_data, when
+from .positions import KINDS, backwards, resolve
+from .shell import command, found, names, opened, takes_conversation, takes_db
+from .words import STYLES, describe
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from stenolog.adapters.log import Conversation, Log
+
+
+@command("ls")
+@click.option("--all", "-a", "archived", is_flag=True, help="Archived ones too.")
+@takes_db
+def ls_command(db: Path, archived: bool) -> Answer:
+    """List the conversations: entries, agents, state, last entry (UTC)."""
+    log = opened(db)
+    shown = list(log) if not archived else list(log.names(archived=True))
+    rows = [_conversation(log, name) for name in shown]
+
+    def draw() -> Iterable[RenderableType]:
+        from .drawing import line, table
+
+        if not rows:
+            yield line(("no conversation yet: `stenolog import FILE` brings one in", "dim"))
+            return
+        columns = ("NAME", ">ENTRIES", "AGENTS", "STATE", "LAST", "*TITLE")
+        yield table(columns, [_row(row) for row in rows])
+
+    return Answer(rows, draw)
+
+
+def _conversation(log: Log, name: str) -> dict[str, Any]:
+    talk = log[name]
+    settings, state = talk.settings(), talk.state()
+    last = next(iter(talk.entries(after=max(0, talk.position - 1))), None)
+    return {
+        "name": name,
+        "title": settings.title,
+        "position": talk.position,
+        "digest": talk.digest,
+        "agents": sorted({lane.agent for lane in state.lanes.values()} | set(settings.members)),
+        "lanes": {where: lane.status for where, lane in state.lanes.items()},
+        "last_at": when(last.at) if last else None,
+        "fork_of": _fork_of(settings),
+    }
+
+
+def _fork_of(settings: Any) -> dict[str, Any] | None:
+    if not (settings.is_fork and settings.parent):
+        return None
+    return {"conversation": settings.parent.conversation, "position": settings.parent.position}
+
+
+def _row(row: dict[str, Any]) -> tuple[str | tuple[str, str], ...]:
+    busy = sorted({status for status in row["lanes"].values() if status != "idle"})
+    state = ", ".join(busy) or "idle"
+    style = "red" if "failed" in busy else "yellow" if busy else "green"
+    fork = row["fork_of"]
+    title = f"fork of {fork['conversation']}@{fork['position']}" if fork else row["title"]
+    agents = row["agents"]
+    few = " ".join(agents[:3]) + (f" +{len(agents) - 3}" if len(agents) > 3 else "")
+    last = (row["last_at"] or "")[:16].replace("T", " ")
+    return ((row["name"], "bold"), f"{row['position']:,}", few, (state, style), (last, "dim"), title)
+
+
+@command("log")
+@click.option("-n", "last", type=click.IntRange(min=1), help="Only the last N.")
+@click.option("--after", default="0", help="Only what comes after this position.")
+@click.option("--at", default="@", help="As it stood at this position or time.")
+@click.option(
+    "--kind", "kinds", type=click.Choice([*KINDS]), multiple=True, help="Only this kind; repeatable."
+)
+@takes_conversation
+def log_command(
+    db: Path, conversation: str, last: int | None, after: str, at: str, kinds: tuple[str, ...]
+) -> Answer:
+    """Show the entries, one a line: position, time (UTC), kind, who, what."""
+    talk = found(opened(db), conversation)
+    wanted = {KINDS[kind] for kind in kinds}
+    entries = _chosen(talk, resolve(talk, after), resolve(talk, at), last, wanted)
+    return Answer(
+        lambda: {"conversation": talk.name, "entries": entries},
+        lambda: _lines(entries, talk.position),
+    )
+
+
+def _chosen(talk: Conversation, after: int, upto: int, last: int | None, kinds: set[str]) -> Iterator[Entry]:
+    """The entries after one position and up to another, of these kinds (none: all), only the last ones."""
+
+    def of_kind(entries: Iterable[Entry]) -> Iterator[Entry]:
+        return (entry for entry in entries if not kinds or entry.event.kind in kinds)
+
+    if last is None:
+        return of_kind(talk.entries(after=after, upto=upto))
+    back = (entry for entry in of_kind(backwards(talk, upto)) if entry.position > after)
+    return reversed(list(islice(back, last)))
+
+
+def _lines(entries: Iterable[Entry], head: int) -> Iterator[RenderableType]:
+    from .drawing import line
+
+    day: date | None = None
+    for entry in entries:
+        if entry.at.date() != day:
+            day = entry.at.date()
+            yield line((f"{'':{len(str(head))}}  {day}", "dim"))
+        yield entry_line(entry, len(str(head)))
+
+
+def entry_line(entry: Entry, width: int = 4) -> Text:
+    """An entry on one line; `width` is that of the positions, in digits."""
+    from .drawing import line
+
+    words, style = describe(entry), STYLES[entry.event.kind]
+    return line(
+        (f"{entry.position:>{width}}", "bold"),
+        (f"  {entry.at:%H:%M:%S}  ", "dim"),
+        (f"{entry.event.kind:<17}  ", style),
+        (f"{words.who:<16}  ", ""),
+        (words.what, "red" if words.what.startswith("✗") else ""),
+    )
+
+
+@command("show")
+@click.option("--raw", is_flag=True, help="Only the text.")
+@click.argument("conversation", shell_complete=names)
+@click.argument("position")
+@takes_db
+def show_command(db: Path, conversation: str, position: str, raw: bool) -> Answer:
+    """Show one entry whole: where it stands, all its fields, its text unabridged."""
+    talk = found(opened(db), conversation)
+    wanted = resolve(talk, position)
+    entry = next(iter(talk.entries(after=wanted - 1, upto=wanted)), None) if wanted else None
+    if entry is None:
+        raise UnknownPosition(
+            f"{talk.name!r}: expected a position from 1 to {talk.position}, found {position}"
+        )
+    shown = entry
+    return Answer(shown, lambda: _text(shown) if raw else _whole(shown))
+
+
+def _text(entry: Entry) -> Iterator[RenderableType]:
+    from .drawing import paragraph
+
+    yield paragraph(getattr(entry.event, "text", ""))
+
+
+def _whole(entry: Entry) -> Iterator[RenderableType]:
+    from .drawing import heading, line, paragraph
+
+    data = entry_data(entry)
+    yield line(
+        (f"{entry.conversation}@{entry.position}", "bold"), "  ", (data["topic"], STYLES[data["kind"]])
+    )
+    for name in ("id", "at", "digest"):
+        yield line((f"{name:<9}", "dim"), str(data[name]))
+    fields = data["event"] if isinstance(data["event"], dict) else {"payload": data["event"]}
+    for name, value in fields.items():
+        if name != "parts":
+            yield line((f"{name:<9}", "dim"), value if isinstance(value, str) else _json(value))
+    for part in fields.get("parts", ()):
+        yield heading(part.pop("type", "part"))
+        for name, value in part.items():
+            if name != "text":
+                yield line((f"{name:<9}", "dim"), value if isinstance(value, str) else _json(value))
+        if "text" in part:
+            yield paragraph(part["text"])
+
+
+def _json(value: object) -> str:
+    from .safety import safe_json
+
+    return safe_json(value)
+
+
+@command("tail")
+@click.option("-n", "last", type=click.IntRange(min=0), default=10, show_default=True, help="Begin N back.")
+@click.option("--timeout", type=float, help="Stop after this many seconds without a new entry.")
+@takes_conversation
+def tail_command(db: Path, conversation: str, last: int, timeout: float | None) -> Answer:
+    """Follow a conversation: the last entries, then each new one as it is appended."""
+    talk = found(opened(db), conversation)
+    entries = talk.tail(after=max(0, talk.position - last), timeout=timeout)
+    return Answer(entries, lambda: (entry_line(entry) for entry in entries), streams=True)

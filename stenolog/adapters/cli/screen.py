@@ -1,0 +1,102 @@
+"""Where things are printed: one console, made in one place; answers on stdout, talk on stderr."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+
+import click
+
+from .safety import safe
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+T = TypeVar("T")
+Color: TypeAlias = Literal["auto", "always", "never"]
+PIPED_WIDTH = 120
+PATIENCE_S = 1.0
+"""How long work may take before its progress is shown."""
+
+
+def console(color: Color = "auto", *, stderr: bool = False) -> Console:
+    """The console. Nothing is markup, so that no stored text can style itself.
+
+    `auto` colours on a terminal, unless NO_COLOR is set; piped text is as wide as COLUMNS, or 120.
+    """
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else int(os.environ.get("COLUMNS") or PIPED_WIDTH)
+    return Console(
+        stderr=stderr,
+        width=width,
+        force_terminal={"auto": None, "always": True, "never": False}[color],
+        no_color={"auto": None, "always": False, "never": True}[color],
+        color_system=None if color == "never" else "auto",
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
+
+
+def draw(drawing: Iterable[RenderableType], color: Color, *, page: bool) -> None:
+    """Print a drawing piece by piece; through a pager where it is taller than the terminal."""
+    screen = console(color)
+    if not (page and sys.stdout.isatty() and sys.stdin.isatty()):
+        for piece in drawing:
+            screen.print(piece)
+        return
+    lines = _lines(screen, drawing)
+    first = list(islice(lines, shutil.get_terminal_size().lines - 1))
+    rest = next(lines, None)
+    if rest is None:
+        click.echo("".join(first), nl=False, color=True)
+    else:
+        click.echo_via_pager(chain(first, [rest], lines), color=color != "never")
+
+
+def _lines(screen: Console, drawing: Iterable[RenderableType]) -> Iterator[str]:
+    for piece in drawing:
+        with screen.capture() as captured:
+            screen.print(piece)
+        yield from captured.get().splitlines(keepends=True)
+
+
+def say(text: str, *, mark: str = "", style: str = "") -> None:
+    """A line of talk on stderr."""
+    prefix = click.style(mark, fg=style or None) + " " if mark else ""
+    color = False if os.environ.get("NO_COLOR") else None
+    click.echo(f"{prefix}{safe(text)}", err=True, color=color)
+
+
+def progress(items: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
+    """The items; once they have taken a second, with a bar on stderr where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield from items
+        return
+    begun = time.monotonic()
+    iterator = iter(items)
+    done = 0
+    for item in iterator:
+        yield item
+        done += 1
+        if time.monotonic() - begun > PATIENCE_S:
+            break
+    yield from _with_bar(iterator, label, done, total)
+
+
+def _with_bar(items: Iterator[T], label: str, done: int, total: int | None) -> Iterator[T]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task(safe(label), total=total, completed=done)
+        for item in items:
+            yield item
+            bar.advance(task)

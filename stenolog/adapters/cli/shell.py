@@ -1,0 +1,173 @@
+"""What every command shares: its options, its answer on the screen, its errors as exit codes."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from stenolog.domain.errors import InvalidEvent, StenologError, UnknownConversation
+
+from .answer import Answer, Diagnostic, envelope
+from .exits import DEFECT, FAILED, INTERRUPTED, OK, Exit, exit_of
+from .positions import full_name
+from .safety import safe_json
+from .screen import draw, say
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Conversation, Log
+
+F = TypeVar("F", bound=Callable[..., Any])
+REPORT = "this is a defect of stenolog; run it again with --traceback and report what it prints"
+MARKS = {"error": ("✗", "red"), "warning": ("!", "yellow"), "note": ("·", "cyan")}
+
+
+def command(name: str) -> Callable[[Callable[..., Answer | None]], click.Command]:
+    """Make a command of a function that hands back an `Answer`, or None where it has printed itself."""
+
+    def made(function: Callable[..., Answer | None]) -> click.Command:
+        @functools.wraps(function)
+        def called(as_json: bool, color: Any, pager: bool, trace: bool, **given: Any) -> int:
+            try:
+                answer = function(**given)
+                return OK.code if answer is None else show(answer, as_json, color, pager)
+            except BrokenPipeError:
+                raise
+            except BaseException as error:
+                if isinstance(error, click.ClickException | click.exceptions.Exit):
+                    raise
+                return fail(error, as_json=as_json, trace=trace)
+
+        return click.command(name)(_shared(called))
+
+    return made
+
+
+def _shared(function: F) -> F:
+    """The options that every command takes."""
+    options = (
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON envelope."),
+        click.option(
+            "--color",
+            type=click.Choice(["auto", "always", "never"]),
+            default="auto",
+            help="Colours: auto is on a terminal, unless NO_COLOR is set.",
+        ),
+        click.option("--pager/--no-pager", default=True, help="Page what is taller than the terminal."),
+        click.option("--traceback", "trace", is_flag=True, help="Show the traceback of an error."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def show(answer: Answer, as_json: bool, color: Any, pager: bool) -> int:
+    """Print an answer, and say which exit code it is."""
+    status = "failed" if answer.failed else "ok"
+    if as_json:
+        data: Any = answer.data() if callable(answer.data) else answer.data
+        for piece in data if answer.streams else [data]:
+            click.echo(safe_json(envelope(status, piece, answer.diagnostics)))
+    else:
+        draw(answer.draw(), color, page=pager and not answer.streams)
+        for note in answer.diagnostics:
+            mark, style = MARKS[note.severity]
+            say(note.message, mark=mark, style=style)
+    return FAILED.code if answer.failed else OK.code
+
+
+def fail(error: BaseException, *, as_json: bool, trace: bool) -> int:
+    """Say what went wrong, on stderr or as an envelope, and which exit code it is."""
+    exit = exit_of(error)
+    if trace and exit is not INTERRUPTED:
+        say("".join(traceback.format_exception(error)).rstrip())
+    message = _message(error, exit)
+    if as_json:
+        note = Diagnostic("error", type(error).__name__, message)
+        click.echo(safe_json(envelope("error", None, [note])))
+    else:
+        say(message, mark="✗", style="red")
+    return exit.code
+
+
+def _message(error: BaseException, exit: Exit) -> str:
+    if exit is INTERRUPTED:
+        return "interrupted"
+    if exit is DEFECT:
+        return f"{type(error).__name__}: {error}\n  {REPORT}"
+    if isinstance(error, OSError) and not isinstance(error, StenologError):
+        where = f" {error.filename!s}" if error.filename else ""
+        return f"{error.strerror or error}{where}"
+    return str(error)
+
+
+def names(ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+    """The conversations whose name begins so, for the shell's completion."""
+    import stenolog
+
+    path = Path(ctx.params.get("db") or "talks.db")
+    if not path.exists():
+        return []
+    with stenolog.open(path) as log:
+        return [name for name in log if name.startswith(begun)]
+
+
+def takes_db(function: F) -> F:
+    """The option `--db`."""
+    return click.option(
+        "--db",
+        type=click.Path(path_type=Path),
+        envvar="STENOLOG_DB",
+        default="talks.db",
+        show_default=True,
+        show_envvar=True,
+        is_eager=True,
+        help="The database.",
+    )(function)
+
+
+def takes_conversation(function: F) -> F:
+    """The option `--db` and a conversation, which may be left out where there is only one."""
+    return takes_db(
+        click.argument("conversation", required=False, default="", shell_complete=names)(function)
+    )
+
+
+def opened(db: Path, *, create: bool = False) -> Log:
+    """The log of a database, closed when the command ends. Raises FileNotFoundError where there is none."""
+    import stenolog
+
+    if not create and not db.exists():
+        hint = "make it with `stenolog import FILE` or `stenolog demo --db`, or name another with --db:"
+        raise FileNotFoundError(None, f"no database here; {hint}", str(db))
+    return click.get_current_context().with_resource(stenolog.open(db))
+
+
+def found(log: Log, written: str) -> Conversation:
+    """The conversation that was meant; the only one there is, where none was named."""
+    known = list(log.names(archived=True))
+    if written:
+        return log[full_name(known, written)]
+    if len(known) == 1:
+        return log[known[0]]
+    if not known:
+        raise UnknownConversation("the database holds no conversation yet")
+    raise InvalidEvent(f"name one of the {len(known)} conversations: `stenolog ls` lists them")
+
+
+@contextmanager
+def broken_pipes_end_quietly() -> Iterator[None]:
+    """`stenolog log | head` is no error: nobody reads on, so nothing more is written."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        import os
+
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

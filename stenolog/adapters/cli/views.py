@@ -1,0 +1,174 @@
+"""`timeline`, `request`, `steps`, `state`: what follows from the log."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stenolog.domain.errors import InvalidEvent
+from stenolog.domain.state import State
+from stenolog.domain.step import Transition
+from stenolog.projections.requests.model import Request
+from stenolog.projections.timeline import Item
+
+from .answer import Answer
+from .positions import resolve
+from .shell import command, found, opened, takes_conversation
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from stenolog.adapters.log import Conversation
+
+WIRES = ("openai-chat", "anthropic", "plain")
+DECISIONS = {
+    "call_model": "cyan",
+    "run_tools": "blue",
+    "ask_approval": "yellow",
+    "wait": "dim",
+    "stop": "red",
+}
+
+
+@command("timeline")
+@click.option("--at", default="@", help="As it stood at this position or time.")
+@takes_conversation
+def timeline_command(db: Path, conversation: str, at: str) -> Answer:
+    """Show what a person sees: messages, tools with their results, errors, mode changes, cuts."""
+    talk = found(opened(db), conversation)
+    items = talk.timeline(upto=resolve(talk, at))
+
+    def draw() -> Iterable[RenderableType]:
+        from .draw_timeline import drawn
+
+        return drawn(items)
+
+    return Answer({"conversation": talk.name, "items": items}, draw)
+
+
+@command("request")
+@click.option("--agent", help="The agent, or its lane as agent/task; may be left out where there is one.")
+@click.option("--at", default="@", help="As it would be sent at this position or time.")
+@click.option("--wire", type=click.Choice(WIRES), default=WIRES[0], show_default=True, help="The provider.")
+@click.option("--raw", is_flag=True, help="Only the body: the exact bytes that would be sent.")
+@takes_conversation
+def request_command(
+    db: Path, conversation: str, agent: str | None, at: str, wire: str, raw: bool
+) -> Answer | None:
+    """Show what an agent's model is sent next, and the reason for every part."""
+    talk = found(opened(db), conversation)
+    upto = resolve(talk, at)
+    request = talk.request(agent or only_agent(talk, upto), upto=upto, wire=wire)
+    if raw:
+        print_raw(request)
+        return None
+
+    def draw() -> Iterable[RenderableType]:
+        from .draw_request import drawn
+
+        return drawn(request)
+
+    return Answer(request_data(request), draw)
+
+
+def only_agent(talk: Conversation, upto: int) -> str:
+    """The one agent there is. Raises `InvalidEvent` where there are none or several."""
+    lanes = list(talk.state(upto=upto).lanes)
+    if len(lanes) == 1:
+        return lanes[0]
+    there = ", ".join(lanes) or "none has spoken yet"
+    raise InvalidEvent(f"{talk.name!r} at {upto}: expected --agent, one of: {there}")
+
+
+def request_data(request: Request) -> dict[str, Any]:
+    """A request as JSON: the body, its digest, and the explanation."""
+    fields = ("agent", "task", "upto", "wire", "sendable", "reason", "sha256", "pipeline", "policy")
+    shown = {name: getattr(request, name) for name in fields}
+    return {**shown, "parts": request.parts, "dropped": request.dropped, "body": request.body}
+
+
+def print_raw(request: Request) -> None:
+    """The body's exact bytes into a pipe; on a terminal the same JSON, with nothing it would obey."""
+    from .safety import safe_json
+
+    if sys.stdout.isatty():
+        click.echo(safe_json(request.body))
+    else:
+        click.echo(request.bytes, nl=False)
+
+
+@command("steps")
+@click.option("--agent", help="Only this lane: agent, or agent/task.")
+@click.option("--at", default="@", help="Up to this position or time.")
+@takes_conversation
+def steps_command(db: Path, conversation: str, agent: str | None, at: str) -> Answer:
+    """Show the engine's transitions: what each entry did, and what had to be done next."""
+    talk = found(opened(db), conversation)
+    made = [step for step in talk.transitions(upto=resolve(talk, at)) if agent in (None, step.lane)]
+    return Answer({"conversation": talk.name, "transitions": made}, lambda: step_lines(made))
+
+
+def step_lines(steps: Iterable[Transition]) -> Iterator[RenderableType]:
+    """One line for each transition."""
+    from .drawing import line
+
+    for step in steps:
+        guard = f" [{', '.join(step.guard)}]" if step.guard else ""
+        moved = f"{step.source} → {step.target}" if step.lane else ""
+        decision = step.decision
+        yield line(
+            (f"{step.position:>4}", "bold"),
+            (f"  {step.kind:<17}", ""),
+            (f"  {step.lane:<12}", "cyan"),
+            (f"  {(step.trigger or '') + guard:<24}", "dim"),
+            (f"  {moved:<34}", ""),
+            (f"  {decision_words(step) if step.lane else ''}", DECISIONS[decision.do]),
+            (f"  ! {step.anomaly}" if step.anomaly else "", "yellow"),
+        )
+
+
+def decision_words(step: Transition) -> str:
+    """What the lane has to do next, in words."""
+    decision = step.decision
+    tools = ", ".join(call.name for call in decision.calls)
+    about = tools or decision.reason or (f"for {decision.cause}" if decision.do == "call_model" else "")
+    again = f", attempt {decision.attempt}" if decision.do == "call_model" and decision.attempt > 1 else ""
+    return f"{decision.do}{' ' + about if about else ''}{again}"
+
+
+@command("state")
+@click.option("--at", default="@", help="As it stood at this position or time.")
+@takes_conversation
+def state_command(db: Path, conversation: str, at: str) -> Answer:
+    """Show where every lane stands, and what is configured."""
+    talk = found(opened(db), conversation)
+    upto = resolve(talk, at)
+    state, settings = talk.state(upto=upto), talk.settings(upto=upto)
+    data = {"conversation": talk.name, "state": state, "settings": settings}
+    return Answer(data, lambda: _state_lines(state, settings))
+
+
+def _state_lines(state: State, settings: Any) -> Iterator[RenderableType]:
+    from .drawing import line, table
+
+    yield line((f"at {state.position}", "bold"), f"  mode {settings.mode}  scope {settings.scope}")
+    if settings.title:
+        yield line(("title  ", "dim"), settings.title)
+    if settings.parent:
+        yield line(("from   ", "dim"), f"{settings.parent.conversation}@{settings.parent.position}")
+    if state.blocked:
+        yield line((f"blocked at {state.blocked.position} by {state.blocked.topic}", "red"))
+    if state.anomalies:
+        yield line((f"{state.anomalies} anomalies: `stenolog verify` names them", "yellow"))
+    columns = ("LANE", "STATUS", ">ASKED", ">ANSWERED", ">STEPS", ">ATTEMPT", "*OPEN CALLS")
+    yield table(columns, [_lane_row(where, lane) for where, lane in state.lanes.items()])
+
+
+def _lane_row(where: str, lane: Any) -> tuple[str | tuple[str, str], ...]:
+    calls = ", ".join(f"{call.name}@{call.position}" for call in lane.calls)
+    counts = (lane.asked, lane.answered, lane.steps, lane.attempt)
+    return ((where, "cyan"), lane.status, *(str(count or "–") for count in counts), calls)

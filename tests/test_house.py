@@ -1,0 +1,253 @@
+"""The house rules that can be checked: who imports whom, what is pure, how large a room may be."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import stenolog
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "stenolog"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+PURE = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] in ("domain", "projections")]
+FLOORS = ("domain", "projections", "adapters")
+
+IMPURE_MODULES = {
+    "asyncio", "builtins", "concurrent", "ctypes", "fcntl", "getpass", "glob", "http", "importlib", "io",
+    "locale", "logging", "multiprocessing", "os", "pathlib", "platform", "random", "secrets", "select",
+    "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess", "sys", "tempfile", "threading", "time",
+    "urllib", "uuid", "warnings", "zoneinfo",
+}  # fmt: skip
+IMPURE_CALLS = {
+    "now",
+    "utcnow",
+    "today",
+    "astimezone",
+    "open",
+    "print",
+    "input",
+    "getenv",
+    "uuid4",
+    "hash",
+    "id",
+}
+
+
+def test_imports_run_from_adapters_through_projections_to_the_domain_and_never_back() -> None:
+    against = [
+        f"{_name(path)}:{line} imports {target}"
+        for path in MODULES
+        if (floor := _floor(_name(path))) is not None
+        for target, line in _imports(path)
+        if (below := _floor(target)) is not None and below > floor
+    ]
+
+    assert against == []
+
+
+@pytest.mark.parametrize("path", PURE, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_domain_and_projections_touch_no_clock_chance_environment_or_file(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    imported = {f"import {target}" for target, _ in _imports(path) if target.split(".")[0] in IMPURE_MODULES}
+    called = {f"{name}()" for node in ast.walk(tree) if (name := _impure_call(node))}
+
+    assert imported | called == set()
+
+
+def test_the_library_under_the_stores_is_imported_by_the_stores_alone() -> None:
+    assert _importers("eventsourcing") <= {"stenolog.adapters.stores"}
+
+
+@pytest.mark.parametrize("library", ["click", "rich"])
+def test_what_draws_on_the_terminal_is_imported_by_the_command_line_alone(library: str) -> None:
+    assert _importers(library) <= {"stenolog.adapters.cli"}
+
+
+def test_importing_the_package_imports_nothing_of_the_command_line() -> None:
+    code = "import sys, stenolog; print(*sorted({'click', 'rich', 'asyncio'} & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert found.stdout.split() == []
+
+
+def test_files_have_at_most_400_lines() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in _tracked("*.py")
+        if (lines := len(path.read_text().splitlines())) > 400
+    }
+
+    assert long == {}
+
+
+def test_functions_have_at_most_70_lines() -> None:
+    long = {
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}": length
+        for path in _tracked("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (length := (node.end_lineno or 0) - node.lineno + 1) > 70
+    }
+
+    assert long == {}
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    bare = [
+        f"{_name(path)}.{name}".removesuffix(".")
+        for path in MODULES
+        if path.stat().st_size
+        for name, node in _public(ast.parse(path.read_text()))
+        if ast.get_docstring(node) is None
+    ]
+
+    assert bare == []
+
+
+def test_the_public_names_are_these() -> None:
+    """A name that is added here is a promise; one that goes breaks somebody's program."""
+    pinned = (ROOT / "tests" / "public_names.txt").read_text().split()
+
+    assert sorted(stenolog.__all__) == pinned
+    assert [name for name in stenolog.__all__ if not hasattr(stenolog, name)] == []
+
+
+def test_every_public_object_says_what_it_is() -> None:
+    mute = [
+        name
+        for name in stenolog.__all__
+        if isinstance(value := getattr(stenolog, name), type)
+        or callable(value)
+        or isinstance(value, ModuleType)
+        if not value.__doc__
+    ]
+
+    assert mute == []
+
+
+def test_no_tracked_file_names_an_index_host_or_a_place_on_someones_machine() -> None:
+    hosts = r"pypi\.(org|python)|pythonhosted|index-url|find-links|--extra-index|trusted-host|artifactory"
+    places = r"/(root|tmp|work|opt|Users)/\w|/home/(?!user\b)\w|\bC:\\"
+    telling = re.compile(f"{hosts}|{places}")
+    mine = Path(__file__)
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()[:80]}"
+        for path in _tracked()
+        if path != mine and path.suffix not in (".png", ".svg", ".db", ".jsonl") and path.is_file()
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+        if telling.search(line)
+    ]
+
+    assert found == []
+
+
+def test_every_extra_is_named_in_the_readme() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    readme = (ROOT / "README.md").read_text()
+
+    assert [extra for extra in project["optional-dependencies"] if f"`{extra}`" not in readme] == []
+
+
+def test_every_dependency_and_every_exception_from_a_rule_says_why() -> None:
+    requirement, rule = r'\s+"[\w\[\]-]+[><=].*"', r'\s+"[A-Z]+\d+"'
+    lines = (ROOT / "pyproject.toml").read_text().splitlines()
+    mute = [
+        line for line in lines if re.match(f"{requirement}|{rule}", line) and not re.search(r",\s*# \w", line)
+    ]
+
+    assert mute == []
+
+
+def test_the_constraints_hold_versions_and_nothing_else() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+
+    assert [line for line in lines if not re.fullmatch(r"#.*|[A-Za-z0-9._-]+==[\w.]+", line)] == []
+
+
+def _name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _floor(module: str) -> int | None:
+    parts = module.split(".")
+    return (
+        FLOORS.index(parts[1]) if parts[0] == "stenolog" and len(parts) > 1 and parts[1] in FLOORS else None
+    )
+
+
+def _imports(path: Path) -> Iterator[tuple[str, int]]:
+    """The modules that a file imports, relative ones resolved, with the line."""
+    package = _name(path).split(".") if path.name == "__init__.py" else _name(path).split(".")[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *(node.module.split(".") if node.module else [])])
+            yield module, node.lineno
+            if node.level and not node.module:
+                yield from ((f"{module}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def _importers(library: str) -> set[str]:
+    """The packages of adapters (or the modules above them) that import a library."""
+    return {
+        ".".join(_name(path).split(".")[:3])
+        for path in MODULES
+        for target, _ in _imports(path)
+        if target.split(".")[0] == library
+    }
+
+
+def _impure_call(node: ast.AST) -> str:
+    if not isinstance(node, ast.Call):
+        return ""
+    function = node.func
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return name if name in IMPURE_CALLS else ""
+
+
+def _public(tree: ast.Module) -> Iterator[tuple[str, ast.Module | ast.ClassDef | ast.FunctionDef]]:
+    """The module, its public classes and functions, and the public methods of those classes."""
+    yield "", tree
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+            yield node.name, node
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            for part in node.body:
+                if (
+                    isinstance(part, ast.FunctionDef)
+                    and not part.name.startswith("_")
+                    and not _is_accessor(part)
+                ):
+                    yield f"{node.name}.{part.name}", part
+
+
+def _is_accessor(function: ast.FunctionDef) -> bool:
+    """A property of a name that its class's docstring explains, or an overload."""
+    names = {
+        getattr(decorator, "id", getattr(decorator, "attr", "")) for decorator in function.decorator_list
+    }
+    return bool(names & {"property", "cached_property", "setter", "overload", "override"})
+
+
+def _tracked(pattern: str = "*") -> list[Path]:
+    """The files of the project that are under version control, or all where there is no git."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--", pattern], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode or not listed.stdout:
+        return [
+            path for path in ROOT.rglob(pattern) if path.is_file() and "/." not in str(path.relative_to(ROOT))
+        ]
+    return [path for line in listed.stdout.splitlines() if (path := ROOT / line).exists()]
