@@ -101,8 +101,10 @@ class CorruptLog(StoredDataError):
     """A gap, a digest that does not match, bytes that do not decode."""
 
 
-class MissingBlob(StoredDataError):
+class MissingBlob(StoredDataError, KeyError):
     """A blob that an entry names is gone, or its bytes are not those of its hash."""
+
+    __str__ = Exception.__str__  # a KeyError would show the message in quotes
 
 
 class NotALog(StoredDataError):

@@ -1,0 +1,147 @@
+"""One conversation: append what happened, read what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from stenolog.domain.codec import REGISTRY
+from stenolog.domain.entry import Draft, Entry, Record, check_name, microseconds, to_entry
+from stenolog.domain.events import Event
+from stenolog.domain.settings import Settings, settings
+from stenolog.domain.state import State
+from stenolog.domain.step import Transition, fold
+from stenolog.projections.timeline import Item as TimelineItem
+from stenolog.projections.timeline import timeline
+from stenolog.projections.transitions import transitions
+
+from . import forking
+from .stores import appending, reading
+from .stores.appending import Item, Stream
+
+if TYPE_CHECKING:
+    from .log import Log
+
+Pending: TypeAlias = Literal["close", "keep"]
+
+
+class Conversation:
+    """A handle on one conversation of a log; it begins to exist with its first append.
+
+    The handle stays with the conversation when it is renamed. A position counts from 1; 0 is before the
+    first entry. `upto` is a position too: the conversation as it stood there; None is now.
+    """
+
+    def __init__(self, log: Log, stream: Stream) -> None:
+        self.log = log
+        self._stream = stream
+        self._datastore = log.datastore
+
+    def __repr__(self) -> str:
+        return f"<Conversation {self.name!r} in {self.log.path}>"
+
+    @property
+    def name(self) -> str:
+        return self._stream.name
+
+    @property
+    def position(self) -> int:
+        """The position of the last entry; 0 while there is none."""
+        return reading.head(self._datastore, self._stream).position
+
+    @property
+    def digest(self) -> str:
+        """The digest of the last entry, 64 hexadecimal digits; empty while there is none.
+
+        Kept elsewhere, it proves later that nothing before it was changed (`verify`, `head=`).
+        """
+        return reading.head(self._datastore, self._stream).digest.hex()
+
+    def append(
+        self, event: Event, *, id: str | None = None, at: datetime | None = None, expected: int | None = None
+    ) -> Entry:
+        """Write one event behind the last entry; it is durable when this returns.
+
+        `id` names the entry, unique in its conversation: an append repeated with the same id and event
+        returns the entry that stands there. `at` is an aware time. Both are made here when omitted.
+        `expected` is the position that the conversation must stand at: a mode switch, and whatever was
+        decided from what was read, is appended with it.
+
+        Raises `StaleAppend` when someone else was first, `IdTaken` when the id stands there with another
+        event, `InvalidEvent`, `StoreBusy`, `StoreFailed`. Nothing is written then.
+        """
+        return self.extend([Draft(event, id, at)], expected=expected)[0]
+
+    def extend(self, events: Iterable[Event | Draft], *, expected: int | None = None) -> list[Entry]:
+        """Append several events in one transaction: all of them or none. Otherwise as `append`."""
+        drafts = [event if isinstance(event, Draft) else Draft(event) for event in events]
+        if not drafts:
+            return []
+        items = [self._item(draft) for draft in drafts]
+        salt = self.log.edge.salt
+        records = appending.append(self._datastore, self._stream, items, expected, salt)
+        return [to_entry(self.name, record) for record in records]
+
+    def entries(self, after: int = 0, upto: int | None = None) -> Iterator[Entry]:
+        """The entries with `after` < position <= `upto`, read in pages; a fork's inherited ones too."""
+        return (to_entry(self.name, record) for record in self.records(after, upto))
+
+    def records(self, after: int = 0, upto: int | None = None) -> Iterator[Record]:
+        """The same as they are stored."""
+        for rows in reading.pages(self._datastore, self._stream, after, upto):
+            yield from map(Record._make, rows)
+
+    def state(self, upto: int | None = None) -> State:
+        """Where every lane stands."""
+        return fold(self.entries(upto=upto))
+
+    def settings(self, upto: int | None = None) -> Settings:
+        """What is configured: mode, cards, members."""
+        return settings(self.entries(upto=upto))
+
+    def timeline(self, upto: int | None = None) -> list[TimelineItem]:
+        """What a person is shown."""
+        return timeline(self.entries(upto=upto))
+
+    def transitions(self, upto: int | None = None) -> list[Transition]:
+        """What the engine did, entry by entry."""
+        return list(transitions(self.entries(upto=upto)))
+
+    def fork(
+        self, after: int | None = None, name: str | None = None, pending: Pending = "close"
+    ) -> Conversation:
+        """A new conversation that shares the entries up to `after` (None: all) and then goes its own way.
+
+        No entry is copied. Tool calls that are open there are closed with "not run in this fork";
+        `pending="keep"` leaves them open. The name is `<name>~1` and so on unless it is given.
+        Raises `UnknownPosition`, and `ConversationInUse` for a name that is taken.
+        """
+        return forking.fork(self, after, name, close=pending == "close")
+
+    def rename(self, name: str) -> None:
+        """Give the conversation another name. Raises `ConversationInUse` when that is taken."""
+        self.log.rename(self._stream, check_name(name, what="conversation"))
+
+    def archive(self) -> None:
+        """Leave the conversation out of the list of names; it is read and appended to as before."""
+        self.log.archive(self._stream, at=microseconds(self.log.edge.clock()))
+
+    def unarchive(self) -> None:
+        """Put the conversation back in the list of names."""
+        self.log.archive(self._stream, at=None)
+
+    def delete(self) -> None:
+        """Remove the conversation and all its entries for good; blobs stay, since others may name them.
+
+        Raises `ConversationInUse` while forks of it exist.
+        """
+        self.log.delete(self._stream)
+
+    def _item(self, draft: Draft) -> Item:
+        """The draft with everything that the edge adds to it."""
+        edge = self.log.edge
+        topic, payload = REGISTRY.dump(draft.event)
+        id = edge.id() if draft.id is None else check_name(draft.id, what="entry id")
+        at = edge.clock() if draft.at is None else draft.at
+        return Item(id, microseconds(at), topic, edge.salt(), payload, draft.id is not None)

@@ -1,0 +1,80 @@
+"""Forking: a stream of its own from a position on; nothing is copied."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+from stenolog.domain.codec import REGISTRY
+from stenolog.domain.entry import Record, check_name, microseconds, seal
+from stenolog.domain.errors import ConversationInUse, UnknownPosition
+from stenolog.domain.events import Event, ModeSwitch, ToolResult
+from stenolog.domain.state import State
+from stenolog.domain.values import CallRef, Link
+
+from .stores import events, reading, streams
+from .stores.appending import Stream
+
+if TYPE_CHECKING:
+    from .conversation import Conversation
+
+NOT_RUN = "not run in this fork"
+
+
+def fork(talk: Conversation, after: int | None, name: str | None, *, close: bool) -> Conversation:
+    """The new conversation; see `Conversation.fork`."""
+    head = reading.head(talk.log.datastore, talk._stream)
+    at = head.position if after is None else after
+    if not head.position or not 0 <= at <= head.position:
+        raise UnknownPosition(f"{talk.name!r}: cannot fork after {at}: it stands at {head.position}")
+    digest = reading.digest_at(talk.log.datastore, talk._stream, at)
+    link = Link(conversation=talk.name, position=at, digest=digest.hex())
+    written: list[Event] = [ModeSwitch(fork=True, parent=link)]
+    if close:
+        written += _closed(talk.state(upto=at))
+    records = _records(talk, at, digest, written)
+    with talk.log.datastore.writing() as connection:
+        made = _create(connection, talk, at, None if name is None else check_name(name, what="fork"))
+        assert made.key is not None
+        events.insert(connection, made.key, records)
+    return talk.log.handle(made)
+
+
+def _closed(state: State) -> list[Event]:
+    """The results of the calls that the fork inherits open: they run in the parent, if anywhere."""
+    return [
+        ToolResult(
+            call_id=call.id,
+            call=CallRef(entry=call.entry, index=call.nth),
+            name=call.name,
+            text=NOT_RUN,
+            is_error=True,
+        )
+        for _, call in state.open_calls()
+    ]
+
+
+def _records(talk: Conversation, after: int, digest: bytes, written: list[Event]) -> list[Record]:
+    edge = talk.log.edge
+    at = microseconds(edge.clock())
+    records = []
+    for position, event in enumerate(written, after + 1):
+        topic, payload = REGISTRY.dump(event)
+        records.append(seal(digest, position, edge.id(), at, topic, edge.salt(), payload))
+        digest = records[-1].digest
+    return records
+
+
+def _create(connection: sqlite3.Connection, talk: Conversation, after: int, name: str | None) -> Stream:
+    """The stream of the fork, under the name asked for, or the first free one of `<name>~1`, `~2` …"""
+    parent = talk._stream.key
+    assert parent is not None
+    if name is not None:
+        if streams.find(connection, name) is not None:
+            raise ConversationInUse(f"{name!r}: a conversation of this name exists already")
+        return Stream(name, streams.create(connection, name, parent=parent, fork=after))
+    number = len(streams.forks(connection, parent)) + 1
+    while streams.find(connection, f"{talk.name}~{number}") is not None:
+        number += 1
+    name = check_name(f"{talk.name}~{number}", what="name of the fork")
+    return Stream(name, streams.create(connection, name, parent=parent, fork=after))

@@ -1,0 +1,144 @@
+"""The log: many conversations in one SQLite file.
+
+    with stenolog.open("talks.db") as log:
+        log["demo"].append(UserMessage(text="Which test fails?"))
+
+What may be shared: a `Log` and its conversations may be used by any number of threads, and a file by any
+number of processes, each with its own `Log`; writers take turns, readers never wait for writers. A `Log`
+must not be carried across a fork of the process: open the file again in the child. A network file
+system is no place for the file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from types import TracebackType
+
+from stenolog.domain.entry import check_name
+from stenolog.domain.errors import ConversationInUse, UnknownConversation
+
+from .conversation import Conversation
+from .edge import Edge, new_id, now
+from .stores import reading, streams
+from .stores.appending import Stream
+from .stores.blobs import Blobs
+from .stores.datastore import LogDatastore, Synchronous
+
+REMEMBERED = 1000
+"""How many conversations a log remembers the heads of."""
+
+
+def open(
+    path: str | os.PathLike[str],
+    *,
+    clock: Callable[[], datetime] = now,
+    ids: Callable[[], str] = new_id,
+    entropy: Callable[[int], bytes] = os.urandom,
+    synchronous: Synchronous = "full",
+    deadline: float = 10.0,
+) -> Log:
+    """Open the log in the file at `path`, or make one; ":memory:" keeps it in memory.
+
+    `synchronous` "full": an append that has returned survives a power cut; "normal" can lose the last
+    ones then, though never after a mere `kill -9`. No call waits longer than `deadline` seconds for others
+    that write. `clock`, `ids` and `entropy` give times, entry ids and random bytes.
+
+    Raises `NotALog`, `LaterRelease`, `CorruptLog`, `StoreBusy`, `StoreFailed`.
+    """
+    return Log(
+        LogDatastore(os.fspath(path), synchronous=synchronous, deadline=deadline), Edge(clock, ids, entropy)
+    )
+
+
+class Log:
+    """The conversations of one file, by name: `log["demo"]`; iterating gives the names, the oldest first."""
+
+    def __init__(self, datastore: LogDatastore, edge: Edge) -> None:
+        self.datastore = datastore
+        self.edge = edge
+        self.blobs = Blobs(datastore)
+        self._streams: dict[int, Stream] = {}
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Log {self.path}>"
+
+    @property
+    def path(self) -> str:
+        return self.datastore.path
+
+    def close(self) -> None:
+        """Give the file back; the write-ahead log is folded in."""
+        self.datastore.close()
+
+    def __getitem__(self, name: str) -> Conversation:
+        """The conversation of that name; one that does not exist yet is made by its first append."""
+        check_name(name, what="conversation")
+        with self.datastore.reading() as connection:
+            key = streams.find(connection, name)
+        return self.handle(Stream(name, key))
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        with self.datastore.reading() as connection:
+            return streams.find(connection, name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self.names())
+
+    def names(self, *, archived: bool = False) -> list[str]:
+        """The names of the conversations, the oldest first; with the archived ones or without."""
+        with self.datastore.reading() as connection:
+            return streams.names(connection, archived=archived)
+
+    def handle(self, found: Stream) -> Conversation:
+        """A handle on a stream; where the stream stands is remembered for the handles after it."""
+        if found.key is None:
+            return Conversation(self, found)
+        if len(self._streams) >= REMEMBERED:
+            self._streams.clear()
+        stream = self._streams.setdefault(found.key, found)
+        stream.name = found.name
+        return Conversation(self, stream)
+
+    def rename(self, stream: Stream, name: str) -> None:
+        """See `Conversation.rename`."""
+        key = self._existing(stream)
+        with self.datastore.writing() as connection:
+            if streams.find(connection, name) not in (None, key):
+                raise ConversationInUse(f"{name!r}: a conversation of this name exists already")
+            streams.rename(connection, key, name)
+        stream.name = name
+
+    def archive(self, stream: Stream, *, at: int | None) -> None:
+        """See `Conversation.archive`; `at` None takes it back."""
+        key = self._existing(stream)
+        with self.datastore.writing() as connection:
+            streams.archive(connection, key, at)
+
+    def delete(self, stream: Stream) -> None:
+        """See `Conversation.delete`."""
+        key = self._existing(stream)
+        with self.datastore.writing() as connection:
+            if living := streams.forks(connection, key):
+                raise ConversationInUse(f"{stream.name!r}: forks of it exist: {', '.join(living[:5])}")
+            streams.delete(connection, key)
+
+    def _existing(self, stream: Stream) -> int:
+        key = reading.resolve(self.datastore, stream)
+        if key is None:
+            raise UnknownConversation(f"{stream.name!r}: no such conversation in {self.path}")
+        return key

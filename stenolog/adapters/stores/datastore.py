@@ -1,0 +1,234 @@
+"""Connections to one database file: one writer, whose turn is locked, and as many readers as read at once."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from eventsourcing.sqlite import SQLiteConnection, SQLiteCursor, SQLiteDatastore
+
+from stenolog.domain.errors import NotALog, StoreBusy, StoreFailed
+
+from . import schema
+from .bell import Bell
+from .failures import translated
+from .filelock import FileLock
+
+Synchronous: TypeAlias = Literal["full", "normal"]
+MEMORY = ":memory:"
+WAL_BYTES = 4_000_000
+"""The write-ahead log is moved into the file when it has grown to this."""
+
+
+class LogDatastore(SQLiteDatastore):
+    """The database of one log.
+
+    `writing()` and `reading()` are transactions; either raises our errors alone, and waits no longer than
+    `deadline` seconds for its turn. A database in memory has one connection, which everybody shares.
+    """
+
+    def __init__(self, path: str, *, synchronous: Synchronous = "full", deadline: float = 10.0) -> None:
+        super().__init__(path, originator_id_type="text")
+        self.path = path
+        self.deadline = deadline
+        self.synchronous = synchronous
+        self.in_memory = path == MEMORY
+        self.bell = Bell(self._data_version)
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._turn = threading.Lock()
+        self._lock = None if self.in_memory else FileLock(f"{path}-lock")
+        self._process = os.getpid()
+        self._closed = False
+        self._writer = self._open()
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that commits when the block ends and leaves nothing behind when it raises."""
+        connection = self._take_turn()
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+        finally:
+            self._end_turn()
+        self.bell.ring()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection to read from; finish each cursor, so that the write-ahead log can be folded in."""
+        self._check()
+        if self.in_memory:
+            with self._turn:
+                yield self._writer
+            return
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._guarded(self._connect)
+        try:
+            yield connection
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+        finally:
+            self._idle.append(connection)
+            if self._closed:
+                connection.close()
+
+    @contextmanager
+    def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
+        """The same for the library's own code."""
+        with self.writing() if commit else self.reading() as connection:
+            yield SQLiteCursor(connection.cursor())
+
+    @contextmanager
+    def get_connection(self, *, commit: bool) -> Iterator[SQLiteConnection]:
+        raise NotImplementedError("use transaction(commit=...)")
+        yield  # pragma: no cover
+
+    def close(self) -> None:
+        """Close every connection; the last one out folds the write-ahead log into the file."""
+        if getattr(self, "_closed", True):
+            return
+        self._closed = True
+        self.bell.close()
+        if os.getpid() != self._process:
+            return
+        while self._idle:
+            self._idle.pop().close()
+        with self._turn:
+            self._writer.close()
+            if self._lock:
+                self._lock.close()
+
+    def _take_turn(self) -> sqlite3.Connection:
+        self._check()
+        start = time.monotonic()
+        if not self._turn.acquire(timeout=self.deadline):
+            raise self._busy()
+        if self._lock:
+            try:
+                if not self._lock.acquire(max(0.0, self.deadline - (time.monotonic() - start))):
+                    raise self._busy()
+            except BaseException:
+                self._turn.release()
+                raise
+        return self._writer
+
+    def _end_turn(self) -> None:
+        if self._lock:
+            self._lock.release()
+        self._turn.release()
+
+    def _busy(self) -> StoreBusy:
+        return StoreBusy(f"{self.path}: waited {self.deadline} s for others that write")
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StoreFailed(f"{self.path}: the log was closed")
+        if os.getpid() != self._process:
+            raise StoreFailed(f"{self.path}: opened before a fork of the process; open it again after")
+
+    def _guarded(self, connect: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
+        try:
+            return connect()
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+
+    def _open(self) -> sqlite3.Connection:
+        """The writer's connection, to a file that is known to be ours and of this release's version."""
+        if not self.in_memory:
+            _check_path(Path(self.path))
+        connection = self._guarded(self._connect)
+        try:
+            self._prepare(connection)
+        except sqlite3.Error as error:
+            connection.close()
+            raise translated(error, self.path) from error
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        """Make or migrate the tables where that is due; eight processes may come at once."""
+        connection.execute("BEGIN")  # one look: others may be making the tables
+        version = schema.version_of(connection, self.path)
+        connection.execute("COMMIT")
+        if version == schema.VERSION:
+            return
+        if self._lock and not self._lock.acquire(self.deadline):
+            raise self._busy()
+        try:
+            connection.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
+            self._write_ahead(connection)
+            schema.migrate(connection, self.path)
+        finally:
+            if self._lock:
+                self._lock.release()
+
+    def _write_ahead(self, connection: sqlite3.Connection) -> None:
+        """Switch to write-ahead logging; a reader elsewhere can refuse that for a moment."""
+        give_up = time.monotonic() + self.deadline
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError:
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(0.01)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path if self.in_memory else _uri(Path(self.path)),
+            uri=not self.in_memory,
+            timeout=self.deadline,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        for pragma in (
+            f"synchronous = {self.synchronous}",
+            "foreign_keys = ON",
+            "trusted_schema = OFF",
+            "cell_size_check = ON",
+            f"wal_autocheckpoint = {WAL_BYTES // schema.PAGE_SIZE}",
+            f"journal_size_limit = {WAL_BYTES}",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+        return connection
+
+    def _data_version(self) -> Callable[[], int] | None:
+        """A probe that changes whenever another connection has committed; None where there is none."""
+        if self.in_memory:
+            return None
+        connection = self._guarded(self._connect)
+        return lambda: int(connection.execute("PRAGMA data_version").fetchone()[0])
+
+
+def _check_path(path: Path) -> None:
+    if path.is_dir():
+        raise NotALog(f"{path}: expected a file, found a directory")
+    if not path.parent.is_dir():
+        raise StoreFailed(f"{path}: the directory {path.parent} does not exist")
+
+
+def _uri(path: Path) -> str:
+    """The file as an SQLite URI: one that may not be written is opened to be read."""
+    uri = path.absolute().as_uri()
+    if path.exists() and not os.access(path, os.W_OK):
+        return f"{uri}?mode=ro" + ("" if Path(f"{path}-wal").exists() else "&immutable=1")
+    return uri

@@ -1,0 +1,79 @@
+"""The statements on `stored_events`: rows in, records out, by ranges and in pages."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypeAlias
+
+from stenolog.domain.entry import GENESIS, Record
+
+Row: TypeAlias = tuple[Any, ...]
+
+PAGE_ROWS = 512
+PAGE_BYTES = 4_000_000
+CHUNK_ROWS = 32
+COLUMNS = (
+    "originator_version, entry_id, at, topic, salt, state, digest, coalesce(size, length(state)), erased"
+)
+INSERT = """INSERT INTO stored_events
+    (originator_id, originator_version, entry_id, at, topic, salt, digest, state)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+PAGE = f"""SELECT {COLUMNS} FROM stored_events
+    WHERE originator_id = ? AND originator_version > ? AND originator_version <= ?
+    ORDER BY originator_version LIMIT {PAGE_ROWS}"""
+BY_ID = f"SELECT {COLUMNS} FROM stored_events WHERE originator_id = ? AND entry_id = ?"
+HEAD = """SELECT originator_version, digest FROM stored_events WHERE originator_id = ?
+    ORDER BY originator_version DESC LIMIT 1"""
+DIGEST = "SELECT digest FROM stored_events WHERE originator_id = ? AND originator_version = ?"
+LAST = 2**62
+"""A position beyond any there can be."""
+
+
+class Head(NamedTuple):
+    """Where a conversation stands: its last position, and the digest there."""
+
+    position: int
+    digest: bytes
+
+
+START = Head(0, GENESIS)
+
+
+def insert(connection: sqlite3.Connection, stream: int, records: Iterable[Record]) -> None:
+    """Write the records; `sqlite3.IntegrityError` where a position or an id is taken."""
+    rows = [(stream, r.position, r.id, r.at, r.topic, r.salt, r.digest, r.payload) for r in records]
+    if len(rows) == 1:
+        connection.execute(INSERT, rows[0])
+    else:
+        connection.executemany(INSERT, rows)
+
+
+def page(connection: sqlite3.Connection, stream: int, after: int, upto: int) -> list[Row]:
+    """The next rows behind `after`, in order: at most 512, fewer where they are long. None left: empty."""
+    cursor = connection.execute(PAGE, (stream, after, upto))
+    rows: list[Row] = []
+    size = 0
+    while size < PAGE_BYTES and (chunk := cursor.fetchmany(CHUNK_ROWS)):
+        rows += chunk
+        size += sum(len(row[5]) for row in chunk)
+    cursor.close()
+    return rows
+
+
+def by_id(connection: sqlite3.Connection, stream: int, id: str) -> Record | None:
+    """The record with that entry id in the stream itself, not in what it inherits."""
+    row = connection.execute(BY_ID, (stream, id)).fetchone()
+    return Record._make(row) if row else None
+
+
+def head(connection: sqlite3.Connection, stream: int) -> Head | None:
+    """The last position of the stream and its digest; None for a stream without entries."""
+    row = connection.execute(HEAD, (stream,)).fetchone()
+    return Head._make(row) if row else None
+
+
+def digest_at(connection: sqlite3.Connection, stream: int, position: int) -> bytes | None:
+    """The digest stored at a position of the stream itself."""
+    row = connection.execute(DIGEST, (stream, position)).fetchone()
+    return row[0] if row else None

@@ -1,0 +1,33 @@
+"""What sqlite3 raises, as an error of ours: the caller, the stored data or the machine."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from stenolog.domain.errors import CorruptLog, NotALog, StenologError, StoreBusy, StoreFailed
+
+BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_CONSTRAINT}
+
+
+def translated(error: sqlite3.Error, where: str) -> StenologError:
+    """The error of ours that says the same; `where` is the file it happened in."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:  # raised by the module itself, not by the library
+        return _own(error, where)
+    primary = code & 0xFF
+    if primary in BUSY:
+        return StoreBusy(f"{where}: another program holds the write lock ({error})")
+    if primary in DAMAGED:
+        return CorruptLog(f"{where}: {error}")
+    if primary == sqlite3.SQLITE_NOTADB:
+        return NotALog(f"{where}: expected a stenolog database, found a file that is not SQLite")
+    return StoreFailed(f"{where}: {error} ({error.sqlite_errorname})")
+
+
+def _own(error: sqlite3.Error, where: str) -> StenologError:
+    if "decode" in str(error):
+        return CorruptLog(f"{where}: expected UTF-8 text, found other bytes")
+    if "closed" in str(error):
+        return StoreFailed(f"{where}: the log was closed")
+    return StoreFailed(f"{where}: {error}")

@@ -1,0 +1,82 @@
+"""A lock on a side file: processes that write to one database take turns.
+
+SQLite's own waiting is a lottery: with eight writers some get nothing for seconds. Waiters for a
+file lock are woken by the kernel. Where `fcntl` is absent, SQLite's waiting is all there is.
+"""
+
+from __future__ import annotations
+
+import os
+from threading import Event, Lock, Thread
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - not on POSIX
+    fcntl = None  # type: ignore[assignment]
+
+
+class FileLock:
+    """One exclusive lock, held by one thread at a time of one process at a time."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._file: int | None = None
+
+    def acquire(self, timeout: float) -> bool:
+        """True once the lock is held; False when `timeout` seconds have passed."""
+        if fcntl is None:
+            return True
+        if self._file is None:
+            self._file = self._open()
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return self._wait(timeout)
+        return True
+
+    def release(self) -> None:
+        if fcntl is not None and self._file is not None:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _open(self) -> int:
+        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def _wait(self, timeout: float) -> bool:
+        """Sleep in the kernel until it is our turn: in a thread, since flock itself knows no deadline."""
+        waiter = _Waiter(self._open())
+        if not waiter.wait(timeout):
+            return False
+        self.close()
+        self._file = waiter.file
+        return True
+
+
+class _Waiter:
+    """A thread that waits for the lock on a file of its own, and lets go if it comes too late."""
+
+    def __init__(self, file: int) -> None:
+        self.file = file
+        self._held = Event()
+        self._abandoned = False
+        self._turn = Lock()
+        Thread(target=self._run, name="stenolog-lock", daemon=True).start()
+
+    def wait(self, timeout: float) -> bool:
+        if self._held.wait(timeout):
+            return True
+        with self._turn:
+            self._abandoned = not self._held.is_set()
+            return not self._abandoned
+
+    def _run(self) -> None:
+        fcntl.flock(self.file, fcntl.LOCK_EX)
+        with self._turn:
+            if self._abandoned:
+                os.close(self.file)
+            else:
+                self._held.set()

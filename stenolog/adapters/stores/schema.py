@@ -1,0 +1,94 @@
+"""The tables, their versions, and the check that a file is ours.
+
+A migration is a script that brings a file from one version to the next; making a new file is the
+first. Claims and drafts get their tables by a later migration: they stand beside the log, in the same
+file, and are never truth.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from stenolog.domain.errors import LaterRelease, NotALog
+
+APPLICATION_ID = 0x53544E4F  # "STNO"
+PAGE_SIZE = 1024
+"""Bytes. Small pages: an append rewrites some five of them, and no length of payload leaves more than
+half a kilobyte of one empty (with 4096 an entry of 2 kB would fill 4)."""
+
+MIGRATIONS = (
+    """
+    CREATE TABLE conversations (
+        stream INTEGER PRIMARY KEY AUTOINCREMENT,
+        name TEXT NOT NULL UNIQUE,
+        parent INTEGER REFERENCES conversations (stream),
+        fork_position INTEGER,
+        archived_at INTEGER
+    );
+    CREATE INDEX conversations_parent ON conversations (parent) WHERE parent IS NOT NULL;
+    CREATE TABLE stored_events (
+        rowid INTEGER PRIMARY KEY AUTOINCREMENT,
+        originator_id INTEGER NOT NULL REFERENCES conversations (stream),
+        originator_version INTEGER NOT NULL,
+        entry_id TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        topic TEXT NOT NULL,
+        salt BLOB NOT NULL,
+        digest BLOB NOT NULL,
+        size INTEGER,
+        erased BLOB,
+        state BLOB NOT NULL,
+        UNIQUE (originator_id, originator_version),
+        UNIQUE (originator_id, entry_id)
+    );
+    CREATE TABLE blobs (
+        rowid INTEGER PRIMARY KEY,
+        sha256 BLOB NOT NULL UNIQUE,
+        bytes BLOB NOT NULL
+    );
+    """,
+)
+VERSION = len(MIGRATIONS)
+
+
+def version_of(connection: sqlite3.Connection, where: str) -> int:
+    """The schema version of an open file, 0 for one that is still empty.
+
+    Raises `NotALog` for another program's database, `LaterRelease` for one that this release is too old for.
+    """
+    application = _pragma(connection, "application_id")
+    version = _pragma(connection, "user_version")
+    if application == APPLICATION_ID:
+        if version > VERSION:
+            raise LaterRelease(
+                f"{where}: written by a later release (file format {version}; this release reads up to "
+                f"{VERSION}): upgrade stenolog"
+            )
+        return version
+    if application or version or connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+        raise NotALog(
+            f"{where}: expected a stenolog database (application id {APPLICATION_ID:#x}), "
+            f"found another program's (application id {application:#x})"
+        )
+    return 0
+
+
+def migrate(connection: sqlite3.Connection, where: str) -> None:
+    """Bring the file to this release's version, in one transaction; the caller keeps others out."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for script in MIGRATIONS[version_of(connection, where) :]:
+            for statement in script.split(";"):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    (value,) = connection.execute(f"PRAGMA {name}").fetchone()
+    return int(value)

@@ -1,0 +1,85 @@
+"""The statements on `conversations`: names, ancestors, and what becomes of them."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import NamedTuple
+
+FIND = "SELECT stream FROM conversations WHERE name = ?"
+NAME = "SELECT name FROM conversations WHERE stream = ?"
+ALL = "SELECT name FROM conversations ORDER BY stream"
+CURRENT = "SELECT name FROM conversations WHERE archived_at IS NULL ORDER BY stream"
+CREATE = "INSERT INTO conversations (name, parent, fork_position) VALUES (?, ?, ?)"
+FORKS = "SELECT name FROM conversations WHERE parent = ? ORDER BY stream"
+LINEAGE = """
+    WITH RECURSIVE line (stream, parent, fork_position, depth) AS (
+        SELECT stream, parent, fork_position, 0 FROM conversations WHERE stream = ?
+        UNION ALL
+        SELECT c.stream, c.parent, c.fork_position, line.depth + 1
+        FROM line JOIN conversations c ON c.stream = line.parent
+        WHERE line.depth < 10000
+    ) SELECT stream, fork_position FROM line ORDER BY depth"""
+
+
+class Segment(NamedTuple):
+    """A run of a conversation's positions, `after` < position <= `upto`, and the stream they are kept in."""
+
+    stream: int
+    after: int
+    upto: int
+
+
+def find(connection: sqlite3.Connection, name: str) -> int | None:
+    """The stream of the conversation of that name."""
+    row = connection.execute(FIND, (name,)).fetchone()
+    return int(row[0]) if row else None
+
+
+def name_of(connection: sqlite3.Connection, stream: int) -> str | None:
+    """The name that the stream's conversation has now; None when it was deleted."""
+    row = connection.execute(NAME, (stream,)).fetchone()
+    return str(row[0]) if row else None
+
+
+def names(connection: sqlite3.Connection, *, archived: bool) -> list[str]:
+    """The names of the conversations, the oldest first; with the archived ones or without."""
+    return [name for (name,) in connection.execute(ALL if archived else CURRENT)]
+
+
+def create(
+    connection: sqlite3.Connection, name: str, *, parent: int | None = None, fork: int | None = None
+) -> int:
+    """A new stream, forked from `parent` at position `fork` where given."""
+    key = connection.execute(CREATE, (name, parent, fork)).lastrowid
+    assert key is not None
+    return key
+
+
+def forks(connection: sqlite3.Connection, stream: int) -> list[str]:
+    """The names of the conversations forked from this one."""
+    return [name for (name,) in connection.execute(FORKS, (stream,))]
+
+
+def lineage(connection: sqlite3.Connection, stream: int, last: int) -> tuple[Segment, ...]:
+    """Where the positions up to `last` are kept: the oldest ancestor first, the stream itself at the end."""
+    segments: list[Segment] = []
+    for key, fork in connection.execute(LINEAGE, (stream,)).fetchall():
+        after = min(fork or 0, last)
+        segments.append(Segment(key, after, last))
+        last = after
+    return tuple(reversed(segments))
+
+
+def rename(connection: sqlite3.Connection, stream: int, name: str) -> None:
+    connection.execute("UPDATE conversations SET name = ? WHERE stream = ?", (name, stream))
+
+
+def archive(connection: sqlite3.Connection, stream: int, at: int | None) -> None:
+    """Mark as archived at that time (microseconds since 1970), or with None as current again."""
+    connection.execute("UPDATE conversations SET archived_at = ? WHERE stream = ?", (at, stream))
+
+
+def delete(connection: sqlite3.Connection, stream: int) -> None:
+    """Remove the conversation and its entries; blobs stay, since others may name them."""
+    connection.execute("DELETE FROM stored_events WHERE originator_id = ?", (stream,))
+    connection.execute("DELETE FROM conversations WHERE stream = ?", (stream,))
