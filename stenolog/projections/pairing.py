@@ -22,19 +22,20 @@ class CallKey(NamedTuple):
 
 
 class Pairing(NamedTuple):
-    """The call of each result (by the result's position; None: an orphan, or a second result), and the
-    position of each call's first result.
+    """The call of each result (by the result's position; None: it has none), the position of each call's
+    first result, and the results without a call of their own whose id has been called before.
     """
 
     calls: dict[int, CallKey | None]
     results: dict[CallKey, int]
+    second: set[int]
 
 
 def pair(entries: Iterable[Entry]) -> Pairing:
     """Pair every result of the log with its call."""
     by_entry: dict[str, int] = {}
     open_by_id: dict[str, list[CallKey]] = {}
-    pairing = Pairing({}, {})
+    pairing = Pairing({}, {}, set())
     for entry in entries:
         match entry.event:
             case AssistantMessage(tool_calls=calls) if calls:
@@ -46,6 +47,8 @@ def pair(entries: Iterable[Entry]) -> Pairing:
                 pairing.calls[entry.position] = key
                 if key is not None:
                     pairing.results[key] = entry.position
+                elif result.call_id in open_by_id:
+                    pairing.second.add(entry.position)
             case _:
                 pass
     return pairing

@@ -43,6 +43,8 @@ class Piece(NamedTuple):
     model: str = ""
     tool: str = ""
     raw_id: str = ""
+    tokens_in: int = -1
+    """What it was before it was reworded, in tokens; -1: its parts are what was said."""
 
 
 class Explained(NamedTuple):

@@ -14,6 +14,7 @@ from stenolog.projections.pairing import CallKey, Pairing
 
 from .model import Piece
 from .quoting import note, quote
+from .tokens import count_parts
 from .visible import Lane, Visible
 
 INTERRUPTIONS = ("cancelled", "process_exited")
@@ -32,7 +33,8 @@ def _pieces(entry: Entry, lane: Lane, pairing: Pairing, owners: dict[int, Event]
         case AssistantMessage() as message if message.covers or message.purpose == "summary":
             spans = ", ".join(f"{span.first}-{span.last}" for span in message.covers)
             text = Text(text=quote("summary", message.text, of=spans))
-            yield Piece("user", (text,), (entry.position,), "summary", "reworded")
+            tokens = count_parts(message.parts)
+            yield Piece("user", (text,), (entry.position,), "summary", "reworded", tokens_in=tokens)
         case AssistantMessage() as message if lane.owns(message):
             yield _own(entry.position, message)
         case AssistantMessage() as message:
@@ -89,7 +91,8 @@ def _result(
     if key is not None and owner is not None and lane.owns(owner):
         name = owner.tool_calls[key.nth].name if isinstance(owner, AssistantMessage) else result.name
         return _tool(position, result, "result", name)._replace(call=key)
-    return in_prose_result(_tool(position, result, "attributed" if key else "orphan-result", result.name))
+    rule = "attributed" if key else "second-result" if position in pairing.second else "orphan-result"
+    return in_prose_result(_tool(position, result, rule, result.name))
 
 
 def _tool(position: int, result: ToolResult, rule: str, name: str) -> Piece:
@@ -105,7 +108,9 @@ def in_prose_result(piece: Piece) -> Piece:
         "tool-result", said, call=piece.raw_id, tool=piece.tool, failed="yes" if piece.failed else ""
     )
     shown = (Text(text=text), *(part for part in piece.parts if isinstance(part, Image | File)))
-    return piece._replace(role="user", parts=shown, disposition="reworded", call=None)
+    return piece._replace(
+        role="user", parts=shown, disposition="reworded", call=None, tokens_in=count_parts(piece.parts)
+    )
 
 
 def _error(position: int, error: LlmError, own: bool) -> Iterator[Piece]:

@@ -23,7 +23,7 @@ VERSION = 1
 MAX_TOKENS = 4096
 """The token limit of the answer where the card sets none; the API demands one."""
 PARAMETERS = frozenset(
-    [
+    {
         "temperature",
         "top_p",
         "top_k",
@@ -34,7 +34,7 @@ PARAMETERS = frozenset(
         "service_tier",
         "stream",
         "output_config",
-    ]
+    }
 )
 WITH_TOOLS = frozenset({"tool_choice"})
 PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})

@@ -19,7 +19,7 @@ from .sheet import Sheet, explain_tools, media, placeholder, texts
 NAME = "openai-chat"
 VERSION = 1
 PARAMETERS = frozenset(
-    [
+    {
         "temperature",
         "top_p",
         "max_tokens",
@@ -29,9 +29,9 @@ PARAMETERS = frozenset(
         "response_format",
         "frequency_penalty",
         "presence_penalty",
+        "logit_bias",
         "logprobs",
         "top_logprobs",
-        "n",
         "reasoning_effort",
         "verbosity",
         "user",
@@ -39,8 +39,7 @@ PARAMETERS = frozenset(
         "store",
         "stream",
         "service_tier",
-        "logit_bias",
-    ]
+    }
 )
 WITH_TOOLS = frozenset({"tool_choice", "parallel_tool_calls"})
 NO_OUTPUT = "[no output]"

@@ -36,7 +36,8 @@ class Sheet:
     def explain(self, piece: Piece, out: str, *, rule: str = "", message: int | None = None) -> None:
         """Say where what was just written came from."""
         disposition: Disposition = piece.disposition if not rule else "reworded"
-        tokens_in = 0 if piece.disposition == "added" else count_parts(piece.parts)
+        said = count_parts(piece.parts) if piece.tokens_in < 0 else piece.tokens_in
+        tokens_in = 0 if piece.disposition == "added" else said
         at = len(self.messages) - 1 if message is None else message
         self.parts.append(
             Explained(piece.positions, disposition, rule or piece.rule, tokens_in, count(out), at, piece.role)
