@@ -34,7 +34,7 @@ class CallIds:
 
     def give(self, key: CallKey, call: ToolCall) -> tuple[str, bool]:
         """The id of a call, and whether it had to be rewritten."""
-        kept = call.id if _fits(call.id, LONGEST_ID) and call.id not in self._taken else ""
+        kept = call.id if fits_id(call.id) and call.id not in self._taken else ""
         made = kept or self._made(key, call.id)
         self._ids[key] = made
         self._taken.add(made)
@@ -55,7 +55,7 @@ class CallIds:
 
 def tool_name(raw: str) -> str:
     """The name if it is acceptable; else what can be kept of it, and six digits of its hash."""
-    if _fits(raw, LONGEST_TOOL_NAME):
+    if fits_tool_name(raw):
         return raw
     mark = "_" + sha256(raw.encode()).hexdigest()[:6]
     return (_BAD.sub("_", raw)[: LONGEST_TOOL_NAME - len(mark)] or "tool") + mark
@@ -80,8 +80,14 @@ def arguments_text(raw: str) -> tuple[str, bool]:
     return json.dumps(parsed, ensure_ascii=False, separators=(",", ":")), True
 
 
-def _fits(text: str, longest: int) -> bool:
-    return len(text) <= longest and _GOOD.fullmatch(text) is not None
+def fits_id(text: str) -> bool:
+    """Whether every provider takes it as the id of a call."""
+    return len(text) <= LONGEST_ID and _GOOD.fullmatch(text) is not None
+
+
+def fits_tool_name(text: str) -> bool:
+    """Whether every provider takes it as the name of a tool."""
+    return len(text) <= LONGEST_TOOL_NAME and _GOOD.fullmatch(text) is not None
 
 
 def _refuse(constant: str) -> float:

@@ -1,7 +1,8 @@
 """How words are quoted that are not the reader's own: delimited, and unable to break out.
 
 The law: inside quoted text no delimiter of ours can begin or end. A forged `<message …>` or
-`</message>` in it is written with `&lt;`, and nothing else is changed.
+`</message>` in it is written with `&lt;`, and nothing else is changed. On the plain wire the delimiters
+are markers at the beginning of a line (`User:`); a forged one is written with a backslash before it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,12 @@ import re
 
 TAGS = ("message", "tool-call", "tool-result", "summary", "note")
 _FORGED = re.compile(rf"<(?=/?(?:{'|'.join(TAGS)})\b)", re.IGNORECASE)
+MARKER = re.compile(
+    r"(?:^|(?<=[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]))([^\S\n]*)"
+    r"(?=(?:User|Assistant|System|Tool)(?:[^\S\n]*\([^)\n]*\))?[^\S\n]*:)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What could be taken for a marker of the plain wire: in any case, behind any blanks and line ends."""
 _ATTRIBUTE = re.compile(r'[<>"\n\r]')
 
 
@@ -22,6 +29,11 @@ def quote(tag: str, text: str, **attributes: str) -> str:
     """The text between delimiters: `<tag key="value">`, the text, `</tag>`, each on its own line."""
     shown = "".join(f' {key}="{_ATTRIBUTE.sub("_", value)}"' for key, value in attributes.items() if value)
     return f"<{tag}{shown}>\n{escape(text)}\n</{tag}>"
+
+
+def unforged(text: str) -> str:
+    """The text with a backslash before everything that could be taken for a marker."""
+    return MARKER.sub(r"\1\\", text)
 
 
 def note(text: str) -> str:

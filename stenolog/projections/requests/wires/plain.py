@@ -14,13 +14,12 @@ from stenolog.projections.pairing import CallKey
 from stenolog.projections.requests.model import Piece, Rendered
 from stenolog.projections.requests.prefix import Prefix
 
+from stenolog.projections.requests.quoting import unforged
+
 from .sheet import Sheet, media, placeholder
 
 NAME = "plain"
 VERSION = 1
-MARKER = re.compile(
-    r"^([ \t]*)(?=(?:User|Assistant|System|Tool)(?: \([^)\n]*\))?:)", re.IGNORECASE | re.MULTILINE
-)
 
 
 def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
@@ -42,11 +41,6 @@ def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) 
             turns.append(f"{_label(piece, names, prefix)}: {unforged(words)}")
             sheet.explain(piece, turns[-1], message=len(turns) - 1)
     return sheet.rendered({"model": prefix.model, "prompt": "\n\n".join(turns)})
-
-
-def unforged(text: str) -> str:
-    """The text with a backslash before everything that looks like a marker of ours."""
-    return MARKER.sub(r"\1\\", text)
 
 
 def _label(piece: Piece, names: Mapping[CallKey, str], prefix: Prefix) -> str:

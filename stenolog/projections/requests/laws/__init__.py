@@ -1,0 +1,22 @@
+"""The laws of each wire. `breaches` says where a body breaks one; a request built here breaks none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from . import anthropic, openai_chat, plain
+from .law import Body, Breach, Law
+
+LAWS: Mapping[str, tuple[Law, ...]] = MappingProxyType(
+    {"openai-chat": openai_chat.LAWS, "anthropic": anthropic.LAWS, "plain": plain.LAWS}
+)
+
+
+def breaches(wire: str, body: Body) -> Iterator[Breach]:
+    """Every place where a body breaks a law of its wire (given with or without its version)."""
+    for each in LAWS[wire.partition("@")[0]]:
+        yield from each.breaches(body)
+
+
+__all__ = ["LAWS", "Breach", "Law", "breaches"]

@@ -1,0 +1,180 @@
+"""The laws of Anthropic Messages, each from a documented or observed refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stenolog.projections.requests.names import fits_id, fits_tool_name
+
+from .law import Body, Finding, Law, blank, law
+
+THINKING = frozenset({"thinking", "redacted_thinking"})
+
+
+def _messages(body: Body) -> Iterator[tuple[str, Body]]:
+    return ((f"/messages/{i}", message) for i, message in enumerate(body.get("messages", [])))
+
+
+def _blocks(at: str, message: Body, kind: str = "") -> Iterator[tuple[str, Body]]:
+    content = message.get("content")
+    for k, block in enumerate(content if isinstance(content, list) else []):
+        if not kind or block.get("type") == kind:
+            yield f"{at}/content/{k}", block
+
+
+def _all_blocks(body: Body, kind: str = "") -> Iterator[tuple[str, Body]]:
+    for at, message in _messages(body):
+        yield from _blocks(at, message, kind)
+
+
+@law("a request holds at least one message")
+def messages_present(body: Body) -> Iterator[Finding]:
+    if not body.get("messages"):
+        yield "/messages", "no message"
+
+
+@law("it names a token limit for the answer")
+def token_limit(body: Body) -> Iterator[Finding]:
+    if type(body.get("max_tokens")) is not int or body["max_tokens"] < 1:
+        yield "/max_tokens", repr(body.get("max_tokens"))
+
+
+@law("user and assistant take turns, and the user begins")
+def roles_alternate(body: Body) -> Iterator[Finding]:
+    expected = "user"
+    for at, message in _messages(body):
+        if message.get("role") != expected:
+            yield f"{at}/role", f"{message.get('role')!r}, expected {expected!r}"
+        expected = "user" if message.get("role") == "assistant" else "assistant"
+
+
+@law("each tool_use has exactly one tool_result in the turn behind it")
+def every_call_answered(body: Body) -> Iterator[Finding]:
+    messages = body.get("messages", [])
+    for (at, message), answer in zip(_messages(body), [*messages[1:], {}], strict=True):
+        results = [block.get("tool_use_id") for _, block in _blocks("", answer, "tool_result")]
+        for place, block in _blocks(at, message, "tool_use"):
+            if results.count(block["id"]) != 1:
+                yield place, f"{results.count(block['id'])} results for {block['id']!r}"
+
+
+@law("each tool_result answers a tool_use of the turn before it")
+def every_result_has_its_call(body: Body) -> Iterator[Finding]:
+    messages = body.get("messages", [])
+    for (at, message), before in zip(_messages(body), [{}, *messages[:-1]], strict=True):
+        called = {block["id"] for _, block in _blocks("", before, "tool_use")}
+        for place, block in _blocks(at, message, "tool_result"):
+            if block.get("tool_use_id") not in called:
+                yield f"{place}/tool_use_id", repr(block.get("tool_use_id"))
+
+
+@law("tool results come first in their turn")
+def results_first(body: Body) -> Iterator[Finding]:
+    for at, message in _messages(body):
+        other = False
+        for place, block in _blocks(at, message):
+            if block["type"] != "tool_result":
+                other = True
+            elif other:
+                yield place, "a result behind other content"
+
+
+@law("the ids of calls are unique in the request, of letters, digits, _ and -, at most 40 long")
+def call_ids(body: Body) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for place, block in _all_blocks(body, "tool_use"):
+        if block["id"] in seen or not fits_id(block["id"]):
+            yield f"{place}/id", repr(block["id"])
+        seen.add(block["id"])
+
+
+@law("the names of tools are of letters, digits, _ and -, at most 64 long, and declared once")
+def tool_names(body: Body) -> Iterator[Finding]:
+    for place, block in _all_blocks(body, "tool_use"):
+        if not fits_tool_name(block["name"]):
+            yield f"{place}/name", repr(block["name"])
+    declared: set[str] = set()
+    for i, tool in enumerate(body.get("tools", [])):
+        if not fits_tool_name(tool["name"]) or tool["name"] in declared:
+            yield f"/tools/{i}/name", repr(tool["name"])
+        declared.add(tool["name"])
+
+
+@law("the input of a tool_use is an object")
+def input_is_an_object(body: Body) -> Iterator[Finding]:
+    for place, block in _all_blocks(body, "tool_use"):
+        if not isinstance(block["input"], dict):
+            yield f"{place}/input", type(block["input"]).__name__
+
+
+@law("no message is empty, and no text is blank")
+def nothing_blank(body: Body) -> Iterator[Finding]:
+    if blank(body.get("system")):
+        yield "/system", "a blank text"
+    for at, message in _messages(body):
+        if not message.get("content") or blank(message.get("content")):
+            yield f"{at}/content", "nothing"
+    for place, block in _all_blocks(body, "text"):
+        if blank(block["text"]):
+            yield f"{place}/text", "a blank text"
+
+
+@law("thinking is signed")
+def thinking_is_signed(body: Body) -> Iterator[Finding]:
+    for place, block in _all_blocks(body, "thinking"):
+        if not block.get("signature"):
+            yield f"{place}/signature", "none"
+
+
+@law("an assistant's turn does not end in thinking")
+def no_trailing_thinking(body: Body) -> Iterator[Finding]:
+    for at, message in _messages(body):
+        blocks = list(_blocks(at, message))
+        if message.get("role") == "assistant" and blocks and blocks[-1][1]["type"] in THINKING:
+            yield blocks[-1][0], blocks[-1][1]["type"]
+
+
+@law("the result of a failed tool is text, and not nothing")
+def errors_are_text(body: Body) -> Iterator[Finding]:
+    for place, block in _all_blocks(body, "tool_result"):
+        if not block.get("is_error"):
+            continue
+        content = block.get("content")
+        if not content:
+            yield f"{place}/content", "nothing"
+        for k, part in enumerate(content if isinstance(content, list) else []):
+            if part["type"] != "text":
+                yield f"{place}/content/{k}/type", part["type"]
+
+
+@law("where there are tool blocks, tools are declared")
+def tools_declared(body: Body) -> Iterator[Finding]:
+    used = any(block["type"] in ("tool_use", "tool_result") for _, block in _all_blocks(body))
+    if (used or "tool_choice" in body) and not body.get("tools"):
+        yield "/tools", "none"
+
+
+@law("the conversation ends with a turn of the user")
+def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
+    messages = body.get("messages")
+    if messages and messages[-1].get("role") != "user":
+        yield f"/messages/{len(messages) - 1}/role", repr(messages[-1].get("role"))
+
+
+LAWS: tuple[Law, ...] = (
+    messages_present,
+    token_limit,
+    roles_alternate,
+    every_call_answered,
+    every_result_has_its_call,
+    results_first,
+    call_ids,
+    tool_names,
+    input_is_an_object,
+    nothing_blank,
+    thinking_is_signed,
+    no_trailing_thinking,
+    errors_are_text,
+    tools_declared,
+    ends_with_a_user_turn,
+)

@@ -1,0 +1,51 @@
+"""What a law is: a rule of a provider's protocol with a name, and a check that finds where it is broken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+Body: TypeAlias = dict[str, Any]
+
+
+class Breach(NamedTuple):
+    """A place where a body breaks a law: a JSON pointer, and what was found there."""
+
+    law: str
+    pointer: str
+    found: str
+
+
+Finding: TypeAlias = tuple[str, str]
+"""A JSON pointer and what was found there."""
+
+
+class Law(NamedTuple):
+    """A rule that a provider enforces. `says` is the rule in a sentence."""
+
+    name: str
+    says: str
+    check: Callable[[Body], Iterator[Finding]]
+
+    def breaches(self, body: Body) -> Iterator[Breach]:
+        """Every place where the body breaks this law."""
+        return (Breach(self.name, pointer, found) for pointer, found in self.check(body))
+
+
+def law(says: str) -> Callable[[Callable[[Body], Iterator[Finding]]], Law]:
+    """Make a law of a check; its name is the function's, with hyphens."""
+    return lambda check: Law(check.__name__.replace("_", "-"), says, check)
+
+
+def blank(text: object) -> bool:
+    """Whether it is a text that holds nothing but blanks."""
+    return isinstance(text, str) and not text.strip()
+
+
+def is_object(text: object) -> bool:
+    """Whether it is the JSON text of an object."""
+    try:
+        return isinstance(text, str) and isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False

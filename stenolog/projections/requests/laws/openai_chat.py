@@ -1,0 +1,149 @@
+"""The laws of OpenAI Chat Completions, each from a documented or observed refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stenolog.projections.requests.names import fits_id, fits_tool_name
+
+from .law import Body, Finding, Law, blank, is_object, law
+
+ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
+
+
+def _messages(body: Body) -> Iterator[tuple[str, Body]]:
+    return ((f"/messages/{i}", message) for i, message in enumerate(body.get("messages", [])))
+
+
+def _calls(at: str, message: Body) -> Iterator[tuple[str, Body]]:
+    return ((f"{at}/tool_calls/{k}", call) for k, call in enumerate(message.get("tool_calls") or []))
+
+
+@law("a request holds at least one message")
+def messages_present(body: Body) -> Iterator[Finding]:
+    if not body.get("messages"):
+        yield "/messages", "no message"
+
+
+@law("a message has one of the known roles")
+def known_roles(body: Body) -> Iterator[Finding]:
+    for at, message in _messages(body):
+        if message.get("role") not in ROLES:
+            yield f"{at}/role", repr(message.get("role"))
+
+
+@law("each tool call is answered by exactly one tool message, directly behind its message")
+def every_call_answered(body: Body) -> Iterator[Finding]:
+    open_ids: list[str] = []
+    asked = ""
+    for at, message in [*_messages(body), ("", {"role": "end"})]:
+        if message["role"] == "tool" and message.get("tool_call_id") in open_ids:
+            open_ids.remove(message["tool_call_id"])
+            continue
+        if message["role"] != "tool":
+            for id in open_ids:
+                yield asked, f"call {id!r} has no result"
+            open_ids = [call["id"] for _, call in _calls(at, message)]
+            asked = at
+
+
+@law("each tool message answers a call of the assistant message before it, and no call twice")
+def every_result_has_its_call(body: Body) -> Iterator[Finding]:
+    callable_ids: list[str] = []
+    for at, message in _messages(body):
+        if message.get("role") != "tool":
+            callable_ids = [call["id"] for _, call in _calls(at, message)]
+        elif message.get("tool_call_id") in callable_ids:
+            callable_ids.remove(message["tool_call_id"])
+        else:
+            yield f"{at}/tool_call_id", repr(message.get("tool_call_id"))
+
+
+@law("the ids of calls are unique in the request, of letters, digits, _ and -, at most 40 long")
+def call_ids(body: Body) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for at, message in _messages(body):
+        if message.get("tool_calls") == []:
+            yield f"{at}/tool_calls", "an empty list"
+        for place, call in _calls(at, message):
+            id = call.get("id", "")
+            if id in seen or not fits_id(id):
+                yield f"{place}/id", repr(id)
+            seen.add(id)
+
+
+@law("the names of tools are of letters, digits, _ and -, at most 64 long, and declared once")
+def tool_names(body: Body) -> Iterator[Finding]:
+    for at, message in _messages(body):
+        for place, call in _calls(at, message):
+            name = call["function"]["name"]
+            if not fits_tool_name(name):
+                yield f"{place}/function/name", repr(name)
+    declared: set[str] = set()
+    for i, tool in enumerate(body.get("tools", [])):
+        name = tool["function"]["name"]
+        if not fits_tool_name(name) or name in declared:
+            yield f"/tools/{i}/function/name", repr(name)
+        declared.add(name)
+
+
+@law("the arguments of a call are the text of a JSON object")
+def arguments_are_objects(body: Body) -> Iterator[Finding]:
+    for at, message in _messages(body):
+        for place, call in _calls(at, message):
+            if not is_object(call["function"]["arguments"]):
+                yield f"{place}/function/arguments", f"{call['function']['arguments']!r:.60}"
+
+
+@law("a message says something: null only where there are calls, no empty list, no blank text but a tool's")
+def content_present(body: Body) -> Iterator[Finding]:
+    for at, message in _messages(body):
+        content = message.get("content")
+        if content is None and message.get("role") == "assistant" and message.get("tool_calls"):
+            continue
+        if content is None or content == [] or (blank(content) and message.get("role") != "tool"):
+            yield f"{at}/content", f"{content!r}"
+        for k, part in enumerate(content if isinstance(content, list) else []):
+            if part["type"] == "text" and blank(part["text"]):
+                yield f"{at}/content/{k}/text", "a blank text"
+
+
+@law("only the user shows pictures and files")
+def media_from_the_user(body: Body) -> Iterator[Finding]:
+    for at, message in _messages(body):
+        if message.get("role") == "user" or not isinstance(message.get("content"), list):
+            continue
+        for k, part in enumerate(message["content"]):
+            if part["type"] not in ("text", "refusal"):
+                yield f"{at}/content/{k}/type", part["type"]
+
+
+@law("tools are a list that is not empty, and nothing chooses among tools where there are none")
+def tools_declared(body: Body) -> Iterator[Finding]:
+    if body.get("tools") == []:
+        yield "/tools", "an empty list"
+    for key in ("tool_choice", "parallel_tool_calls"):
+        if key in body and not body.get("tools"):
+            yield f"/{key}", "no tools"
+
+
+@law("the last message is not the assistant's")
+def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
+    messages = body.get("messages")
+    if messages and messages[-1].get("role") == "assistant":
+        yield f"/messages/{len(messages) - 1}/role", "assistant"
+
+
+LAWS: tuple[Law, ...] = (
+    messages_present,
+    known_roles,
+    every_call_answered,
+    every_result_has_its_call,
+    call_ids,
+    tool_names,
+    arguments_are_objects,
+    content_present,
+    media_from_the_user,
+    tools_declared,
+    ends_with_a_user_turn,
+)

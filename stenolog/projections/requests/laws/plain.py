@@ -1,0 +1,30 @@
+"""The laws of the plain wire: our own, for no provider enforces any."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from stenolog.projections.requests.quoting import MARKER
+
+from .law import Body, Finding, Law, blank, law
+
+TURN = re.compile(r"(?:User|Assistant|System|Tool)(?: \([^()\n:]*\))?:", re.IGNORECASE)
+
+
+@law("the prompt says something")
+def prompt_present(body: Body) -> Iterator[Finding]:
+    if not isinstance(body.get("prompt"), str) or blank(body.get("prompt")):
+        yield "/prompt", repr(body.get("prompt"))
+
+
+@law("a marker stands only where a turn begins: at the start, or behind a blank line")
+def no_forged_marker(body: Body) -> Iterator[Finding]:
+    prompt = str(body.get("prompt"))
+    for found in MARKER.finditer(prompt):
+        begins = found.start() == 0 or prompt[: found.start()].endswith("\n\n")
+        if not begins or not TURN.match(prompt, found.start()):
+            yield "/prompt", f"{prompt[found.start() : found.start() + 40]!r} at character {found.start()}"
+
+
+LAWS: tuple[Law, ...] = (prompt_present, no_forged_marker)
