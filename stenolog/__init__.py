@@ -1,3 +1,123 @@
 """Stenolog takes a conversation with LLM agents down word for word, and reads it back."""
 
+from __future__ import annotations
+
+from .adapters.conversation import Conversation
+from .adapters.log import Log, open
+from .domain.decide import decide
+from .domain.entry import Draft, Entry
+from .domain.errors import (
+    CallerError,
+    ConversationInUse,
+    CorruptLog,
+    IdTaken,
+    IllegalCommand,
+    InvalidEvent,
+    LaterRelease,
+    MachineError,
+    MissingBlob,
+    MissingExtra,
+    NotALog,
+    NotATranscript,
+    ProviderError,
+    StaleAppend,
+    StenologError,
+    StoreBusy,
+    StoredDataError,
+    StoreFailed,
+    ToolError,
+    UnknownAgent,
+    UnknownConversation,
+    UnknownPosition,
+)
+from .domain.events import (
+    UNCHANGED,
+    AssistantMessage,
+    Event,
+    LlmError,
+    ModeSwitch,
+    ToolResult,
+    Unknown,
+    UserMessage,
+)
+from .domain.parts import File, Image, Opaque, Reasoning, Refusal, Text, ToolCall
+from .domain.settings import Settings
+from .domain.state import Decision, Lane, State
+from .domain.step import Step, Transition, evolve, step
+from .domain.values import Card, CallRef, Control, Link, Receipt, Run, Source, Span, Tool, Turns, Usage
+from .projections.base import Fold, fold
+from .projections.requests.model import Dropped, Explained, Request
+from .projections.timeline import Item
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "UNCHANGED",
+    "AssistantMessage",
+    "CallRef",
+    "CallerError",
+    "Card",
+    "Control",
+    "Conversation",
+    "ConversationInUse",
+    "CorruptLog",
+    "Decision",
+    "Draft",
+    "Dropped",
+    "Entry",
+    "Event",
+    "Explained",
+    "File",
+    "Fold",
+    "IdTaken",
+    "IllegalCommand",
+    "Image",
+    "InvalidEvent",
+    "Item",
+    "Lane",
+    "LaterRelease",
+    "Link",
+    "LlmError",
+    "Log",
+    "MachineError",
+    "MissingBlob",
+    "MissingExtra",
+    "ModeSwitch",
+    "NotALog",
+    "NotATranscript",
+    "Opaque",
+    "ProviderError",
+    "Reasoning",
+    "Receipt",
+    "Refusal",
+    "Request",
+    "Run",
+    "Settings",
+    "Source",
+    "Span",
+    "StaleAppend",
+    "State",
+    "StenologError",
+    "Step",
+    "StoreBusy",
+    "StoreFailed",
+    "StoredDataError",
+    "Text",
+    "Tool",
+    "ToolCall",
+    "ToolError",
+    "ToolResult",
+    "Transition",
+    "Turns",
+    "Unknown",
+    "UnknownAgent",
+    "UnknownConversation",
+    "UnknownPosition",
+    "Usage",
+    "UserMessage",
+    "decide",
+    "evolve",
+    "fold",
+    "open",
+    "step",
+]

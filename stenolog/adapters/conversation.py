@@ -7,11 +7,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from stenolog.domain.codec import REGISTRY
+from stenolog.domain.decide import decide
 from stenolog.domain.entry import Draft, Entry, Record, check_name, microseconds, to_entry
+from stenolog.domain.errors import StaleAppend, UnknownPosition
 from stenolog.domain.events import Event
 from stenolog.domain.settings import Settings, settings
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition, fold
+from stenolog.projections.requests import DEFAULT_WIRE, Request, build
 from stenolog.projections.timeline import Item as TimelineItem
 from stenolog.projections.timeline import timeline
 from stenolog.projections.transitions import transitions
@@ -107,6 +110,33 @@ class Conversation:
     def transitions(self, upto: int | None = None) -> list[Transition]:
         """What the engine did, entry by entry."""
         return list(transitions(self.entries(upto=upto)))
+
+    def request(
+        self, agent: str, upto: int | None = None, wire: str = DEFAULT_WIRE, *, task: str = ""
+    ) -> Request:
+        """What the agent would be sent at a position: the exact body, and where every part came from.
+
+        `wire` is "openai-chat", "anthropic" or "plain". Raises `UnknownAgent`, `UnknownPosition`, and
+        `LaterRelease` where an entry needs one.
+        """
+        log = list(self.entries(upto=upto))
+        if upto is not None and (not log or log[-1].position != upto):
+            stands = log[-1].position if log else 0
+            raise UnknownPosition(f"{self.name!r}: no position {upto}; the last one is {stands}")
+        return build(log, agent, task=task, wire=wire, blobs=self.log.blobs)
+
+    def submit(self, command: Event) -> list[Entry]:
+        """Record a command if it is legal where the conversation stands, with what it brings along.
+
+        Decided on the state, and appended at exactly that position; where somebody else was first, it is
+        decided again. Raises `IllegalCommand` and `LaterRelease`; otherwise as `append`.
+        """
+        while True:
+            state = self.state()
+            try:
+                return self.extend(decide(state, command), expected=state.position)
+            except StaleAppend:
+                continue
 
     def fork(
         self, after: int | None = None, name: str | None = None, pending: Pending = "close"

@@ -106,7 +106,8 @@ class UserMessage(Common):
     """Words that come from outside: from a person, the system, a schedule, or an agent that briefs another.
 
     `to` holds addresses, `agent` or `agent/task`; nobody named means everyone. `replaces` is the
-    position of the message that this one edits. `control` tells the engine something.
+    position of the message that this one edits, `cause` the position that led to it, where an agent or a
+    schedule said it. `control` tells the engine something.
     """
 
     kind: ClassVar[str] = "user_message"
@@ -116,6 +117,7 @@ class UserMessage(Common):
     author_kind: AuthorKind = "person"
     to: tuple[str, ...] = ()
     control: Control | None = None
+    cause: int | None = None
     replaces: int | None = None
 
     if TYPE_CHECKING:
@@ -133,7 +135,8 @@ class AssistantMessage(Common):
 
     `agent` and `task` name its lane; `cause` is the position that it answers. Only an `answer` takes a
     turn. A `summary` takes the place of the positions it `covers`. `session` is the session id of a
-    stateful backend. `receipt` proves what the model was shown.
+    stateful backend. `receipt` proves what the model was shown. `duration_ms` and `first_token_ms` are
+    measured from the moment the request left.
     """
 
     kind: ClassVar[str] = "assistant_message"
@@ -148,6 +151,8 @@ class AssistantMessage(Common):
     model: str = ""
     finish_reason: str = ""
     usage: Usage | None = None
+    duration_ms: int | None = None
+    first_token_ms: int | None = None
     session: str = ""
     replaces: int | None = None
     receipt: Receipt | None = None
@@ -213,6 +218,7 @@ class LlmError(Common):
     attempt: int = 1
     retry_at: AwareDatetime | None = None
     usage: Usage | None = None
+    duration_ms: int | None = None
     session: str = ""
     receipt: Receipt | None = None
 

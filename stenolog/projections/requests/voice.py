@@ -13,7 +13,7 @@ from stenolog.domain.state import address
 from stenolog.projections.pairing import CallKey, Pairing
 
 from .model import Piece
-from .quoting import note, quote
+from .quoting import escape, note, quote
 from .tokens import count_parts
 from .visible import Lane, Visible
 
@@ -129,7 +129,8 @@ def _error(position: int, error: LlmError, own: bool) -> Iterator[Piece]:
 
 
 def _what_happened(error: LlmError, partial: str) -> str:
-    reason = f"{error.category}: {error.message}" if error.message else error.category
+    message = escape(" ".join(error.message.split()))
+    reason = f"{error.category}: {message}" if message else error.category
     if error.category == "cancelled":
         return "your answer was interrupted by the user" if partial.strip() else "interrupted by the user"
     return f"your answer was cut off ({reason})" if partial.strip() else f"your answer failed ({reason})"

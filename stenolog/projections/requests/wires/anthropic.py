@@ -207,7 +207,7 @@ def _size(block: Body) -> str:
     """What of a block is counted: its words."""
     if block["type"] in ("image", "document"):
         return ""
-    return "".join(_words(block.values()))
+    return "".join(_words(value for key, value in block.items() if key not in ("type", "id", "tool_use_id")))
 
 
 def _words(values: Iterable[object]) -> Iterator[str]:

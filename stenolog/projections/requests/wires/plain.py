@@ -13,7 +13,6 @@ from stenolog.domain.parts import Opaque, Part, Reasoning, Refusal, Text, ToolCa
 from stenolog.projections.pairing import CallKey
 from stenolog.projections.requests.model import Piece, Rendered
 from stenolog.projections.requests.prefix import Prefix
-
 from stenolog.projections.requests.quoting import unforged
 
 from .sheet import Sheet, media, placeholder
