@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
 
-from stenolog.projections.requests.model import Dropped, Explained, Request
+from stenolog.domain.entry import Entry
+from stenolog.projections.requests import Dropped, Explained, Request
 
 from .drawing import line, table
+from .words import describe
 
 DISPOSITIONS = {"kept": "green", "reworded": "yellow", "added": "magenta"}
 
 
-def drawn(request: Request) -> Iterator[RenderableType]:
-    """The whole request: what it is, whether anyone would send it, and its parts."""
+def drawn(request: Request, entries: Iterable[Entry]) -> Iterator[RenderableType]:
+    """The whole request: what it is, whether anyone would send it, and its parts with what they came from."""
+    words = {entry.position: describe(entry).what for entry in entries}
     lane = f"{request.agent}/{request.task}" if request.task else request.agent
     tokens = sum(part.tokens_out for part in request.parts)
     yield line(
@@ -24,8 +28,9 @@ def drawn(request: Request) -> Iterator[RenderableType]:
     )  # fmt: skip
     if not request.sendable:
         yield line((f"a preview, nobody would send it: {request.reason}", "yellow"))
+    shared = Counter(part.message for part in request.parts)
     columns = (">#", ">ENTRIES", "ROLE", "WHAT", "RULE", ">TOKENS", "*TEXT")
-    yield table(columns, [_row(row, request) for row in _in_order(request)])
+    yield table(columns, [_row(row, request, words, shared) for row in _in_order(request)])
 
 
 def _in_order(request: Request) -> list[Explained | Dropped]:
@@ -41,10 +46,16 @@ def _in_order(request: Request) -> list[Explained | Dropped]:
     return rows
 
 
-def _row(row: Explained | Dropped, request: Request) -> Sequence[str | tuple[str, str]]:
+def _row(
+    row: Explained | Dropped, request: Request, words: Mapping[int, str], shared: Counter[int]
+) -> Sequence[str | tuple[str, str]]:
     if isinstance(row, Dropped):
-        span = str(row.first) if row.first == row.last else f"{row.first}-{row.last}"
-        return ("–", span, "", ("left out", "red"), row.rule, f"{row.tokens:,} → 0", "")
+        text = words.get(row.first, "")
+        span = spans(range(row.first, row.last + 1))
+        return ("-", span, "", ("left out", "red"), row.rule, f"{row.tokens:,} → 0", (text, "dim"))
+    alone = shared[row.message] == 1 or not row.positions
+    came_from = words[row.positions[0]] if row.positions else ""
+    text = (_preview(row, request.body) if alone else "") or came_from
     tokens = f"{row.tokens_out:,}"
     if row.tokens_in != row.tokens_out:
         tokens = f"{row.tokens_in:,} → {row.tokens_out:,}"
@@ -55,7 +66,7 @@ def _row(row: Explained | Dropped, request: Request) -> Sequence[str | tuple[str
         (row.disposition, DISPOSITIONS[row.disposition]),
         row.rule,
         tokens,
-        (_preview(row, request.body), "dim"),
+        (text, "dim"),
     )
 
 

@@ -15,7 +15,7 @@ from .safety import one_line
 from .words import in_words
 
 VOICE = {"message": "bold", "error": "bold red", "cut": "magenta", "unknown": "yellow"}
-STATUS = {"ok": ("✓", "green"), "failed": ("✗", "red"), "running": ("…", "yellow"), "not run": ("–", "dim")}
+STATUS = {"ok": ("✓", "green"), "failed": ("✗", "red"), "running": ("…", "yellow"), "not run": ("-", "dim")}
 LINES_OF_OUTPUT = 8
 
 
@@ -35,11 +35,12 @@ def drawn(items: Iterable[Item]) -> Iterator[RenderableType]:
 
 def _message(item: Item) -> Iterator[RenderableType]:
     to = f" → {', '.join(item.to)}" if item.to else ""
+    detail = f"  {item.detail}" if item.detail else ""
     hidden = "  (out of context)" if item.hidden else ""
     yield line(
         (item.author or "?", _style(item)),
         to,
-        (f"  {item.detail}", "red" if item.kind == "error" else "dim"),
+        (detail, "red" if item.kind == "error" else "dim"),
         (f"  {item.position}{hidden}", "dim"),
     )
     said = item.text or in_words(item.parts)

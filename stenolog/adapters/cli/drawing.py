@@ -63,10 +63,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str | tuple[str, str]]
         drawn.add_column(
             title.lstrip(">*"),
             justify="right" if title.startswith(">") else "left",
-            no_wrap=True,
+            no_wrap=not free,
             overflow="ellipsis",
-            ratio=1 if free else None,
-            min_width=None if free else len(title.lstrip(">*")),
         )
     for row in rows:
         drawn.add_row(*(line(cell) for cell in row))

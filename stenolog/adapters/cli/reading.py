@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from stenolog.adapters.log import Conversation, Log
+    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.log import Log
 
 
 @command("ls")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import time
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Color: TypeAlias = Literal["auto", "always", "never"]
 PIPED_WIDTH = 120
+FILLING = re.compile(r" *((?:\x1b\[[\d;]*m)*)$")
 PATIENCE_S = 1.0
 """How long work may take before its progress is shown."""
 
@@ -47,25 +49,26 @@ def console(color: Color = "auto", *, stderr: bool = False) -> Console:
 
 def draw(drawing: Iterable[RenderableType], color: Color, *, page: bool) -> None:
     """Print a drawing piece by piece; through a pager where it is taller than the terminal."""
-    screen = console(color)
-    if not (page and sys.stdout.isatty() and sys.stdin.isatty()):
-        for piece in drawing:
-            screen.print(piece)
-        return
-    lines = _lines(screen, drawing)
-    first = list(islice(lines, shutil.get_terminal_size().lines - 1))
-    rest = next(lines, None)
-    if rest is None:
-        click.echo("".join(first), nl=False, color=True)
-    else:
-        click.echo_via_pager(chain(first, [rest], lines), color=color != "never")
+    lines = _lines(console(color), drawing)
+    if page and sys.stdout.isatty() and sys.stdin.isatty():
+        first = list(islice(lines, shutil.get_terminal_size().lines - 1))
+        rest = list(islice(lines, 1))
+        if rest:
+            click.echo_via_pager(chain(first, rest, lines), color=True)
+            return
+        lines = iter(first)
+    for line in lines:
+        click.echo(line, nl=False, color=True)  # the console has decided about colours
 
 
 def _lines(screen: Console, drawing: Iterable[RenderableType]) -> Iterator[str]:
+    """The drawing line by line, without the blanks that rich fills lines up with."""
     for piece in drawing:
         with screen.capture() as captured:
-            screen.print(piece)
-        yield from captured.get().splitlines(keepends=True)
+            screen.print(
+                piece, no_wrap=getattr(piece, "no_wrap", None), overflow=getattr(piece, "overflow", None)
+            )
+        yield from (FILLING.sub(r"\1", line, count=1) + "\n" for line in captured.get().split("\n")[:-1])
 
 
 def say(text: str, *, mark: str = "", style: str = "") -> None:

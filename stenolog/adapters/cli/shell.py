@@ -21,7 +21,8 @@ from .safety import safe_json
 from .screen import draw, say
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation, Log
+    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.log import Log
 
 F = TypeVar("F", bound=Callable[..., Any])
 REPORT = "this is a defect of stenolog; run it again with --traceback and report what it prints"
@@ -109,12 +110,12 @@ def _message(error: BaseException, exit: Exit) -> str:
 
 def names(ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
     """The conversations whose name begins so, for the shell's completion."""
-    import stenolog
+    from stenolog.adapters.log import open as open_log
 
     path = Path(ctx.params.get("db") or "talks.db")
     if not path.exists():
         return []
-    with stenolog.open(path) as log:
+    with open_log(path) as log:
         return [name for name in log if name.startswith(begun)]
 
 
@@ -141,12 +142,12 @@ def takes_conversation(function: F) -> F:
 
 def opened(db: Path, *, create: bool = False) -> Log:
     """The log of a database, closed when the command ends. Raises FileNotFoundError where there is none."""
-    import stenolog
+    from stenolog.adapters.log import open as open_log
 
     if not create and not db.exists():
         hint = "make it with `stenolog import FILE` or `stenolog demo --db`, or name another with --db:"
         raise FileNotFoundError(None, f"no database here; {hint}", str(db))
-    return click.get_current_context().with_resource(stenolog.open(db))
+    return click.get_current_context().with_resource(open_log(db))
 
 
 def found(log: Log, written: str) -> Conversation:

@@ -12,8 +12,7 @@ import click
 from stenolog.domain.errors import InvalidEvent
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
-from stenolog.projections.requests.model import Request
-from stenolog.projections.timeline import Item
+from stenolog.projections.requests import Request, build, lanes
 
 from .answer import Answer
 from .positions import resolve
@@ -22,7 +21,7 @@ from .shell import command, found, opened, takes_conversation
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation import Conversation
 
 WIRES = ("openai-chat", "anthropic", "plain")
 DECISIONS = {
@@ -62,7 +61,7 @@ def request_command(
     """Show what an agent's model is sent next, and the reason for every part."""
     talk = found(opened(db), conversation)
     upto = resolve(talk, at)
-    request = talk.request(agent or only_agent(talk, upto), upto=upto, wire=wire)
+    request = request_of(talk, agent or only_agent(talk, upto), upto, wire)
     if raw:
         print_raw(request)
         return None
@@ -70,18 +69,24 @@ def request_command(
     def draw() -> Iterable[RenderableType]:
         from .draw_request import drawn
 
-        return drawn(request)
+        return drawn(request, talk.entries(upto=upto))
 
     return Answer(request_data(request), draw)
 
 
+def request_of(talk: Conversation, lane: str, upto: int, wire: str) -> Request:
+    """The request of a lane, written as agent or agent/task."""
+    agent, _, task = lane.partition("/")
+    return build(talk.entries(upto=upto), agent, task=task, wire=wire, blobs=talk.log.blobs)
+
+
 def only_agent(talk: Conversation, upto: int) -> str:
     """The one agent there is. Raises `InvalidEvent` where there are none or several."""
-    lanes = list(talk.state(upto=upto).lanes)
-    if len(lanes) == 1:
-        return lanes[0]
-    there = ", ".join(lanes) or "none has spoken yet"
-    raise InvalidEvent(f"{talk.name!r} at {upto}: expected --agent, one of: {there}")
+    there = [lane.address for lane in lanes(talk.entries(upto=upto))]
+    if len(there) == 1:
+        return there[0]
+    known = ", ".join(there) or "none has spoken yet"
+    raise InvalidEvent(f"{talk.name!r} at {upto}: expected --agent, one of: {known}")
 
 
 def request_data(request: Request) -> dict[str, Any]:
@@ -123,9 +128,9 @@ def step_lines(steps: Iterable[Transition]) -> Iterator[RenderableType]:
         yield line(
             (f"{step.position:>4}", "bold"),
             (f"  {step.kind:<17}", ""),
-            (f"  {step.lane:<12}", "cyan"),
-            (f"  {(step.trigger or '') + guard:<24}", "dim"),
-            (f"  {moved:<34}", ""),
+            (f"  {step.lane:<10}", "cyan"),
+            (f"  {(step.trigger or '') + guard:<21}", "dim"),
+            (f"  {moved:<31}", ""),
             (f"  {decision_words(step) if step.lane else ''}", DECISIONS[decision.do]),
             (f"  ! {step.anomaly}" if step.anomaly else "", "yellow"),
         )
@@ -171,4 +176,4 @@ def _state_lines(state: State, settings: Any) -> Iterator[RenderableType]:
 def _lane_row(where: str, lane: Any) -> tuple[str | tuple[str, str], ...]:
     calls = ", ".join(f"{call.name}@{call.position}" for call in lane.calls)
     counts = (lane.asked, lane.answered, lane.steps, lane.attempt)
-    return ((where, "cyan"), lane.status, *(str(count or "–") for count in counts), calls)
+    return ((where, "cyan"), lane.status, *(str(count or "-") for count in counts), calls)

@@ -1,0 +1,118 @@
+"""`fork`, `rename`, `archive`, `delete`, `backup`: what changes the log or copies it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from .answer import Answer
+from .positions import resolve
+from .shell import command, found, names, opened, takes_db
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+conversation = click.argument("conversation", shell_complete=names)
+
+
+def done(words: str, **data: object) -> Answer:
+    """What a command says that did what it was asked."""
+
+    def draw() -> Iterator[RenderableType]:
+        from .drawing import line
+
+        yield line(("✓ ", "green"), words)
+
+    return Answer(data, draw)
+
+
+@command("fork")
+@click.option("--after", help="The fork begins after this position or time …")
+@click.option("--before", help="… or before it. One of the two must be said.")
+@click.option("--name", help="The name of the fork; made from the parent's where it is left out.")
+@click.option(
+    "--pending",
+    type=click.Choice(["close", "keep"]),
+    default="close",
+    show_default=True,
+    help="Calls that were running: closed with `not run in this fork`, or kept open.",
+)
+@conversation
+@takes_db
+def fork_command(
+    db: Path,
+    conversation: str,
+    after: str | None,
+    before: str | None,
+    name: str | None,
+    pending: Literal["close", "keep"],
+) -> Answer:
+    """Begin a new conversation that shares the entries up to a position. No entry is copied."""
+    if (after is None) == (before is None):
+        raise click.UsageError("say where: --after POSITION or --before POSITION")
+    talk = found(opened(db), conversation)
+    position = resolve(talk, after) if after is not None else resolve(talk, str(before)) - 1
+    fork = talk.fork(after=position, name=name, pending=pending)
+    words = f"{fork.name} begins after {talk.name}@{position}, with which it shares {position} entries"
+    return done(words, conversation=fork.name, fork_of=talk.name, after=position, head=fork.position)
+
+
+@command("rename")
+@conversation
+@click.argument("new")
+@takes_db
+def rename_command(db: Path, conversation: str, new: str) -> Answer:
+    """Give a conversation another name. Its digests stay what they are."""
+    talk = found(opened(db), conversation)
+    old = talk.name
+    talk.rename(new)
+    return done(f"{old} is now {new}", old=old, conversation=new)
+
+
+@command("archive")
+@click.option("--undo", is_flag=True, help="Bring it back.")
+@conversation
+@takes_db
+def archive_command(db: Path, conversation: str, undo: bool) -> Answer:
+    """Put a conversation away: `ls` no longer lists it, everything else still finds it."""
+    talk = found(opened(db), conversation)
+    if undo:
+        talk.unarchive()
+        return done(f"{talk.name} is back", conversation=talk.name, archived=False)
+    talk.archive()
+    return done(f"{talk.name} is archived", conversation=talk.name, archived=True)
+
+
+@command("delete")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@conversation
+@takes_db
+def delete_command(db: Path, conversation: str, yes: bool) -> Answer:
+    """Delete a conversation for good. One with living forks is not deleted."""
+    log = opened(db)
+    talk = found(log, conversation)
+    if not conversation == talk.name:
+        raise click.UsageError(f"to delete, write the whole name: {talk.name!r}")
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError("to delete without being asked, say --yes")
+    entries = talk.position
+    if not yes:
+        click.confirm(f"Delete {talk.name!r} and its {entries} entries for good?", abort=True, err=True)
+    talk.delete()
+    return done(f"{talk.name} is deleted, with {entries} entries", conversation=talk.name, entries=entries)
+
+
+@command("backup")
+@click.argument("file", type=click.Path(path_type=Path))
+@takes_db
+def backup_command(db: Path, file: Path) -> Answer:
+    """Copy the whole database into a file, while others go on writing to it."""
+    log = opened(db)
+    if file.exists():
+        raise click.UsageError(f"{file} exists; a backup overwrites nothing")
+    log.backup(file)
+    return done(f"{db} is backed up as {file}", db=str(db), file=str(file), bytes=file.stat().st_size)

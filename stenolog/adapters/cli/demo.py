@@ -1,0 +1,127 @@
+"""`demo`: a conversation with all five kinds of event, and what stenolog makes of it. No key, no network.
+
+Its times, ids and salts are fixed, so that everybody sees the same digests.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import open as open_log
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.parts import ToolCall
+from stenolog.domain.values import Card, Control, Tool
+
+from .answer import Answer
+from .proofs import replay_lines, replayed
+from .reading import entry_line
+from .shell import command
+from .views import request_data, request_of
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+NAME = "demo"
+BEGUN = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
+SHELL = Tool(
+    name="shell",
+    description="Run a command.",
+    parameters={"type": "object", "properties": {"cmd": {"type": "string"}}, "required": ["cmd"]},
+)
+
+EVENTS: tuple[Event, ...] = (
+    ModeSwitch(
+        mode="chat",
+        title="the flaky parser",
+        joins=("coder", "reviewer"),
+        cards={
+            "coder": Card(persona="You are coder. You mend what is broken.", tools=(SHELL,)),
+            "reviewer": Card(persona="You are reviewer. You read what others changed.", tools=()),
+        },
+    ),
+    UserMessage(text="Which test fails, and why?", to=("coder",)),
+    AssistantMessage(
+        agent="coder",
+        cause=2,
+        text="I'll run them.",
+        tool_calls=[ToolCall(id="c1", name="shell", arguments='{"cmd": "pytest -q"}')],
+    ),
+    ToolResult(call_id="c1", name="shell", text="FAILED test_dates: 23:00 != 00:00\n1 failed", is_error=True),
+    LlmError(
+        agent="coder",
+        cause=4,
+        category="timeout",
+        message="no token for 60 s",
+        text="test_dates fails: the parser reads",
+    ),
+    UserMessage(text="continue", to=("coder",), control=Control(action="continue", agent="coder")),
+    AssistantMessage(
+        agent="coder",
+        cause=6,
+        text="it as local time. I read it as UTC now.",
+        tool_calls=[ToolCall(id="c2", name="shell", arguments='{"cmd": "git diff && pytest -q"}')],
+    ),
+    ToolResult(call_id="c2", name="shell", text="-  parse(text)\n+  parse(text, tz=UTC)\n12 passed"),
+    AssistantMessage(agent="coder", cause=8, text="Mended. @reviewer, please look.", to=("reviewer",)),
+    ModeSwitch(mode="agent"),
+    AssistantMessage(agent="reviewer", cause=9, text="Good: one line, and it says what it means."),
+    UserMessage(text="Then merge it, please.", to=("coder",)),
+)
+
+
+def record(talk: Conversation) -> None:
+    """Append the demo's events; what stands there already is not written twice."""
+    for number, event in enumerate(EVENTS, 1):
+        expected = talk.position if isinstance(event, ModeSwitch) else None
+        at = BEGUN + timedelta(seconds=20 * (number - 1))
+        talk.append(event, id=f"demo-{number}", at=at, expected=expected)
+
+
+@command("demo")
+@click.option(
+    "--db", type=click.Path(path_type=Path), help="Record it here, to look around in it afterwards."
+)
+def demo_command(db: Path | None) -> Answer:
+    """Record a bundled conversation, then show it: log, timeline, a request with its reasons, a proof."""
+    ctx = click.get_current_context()
+    path = db or Path(ctx.with_resource(tempfile.TemporaryDirectory(prefix="stenolog-"))) / "demo.db"
+    log = ctx.with_resource(open_log(path, entropy=bytes))
+    talk = log[NAME]
+    record(talk)
+    data = {
+        "conversation": talk.name,
+        "entries": list(talk.entries()),
+        "timeline": talk.timeline(),
+        "request": request_data(request_of(talk, "coder", talk.position, "openai-chat")),
+        "replay": replayed(talk),
+    }
+    return Answer(data, lambda: _shown(talk, db))
+
+
+def _shown(talk: Conversation, db: Path | None) -> Iterator[RenderableType]:
+    from .draw_request import drawn as request_drawn
+    from .draw_timeline import drawn as timeline_drawn
+    from .drawing import heading, line
+
+    yield line("Two agents, five kinds of event, one log. All that follows is derived from it.")
+    yield heading("$ stenolog log demo")
+    for entry in talk.entries():
+        yield entry_line(entry, 2)
+    yield heading("$ stenolog timeline demo")
+    yield from timeline_drawn(talk.timeline())
+    yield heading("$ stenolog request demo --agent coder")
+    yield from request_drawn(request_of(talk, "coder", talk.position, "openai-chat"), list(talk.entries()))
+    yield heading("$ stenolog replay demo")
+    yield from replay_lines(replayed(talk))
+    yield line("")
+    if db is None:
+        yield line(("Look around in it:  ", "dim"), "stenolog demo --db talks.db && stenolog timeline demo")
+    else:
+        yield line(("Look around in it:  ", "dim"), f"stenolog show demo @{{error}} --db {db}")

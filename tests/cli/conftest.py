@@ -1,0 +1,58 @@
+"""A command line that runs in this process, in an empty folder, without colours."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from stenolog.adapters.cli import run
+
+
+class Ran(NamedTuple):
+    """What a command line gave back."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def envelope(self) -> Any:
+        """What `--json` printed."""
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    """Run one command line: `cli("log", "demo")`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    for name in ("STENOLOG_DB", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+
+    def ran(*arguments: str) -> Ran:
+        streams = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
+        with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
+            status = run(arguments)
+        out, err = (_text(stream) for stream in streams)
+        return Ran(status, out, err)
+
+    return ran
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    assert isinstance(stream.buffer, io.BytesIO)
+    return stream.buffer.getvalue().decode()
+
+
+@pytest.fixture
+def demo(cli: Callable[..., Ran]) -> Callable[..., Ran]:
+    """The command line, in a folder whose talks.db holds the demo."""
+    assert cli("demo", "--db", "talks.db").status == 0
+    return cli

@@ -1,0 +1,103 @@
+"""What a person may write for a position, and for the name of a conversation."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from stenolog.adapters.cli.positions import PAGE, backwards, full_name, resolve
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import open as open_log
+from stenolog.domain.errors import InvalidEvent, UnknownConversation, UnknownPosition
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.parts import ToolCall
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+EVENTS: list[Event] = [
+    ModeSwitch(mode="chat"),
+    UserMessage(text="go"),
+    AssistantMessage(agent="a", tool_calls=[ToolCall(id="c1", name="sh")]),
+    ToolResult(call_id="c1", text="done"),
+    LlmError(agent="a", category="timeout"),
+    UserMessage(text="again"),
+]
+
+
+@pytest.fixture(scope="module")
+def talk() -> Conversation:
+    """Six entries, an hour apart, the first at noon."""
+    made = open_log(":memory:")["talk"]
+    for hour, event in enumerate(EVENTS):
+        made.append(event, at=NOON + timedelta(hours=hour), expected=made.position)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("0", 0),
+        ("4", 4),
+        ("@", 6),
+        ("@~0", 6),
+        ("@~2", 4),
+        ("@~6", 0),
+        ("@{user}", 6),
+        ("@{user}~1", 5),
+        ("@{assistant}", 3),
+        ("@{tool}", 4),
+        ("@{error}", 5),
+        ("@{mode}", 1),
+        ("@{llm_error}", 5),
+        ("@call:c1", 3),
+        ("2026-11-20T12:00:00Z", 1),
+        ("2026-11-20T13:30", 2),
+        ("2026-11-20 15:00:00+01:00", 3),
+        ("2026-11-20T11:59", 0),
+        ("2026-11-19", 0),
+        ("2026-11-20", 6),
+    ],
+)
+def test_a_position_may_be_written_as(talk: Conversation, written: str, expected: int) -> None:
+    assert resolve(talk, written) == expected
+
+
+@pytest.mark.parametrize("written", ["7", "@~7", "@{error}~6", "@call:c2"])
+def test_a_position_that_is_not_there_is_unknown(talk: Conversation, written: str) -> None:
+    with pytest.raises(UnknownPosition, match="'talk'"):
+        resolve(talk, written)
+
+
+@pytest.mark.parametrize("written", ["", "-1", "last", "@last", "@{nonsense}", "1.5", "²", "2026-13-01"])
+def test_what_is_no_position_is_refused_with_the_forms_that_are(talk: Conversation, written: str) -> None:
+    with pytest.raises(InvalidEvent, match="expected a position"):
+        resolve(talk, written)
+
+
+def test_entries_are_read_backwards_page_by_page() -> None:
+    long = open_log(":memory:")["long"]
+    long.extend(UserMessage(text=str(number)) for number in range(PAGE + 10))
+
+    assert [entry.position for entry in backwards(long, long.position)] == [*range(long.position, 0, -1)]
+
+
+def test_a_name_may_be_abbreviated_as_long_as_only_one_begins_so() -> None:
+    names = ["demo", "demo~1", "mail run", "mailing"]
+
+    assert full_name(names, "demo") == "demo"
+    assert full_name(names, "demo~") == "demo~1"
+    assert full_name(names, "mail ") == "mail run"
+
+
+def test_an_ambiguous_name_is_refused_with_those_it_could_be() -> None:
+    with pytest.raises(InvalidEvent, match="'mail run', 'mailing'"):
+        full_name(["demo", "mail run", "mailing"], "mail")
+
+
+def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UnknownConversation, match="did you mean 'weekly'"):
+        full_name(["demo", "weekly"], "wekly")
+    with pytest.raises(UnknownConversation, match="there are 'a', 'b', 'c', 'd', 'e' and 2 more"):
+        full_name([*"abcdefg"], "zzz")
+    with pytest.raises(UnknownConversation, match="holds none yet"):
+        full_name([], "demo")
