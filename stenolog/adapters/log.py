@@ -23,8 +23,9 @@ from .conversation import Conversation
 from .edge import Edge, new_id, now
 from .stores import reading, streams
 from .stores.appending import Stream
+from .stores.application import LogApplication
 from .stores.blobs import Blobs
-from .stores.datastore import LogDatastore, Synchronous
+from .stores.datastore import DEADLINE, Synchronous
 
 REMEMBERED = 1000
 """How many conversations a log remembers the heads of."""
@@ -37,7 +38,7 @@ def open(
     ids: Callable[[], str] = new_id,
     entropy: Callable[[int], bytes] = os.urandom,
     synchronous: Synchronous = "full",
-    deadline: float = 10.0,
+    deadline: float = DEADLINE,
 ) -> Log:
     """Open the log in the file at `path`, or make one; ":memory:" keeps it in memory.
 
@@ -47,18 +48,25 @@ def open(
 
     Raises `NotALog`, `LaterRelease`, `CorruptLog`, `StoreBusy`, `StoreFailed`.
     """
-    return Log(
-        LogDatastore(os.fspath(path), synchronous=synchronous, deadline=deadline), Edge(clock, ids, entropy)
-    )
+    env = {
+        "SQLITE_DBNAME": os.fspath(path),
+        "SQLITE_SYNCHRONOUS": synchronous,
+        "SQLITE_LOCK_TIMEOUT": str(deadline),
+    }
+    return Log(LogApplication(env, Edge(clock, ids, entropy)))
 
 
 class Log:
-    """The conversations of one file, by name: `log["demo"]`; iterating gives the names, the oldest first."""
+    """The conversations of one file, by name: `log["demo"]`; iterating gives the names, the oldest first.
 
-    def __init__(self, datastore: LogDatastore, edge: Edge) -> None:
-        self.datastore = datastore
-        self.edge = edge
-        self.blobs = Blobs(datastore)
+    `application` is the same log as an application of the `eventsourcing` library.
+    """
+
+    def __init__(self, application: LogApplication) -> None:
+        self.application = application
+        self.datastore = application.recorder.datastore
+        self.edge = application.recorder.edge
+        self.blobs = Blobs(self.datastore)
         self._streams: dict[int, Stream] = {}
 
     def __enter__(self) -> Log:
@@ -78,7 +86,7 @@ class Log:
 
     def close(self) -> None:
         """Give the file back; the write-ahead log is folded in."""
-        self.datastore.close()
+        self.application.close()
 
     def __getitem__(self, name: str) -> Conversation:
         """The conversation of that name; one that does not exist yet is made by its first append."""

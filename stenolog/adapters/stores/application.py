@@ -20,6 +20,7 @@ from eventsourcing.persistence import (
 )
 from eventsourcing.utils import Environment, EnvType
 
+from stenolog.adapters.edge import Edge
 from stenolog.domain.codec import REGISTRY, Registry
 from stenolog.domain.errors import InvalidEvent
 from stenolog.domain.events import Event
@@ -60,6 +61,10 @@ class LogApplication(Application[str]):
 
     name = "stenolog"
     recorder: LogRecorder
+
+    def __init__(self, env: EnvType | None = None, edge: Edge | None = None) -> None:
+        super().__init__(env)
+        self.recorder.edge = edge or Edge()
 
     def construct_env(self, name: str, env: EnvType | None = None) -> Environment:
         return Environment(name, dict(env or {}))

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from eventsourcing.sqlite import SQLiteConnection, SQLiteCursor, SQLiteDatastore
 
@@ -23,7 +23,9 @@ from .filelock import FileLock
 
 Synchronous: TypeAlias = Literal["full", "normal"]
 MEMORY = ":memory:"
-WAL_BYTES = 4_000_000
+DEADLINE = 10.0
+"""Seconds that a call waits for others, unless told otherwise."""
+WAL_BYTES = 1_000_000
 """The write-ahead log is moved into the file when it has grown to this."""
 
 
@@ -34,7 +36,9 @@ class LogDatastore(SQLiteDatastore):
     `deadline` seconds for its turn. A database in memory has one connection, which everybody shares.
     """
 
-    def __init__(self, path: str, *, synchronous: Synchronous = "full", deadline: float = 10.0) -> None:
+    def __init__(self, path: str, *, synchronous: str = "full", deadline: float = DEADLINE) -> None:
+        if synchronous not in get_args(Synchronous):
+            raise ValueError(f"synchronous: expected 'full' or 'normal', found {synchronous!r}")
         super().__init__(path, originator_id_type="text")
         self.path = path
         self.deadline = deadline
@@ -206,7 +210,7 @@ class LogDatastore(SQLiteDatastore):
             "trusted_schema = OFF",
             "cell_size_check = ON",
             f"wal_autocheckpoint = {WAL_BYTES // schema.PAGE_SIZE}",
-            f"journal_size_limit = {WAL_BYTES}",
+            f"journal_size_limit = {16 * WAL_BYTES}",
         ):
             connection.execute(f"PRAGMA {pragma}")
         return connection

@@ -20,9 +20,10 @@ from stenolog.adapters.edge import Edge
 from stenolog.domain.entry import microseconds, seal
 
 from . import events, streams
-from .datastore import LogDatastore, Synchronous
+from .datastore import DEADLINE, LogDatastore
 from .events import START, Head
 
+SYNCHRONOUS = "SQLITE_SYNCHRONOUS"
 SELECT = """SELECT c.name, e.originator_version, e.topic, e.state
     FROM stored_events e JOIN conversations c ON c.stream = e.originator_id WHERE c.name = ?"""
 SELECT_NOTIFICATIONS = """SELECT c.name, e.originator_version, e.topic, e.state, e.rowid
@@ -140,12 +141,11 @@ class LogFactory(SQLiteFactory):
     datastore: LogDatastore
 
     def __init__(self, env: Environment | EnvType | None) -> None:
-        super().__init__(env)
-        synchronous: Synchronous = "normal" if self.env.get("SQLITE_SYNCHRONOUS") == "normal" else "full"
+        super(SQLiteFactory, self).__init__(env)  # the library's own would make a datastore of its own
         self.datastore = LogDatastore(
-            str(self.env.get(self.SQLITE_DBNAME)),
-            synchronous=synchronous,
-            deadline=float(self.env.get(self.SQLITE_LOCK_TIMEOUT) or 10.0),
+            self.env.get(self.SQLITE_DBNAME) or "",
+            synchronous=self.env.get(SYNCHRONOUS) or "full",
+            deadline=float(self.env.get(self.SQLITE_LOCK_TIMEOUT) or DEADLINE),
         )
 
     def application_recorder(self) -> LogRecorder:

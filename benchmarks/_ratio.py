@@ -1,0 +1,46 @@
+"""What a benchmark yields, and how two ways of doing the same are compared in one run."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    """One measured figure and the limit it must not pass. `unit` "x" is a ratio to the floor."""
+
+    name: str
+    value: float
+    limit: float
+    unit: str = "x"
+    note: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.value <= self.limit
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long one call takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def compared(ours: Callable[[], object], floor: Callable[[], object], rounds: int) -> tuple[float, float]:
+    """Median seconds of `ours` and of `floor`, called in turns so that both meet the same noise."""
+    ours(), floor()  # noqa: B018 - warm caches
+    times: tuple[list[float], list[float]] = ([], [])
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(rounds):
+            pair = ((ours, 0), (floor, 1)) if number % 2 else ((floor, 1), (ours, 0))
+            for work, which in pair:
+                times[which].append(seconds(work))
+    finally:
+        gc.enable()
+    return median(times[0]), median(times[1])

@@ -1,0 +1,67 @@
+"""Reading and decoding a conversation in pages, against selecting the same columns and decoding them."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from benchmarks._ratio import Row, compared
+from stenolog.adapters import log as logs
+from stenolog.adapters.stores.events import COLUMNS
+from stenolog.domain.codec import REGISTRY
+from stenolog.domain.events import AssistantMessage, Event, ToolResult, UserMessage
+from stenolog.domain.parts import ToolCall
+
+ENTRIES = 20_000
+LIMIT = 1.2
+TEXT = "The failing test is the one that counts the rows of the ledger. "
+SELECT = f"""SELECT {COLUMNS} FROM stored_events
+    WHERE originator_id = 1 AND originator_version > ? ORDER BY originator_version LIMIT 512"""
+
+
+def run() -> Iterable[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "talks.db")
+        with logs.open(path, synchronous="normal") as log:
+            talk = log["talk"]
+            talk.extend(conversation(ENTRIES - 1))
+            connection = sqlite3.connect(path)
+            ours_s, floor_s = compared(lambda: drain(talk.entries()), by_hand(connection), rounds=15)
+            connection.close()
+    note = f"{ours_s / ENTRIES * 1e6:.1f} against {floor_s / ENTRIES * 1e6:.1f} µs an entry"
+    yield Row("read and decode in pages", ours_s / floor_s, LIMIT, note=note)
+
+
+def conversation(entries: int) -> list[Event]:
+    """Turns of a question, a tool call, its result and an answer."""
+    turn: list[Event] = [
+        UserMessage(text=TEXT * 4),
+        AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c1", name="shell", arguments='{"cmd": "ls"}')]),
+        ToolResult(call_id="c1", name="shell", text=TEXT * 4),
+        AssistantMessage(agent="coder", text=TEXT * 4, model="large"),
+    ]
+    return (turn * (entries // 4 + 1))[:entries]
+
+
+def by_hand(connection: sqlite3.Connection) -> Callable[[], None]:
+    """What one would write without a library: rows, and pydantic's validators by topic."""
+    validators = {
+        topic: cls.__pydantic_validator__  # type: ignore[attr-defined]
+        for topic, cls in REGISTRY.events.items()
+    }
+
+    def read() -> None:
+        position = 0
+        while rows := connection.execute(SELECT, (position,)).fetchall():
+            drain((row, validators[row[3]].validate_json(row[5])) for row in rows)
+            position = rows[-1][0]
+
+    return read
+
+
+def drain(values: Iterable[object]) -> None:
+    """Take every value and keep none."""
+    deque(values, maxlen=0)
