@@ -44,7 +44,7 @@ from .domain.parts import File, Image, Opaque, Reasoning, Refusal, Text, ToolCal
 from .domain.settings import Settings
 from .domain.state import Decision, Lane, State
 from .domain.step import Step, Transition, evolve, step
-from .domain.values import Card, CallRef, Control, Link, Receipt, Run, Source, Span, Tool, Turns, Usage
+from .domain.values import CallRef, Card, Control, Link, Receipt, Run, Source, Span, Tool, Turns, Usage
 from .projections.base import Fold, fold
 from .projections.requests.model import Dropped, Explained, Request
 from .projections.timeline import Item

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError, SchemaSerializer, SchemaValidator
+from pydantic_core import PydanticSerializationError
 
 from .errors import CorruptLog, InvalidEvent
 from .events import AssistantMessage, Event, Known, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
@@ -43,31 +43,27 @@ class Registry:
             if old in self.events or (upcast.to not in self.events and upcast.to not in self.upcasts):
                 raise ValueError(f"an upcast leads from {old} to {upcast.to}, which is not registered")
         self._topics = {cls: topic for topic, cls in self.events.items()}
-        self._decoders: dict[str, SchemaValidator] = {
-            topic: vars(cls)["__pydantic_validator__"] for topic, cls in self.events.items()
-        }
-        self._encoders: dict[type, SchemaSerializer] = {
-            cls: vars(cls)["__pydantic_serializer__"] for cls in self.events.values()
-        }
+        self._classes: dict[str, Any] = dict(self.events)
 
     def dump(self, event: Event) -> tuple[str, bytes]:
         """The topic and payload of an event. Raises `InvalidEvent` where it cannot be stored."""
         if isinstance(event, Unknown):
             return event.topic, event.payload
-        encoder = self._encoders.get(type(event))
-        if encoder is None:
+        topic = self._topics.get(type(event))
+        if topic is None:
             raise InvalidEvent(f"expected one of the five kinds of event, found {type(event).__name__}")
         try:
-            return self._topics[type(event)], encoder.to_json(event, exclude_defaults=True)
+            encoder = self._classes[topic].__pydantic_serializer__
+            return topic, encoder.to_json(event, exclude_defaults=True)
         except (PydanticSerializationError, UnicodeEncodeError) as error:
             raise InvalidEvent(f"{event.kind} cannot be written as JSON: {error}") from None
 
     def load(self, topic: str, payload: bytes) -> Event:
         """The event of a stored payload. Raises `CorruptLog` where the bytes are not what `dump` wrote."""
-        decoder = self._decoders.get(topic)
+        cls = self._classes.get(topic)
         try:
-            if decoder is not None:
-                event: Event = decoder.validate_json(payload)
+            if cls is not None:
+                event: Event = cls.__pydantic_validator__.validate_json(payload)
                 return event
             if topic in self.upcasts:
                 return self.load(*self._upcast(topic, payload))

@@ -5,19 +5,14 @@ is no sixth kind: what seems to need one is a field of one of these, or a projec
 `text=` and `tool_calls=` are short for ordered `parts`, and can be read back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import Enum
-from functools import wraps
 from typing import (
     TYPE_CHECKING,
     Any,
     ClassVar,
     Literal,
     TypeAlias,
-    TypeVar,
-    dataclass_transform,
 )
 
 from pydantic import AwareDatetime, Field, JsonValue
@@ -25,7 +20,6 @@ from pydantic import AwareDatetime, Field, JsonValue
 from .parts import AssistantPart, Text, ToolCall, UserPart, calls_of, text_of
 from .values import CallRef, Card, Control, Link, Receipt, Run, Source, Span, Turns, Usage, value
 
-T = TypeVar("T")
 ErrorCategory: TypeAlias = Literal[
     "timeout",
     "network",
@@ -57,30 +51,15 @@ class Unchanged(Enum):
 UNCHANGED = Unchanged.UNCHANGED
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
-def event(cls: type[T]) -> type[T]:
-    """A value whose constructor takes `text=` and `tool_calls=` in place of `parts=`."""
-    made: Any = value(cls)
-    plain = made.__init__
-
-    @wraps(plain)
-    def __init__(
-        self: object,
-        *,
-        text: str | None = None,
-        tool_calls: Sequence[ToolCall] = (),
-        **fields: Any,
-    ) -> None:
-        if text is not None or tool_calls:
-            if fields.get("parts"):
-                raise ValueError(f"{cls.__name__}: give parts=, or text= and tool_calls=, not both")
-            said = (Text(text=text),) if text else ()
-            fields["parts"] = (*said, *tool_calls)
-        plain(self, **fields)
-
-    made.__init__ = __init__
-    result: type[T] = made
-    return result
+def spoken(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields with `parts` in the place of `text` and `tool_calls`."""
+    text, calls = fields.get("text", ""), tuple(fields.get("tool_calls", ()))
+    rest = {name: given for name, given in fields.items() if name not in ("text", "tool_calls")}
+    if not text and not calls:
+        return rest
+    if rest.get("parts"):
+        raise ValueError("give parts=, or text= and tool_calls=, not both")
+    return {**rest, "parts": ((Text(text=text),) if text else ()) + calls}
 
 
 @value
@@ -101,7 +80,7 @@ class Common:
     source: Source | None = None
 
 
-@event
+@value
 class UserMessage(Common):
     """Words that come from outside: from a person, the system, a schedule, or an agent that briefs another.
 
@@ -123,13 +102,14 @@ class UserMessage(Common):
     if TYPE_CHECKING:
         text: str = ""
     else:
+        from_short = staticmethod(spoken)
 
         @property
         def text(self) -> str:
             return text_of(self.parts)
 
 
-@event
+@value
 class AssistantMessage(Common):
     """What an agent said, part by part.
 
@@ -161,6 +141,7 @@ class AssistantMessage(Common):
         text: str = ""
         tool_calls: Sequence[ToolCall] = ()
     else:
+        from_short = staticmethod(spoken)
 
         @property
         def text(self) -> str:
@@ -171,7 +152,7 @@ class AssistantMessage(Common):
             return calls_of(self.parts)
 
 
-@event
+@value
 class ToolResult(Common):
     """What a tool gave back.
 
@@ -193,13 +174,14 @@ class ToolResult(Common):
     if TYPE_CHECKING:
         text: str = ""
     else:
+        from_short = staticmethod(spoken)
 
         @property
         def text(self) -> str:
             return text_of(self.parts)
 
 
-@event
+@value
 class LlmError(Common):
     """A model call that failed, with the parts that had already arrived.
 
@@ -226,6 +208,7 @@ class LlmError(Common):
         text: str = ""
         tool_calls: Sequence[ToolCall] = ()
     else:
+        from_short = staticmethod(spoken)
 
         @property
         def text(self) -> str:

@@ -1,7 +1,5 @@
 """What a message consists of, in the order it was said: text, reasoning, tool calls and the rest."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field

@@ -45,6 +45,7 @@ class Lane(NamedTuple):
 
     @property
     def address(self) -> str:
+        """`agent`, or `agent/task`."""
         return address(self.agent, self.task)
 
 

@@ -4,27 +4,38 @@ They are the storage format: strict, no sets, no NaN, defaults left out. A field
 a new version of the event that holds it (see `codec`).
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from typing import Any, Literal, TypeVar, dataclass_transform
 
 from pydantic import ConfigDict, Field, JsonValue
 from pydantic.dataclasses import dataclass
 
-STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+"""Validators are built when a class is first used: a program that merely imports stenolog pays for none."""
 T = TypeVar("T")
+
+
+class Made(type):
+    """The type of values: what their constructors take, before it is validated. Decoding passes it by."""
+
+    def __call__(cls, **fields: Any) -> Any:
+        """A value of these fields; a list stands for a tuple."""
+        prepared = cls.prepare(fields)
+        return super().__call__(**{k: tuple(v) if type(v) is list else v for k, v in prepared.items()})
+
+    def prepare(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """The fields as they are stored, from the fields as they are given."""
+        short: Callable[[dict[str, Any]], dict[str, Any]] | None = getattr(cls, "from_short", None)
+        return fields if short is None else short(fields)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
 def value(cls: type[T]) -> type[T]:
     """A frozen, slotted, strictly validated dataclass with keyword-only fields; lists become tuples."""
-    made: Any = dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)(cls)
-    validated = made.__init__
-
-    def __init__(self: object, **fields: Any) -> None:
-        validated(self, **{k: tuple(v) if type(v) is list else v for k, v in fields.items()})
-
-    made.__init__ = __init__
+    body = {name: thing for name, thing in vars(cls).items() if name not in ("__dict__", "__weakref__")}
+    made: Any = dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)(
+        Made(cls.__name__, cls.__bases__, body)  # type: ignore[arg-type]
+    )
     result: type[T] = made
     return result
 

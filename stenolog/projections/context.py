@@ -22,9 +22,11 @@ class Summary(NamedTuple):
 
     @property
     def last(self) -> int:
+        """The last position that it covers."""
         return max(span.last for span in self.spans)
 
     def covers(self, position: int) -> bool:
+        """Whether it takes the place of that position."""
         return any(position in span for span in self.spans)
 
 

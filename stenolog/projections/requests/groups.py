@@ -36,6 +36,7 @@ class Group:
         return bool(piece.joins) and piece.joins == self.said.joins
 
     def join(self, piece: Piece) -> None:
+        """Take the piece in as a further part of the answer."""
         self.said = self.said._replace(
             parts=self.said.parts + piece.parts,
             positions=self.said.positions + piece.positions,
@@ -50,6 +51,7 @@ class Group:
         return True
 
     def pending(self) -> list[CallKey]:
+        """The calls that have no result yet."""
         return [key for key in self.said.calls if key not in self.results]
 
     def pieces(self) -> Iterator[Piece]:

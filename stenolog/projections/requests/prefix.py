@@ -17,7 +17,6 @@ from stenolog.domain.values import Card, Tool
 from .model import Piece
 from .visible import Lane
 
-STUB = Tool(name="stub", parameters={"type": "object", "properties": {}})
 DEFAULT_MODEL = "unspecified"
 """The model named in a body where neither a card nor an answer names one."""
 
@@ -41,7 +40,11 @@ def prefix(log: Sequence[Entry], lane: Lane, card: Card | None, pieces: Iterable
     called = dict.fromkeys(
         part.name for piece in pieces for part in piece.parts if isinstance(part, ToolCall)
     )
-    stubs = tuple(Tool(name=name, parameters=STUB.parameters) for name in called if name not in declared)
+    stubs = tuple(
+        Tool(name=name, parameters={"type": "object", "properties": {}})
+        for name in called
+        if name not in declared
+    )
     return Prefix(
         speaker=lane.address,
         model=known.model or _last_model(log, lane) or DEFAULT_MODEL,

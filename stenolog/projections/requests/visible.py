@@ -29,6 +29,7 @@ class Lane(NamedTuple):
 
     @property
     def address(self) -> str:
+        """`agent`, or `agent/task`."""
         return address(self.agent, self.task)
 
     def owns(self, event: Event) -> bool:

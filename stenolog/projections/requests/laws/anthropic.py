@@ -27,20 +27,23 @@ def _all_blocks(body: Body, kind: str = "") -> Iterator[tuple[str, Body]]:
         yield from _blocks(at, message, kind)
 
 
-@law("a request holds at least one message")
+@law
 def messages_present(body: Body) -> Iterator[Finding]:
+    """A request holds at least one message."""
     if not body.get("messages"):
         yield "/messages", "no message"
 
 
-@law("it names a token limit for the answer")
+@law
 def token_limit(body: Body) -> Iterator[Finding]:
+    """It names a token limit for the answer."""
     if type(body.get("max_tokens")) is not int or body["max_tokens"] < 1:
         yield "/max_tokens", repr(body.get("max_tokens"))
 
 
-@law("user and assistant take turns, and the user begins")
+@law
 def roles_alternate(body: Body) -> Iterator[Finding]:
+    """User and assistant take turns, and the user begins."""
     expected = "user"
     for at, message in _messages(body):
         if message.get("role") != expected:
@@ -48,8 +51,9 @@ def roles_alternate(body: Body) -> Iterator[Finding]:
         expected = "user" if message.get("role") == "assistant" else "assistant"
 
 
-@law("each tool_use has exactly one tool_result in the turn behind it")
+@law
 def every_call_answered(body: Body) -> Iterator[Finding]:
+    """Each tool_use has exactly one tool_result in the turn behind it."""
     messages = body.get("messages", [])
     for (at, message), answer in zip(_messages(body), [*messages[1:], {}], strict=True):
         results = [block.get("tool_use_id") for _, block in _blocks("", answer, "tool_result")]
@@ -58,8 +62,9 @@ def every_call_answered(body: Body) -> Iterator[Finding]:
                 yield place, f"{results.count(block['id'])} results for {block['id']!r}"
 
 
-@law("each tool_result answers a tool_use of the turn before it")
+@law
 def every_result_has_its_call(body: Body) -> Iterator[Finding]:
+    """Each tool_result answers a tool_use of the turn before it."""
     messages = body.get("messages", [])
     for (at, message), before in zip(_messages(body), [{}, *messages[:-1]], strict=True):
         called = {block["id"] for _, block in _blocks("", before, "tool_use")}
@@ -68,8 +73,9 @@ def every_result_has_its_call(body: Body) -> Iterator[Finding]:
                 yield f"{place}/tool_use_id", repr(block.get("tool_use_id"))
 
 
-@law("tool results come first in their turn")
+@law
 def results_first(body: Body) -> Iterator[Finding]:
+    """Tool results come first in their turn."""
     for at, message in _messages(body):
         other = False
         for place, block in _blocks(at, message):
@@ -79,8 +85,9 @@ def results_first(body: Body) -> Iterator[Finding]:
                 yield place, "a result behind other content"
 
 
-@law("the ids of calls are unique in the request, of letters, digits, _ and -, at most 40 long")
+@law
 def call_ids(body: Body) -> Iterator[Finding]:
+    """The ids of calls are unique in the request, of letters, digits, _ and -, at most 40 long."""
     seen: set[str] = set()
     for place, block in _all_blocks(body, "tool_use"):
         if block["id"] in seen or not fits_id(block["id"]):
@@ -88,8 +95,9 @@ def call_ids(body: Body) -> Iterator[Finding]:
         seen.add(block["id"])
 
 
-@law("the names of tools are of letters, digits, _ and -, at most 64 long, and declared once")
+@law
 def tool_names(body: Body) -> Iterator[Finding]:
+    """The names of tools are of letters, digits, _ and -, at most 64 long, and declared once."""
     for place, block in _all_blocks(body, "tool_use"):
         if not fits_tool_name(block["name"]):
             yield f"{place}/name", repr(block["name"])
@@ -100,15 +108,17 @@ def tool_names(body: Body) -> Iterator[Finding]:
         declared.add(tool["name"])
 
 
-@law("the input of a tool_use is an object")
+@law
 def input_is_an_object(body: Body) -> Iterator[Finding]:
+    """The input of a tool_use is an object."""
     for place, block in _all_blocks(body, "tool_use"):
         if not isinstance(block["input"], dict):
             yield f"{place}/input", type(block["input"]).__name__
 
 
-@law("no message is empty, and no text is blank")
+@law
 def nothing_blank(body: Body) -> Iterator[Finding]:
+    """No message is empty, and no text is blank."""
     if blank(body.get("system")):
         yield "/system", "a blank text"
     for at, message in _messages(body):
@@ -119,23 +129,26 @@ def nothing_blank(body: Body) -> Iterator[Finding]:
             yield f"{place}/text", "a blank text"
 
 
-@law("thinking is signed")
+@law
 def thinking_is_signed(body: Body) -> Iterator[Finding]:
+    """Thinking is signed."""
     for place, block in _all_blocks(body, "thinking"):
         if not block.get("signature"):
             yield f"{place}/signature", "none"
 
 
-@law("an assistant's turn does not end in thinking")
+@law
 def no_trailing_thinking(body: Body) -> Iterator[Finding]:
+    """An assistant's turn does not end in thinking."""
     for at, message in _messages(body):
         blocks = list(_blocks(at, message))
         if message.get("role") == "assistant" and blocks and blocks[-1][1]["type"] in THINKING:
             yield blocks[-1][0], blocks[-1][1]["type"]
 
 
-@law("the result of a failed tool is text, and not nothing")
+@law
 def errors_are_text(body: Body) -> Iterator[Finding]:
+    """The result of a failed tool is text, and not nothing."""
     for place, block in _all_blocks(body, "tool_result"):
         if not block.get("is_error"):
             continue
@@ -147,15 +160,17 @@ def errors_are_text(body: Body) -> Iterator[Finding]:
                 yield f"{place}/content/{k}/type", part["type"]
 
 
-@law("where there are tool blocks, tools are declared")
+@law
 def tools_declared(body: Body) -> Iterator[Finding]:
+    """Where there are tool blocks, tools are declared."""
     used = any(block["type"] in ("tool_use", "tool_result") for _, block in _all_blocks(body))
     if (used or "tool_choice" in body) and not body.get("tools"):
         yield "/tools", "none"
 
 
-@law("the conversation ends with a turn of the user")
+@law
 def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
+    """The conversation ends with a turn of the user."""
     messages = body.get("messages")
     if messages and messages[-1].get("role") != "user":
         yield f"/messages/{len(messages) - 1}/role", repr(messages[-1].get("role"))

@@ -33,9 +33,9 @@ class Law(NamedTuple):
         return (Breach(self.name, pointer, found) for pointer, found in self.check(body))
 
 
-def law(says: str) -> Callable[[Callable[[Body], Iterator[Finding]]], Law]:
-    """Make a law of a check; its name is the function's, with hyphens."""
-    return lambda check: Law(check.__name__.replace("_", "-"), says, check)
+def law(check: Callable[[Body], Iterator[Finding]]) -> Law:
+    """Make a law of a check: its name is the function's, with hyphens, and its sentence the docstring."""
+    return Law(check.__name__.replace("_", "-"), check.__doc__ or "", check)
 
 
 def blank(text: object) -> bool:

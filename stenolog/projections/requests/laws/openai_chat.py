@@ -19,21 +19,24 @@ def _calls(at: str, message: Body) -> Iterator[tuple[str, Body]]:
     return ((f"{at}/tool_calls/{k}", call) for k, call in enumerate(message.get("tool_calls") or []))
 
 
-@law("a request holds at least one message")
+@law
 def messages_present(body: Body) -> Iterator[Finding]:
+    """A request holds at least one message."""
     if not body.get("messages"):
         yield "/messages", "no message"
 
 
-@law("a message has one of the known roles")
+@law
 def known_roles(body: Body) -> Iterator[Finding]:
+    """A message has one of the known roles."""
     for at, message in _messages(body):
         if message.get("role") not in ROLES:
             yield f"{at}/role", repr(message.get("role"))
 
 
-@law("each tool call is answered by exactly one tool message, directly behind its message")
+@law
 def every_call_answered(body: Body) -> Iterator[Finding]:
+    """Each tool call is answered by exactly one tool message, directly behind its message."""
     open_ids: list[str] = []
     asked = ""
     for at, message in [*_messages(body), ("", {"role": "end"})]:
@@ -47,8 +50,9 @@ def every_call_answered(body: Body) -> Iterator[Finding]:
             asked = at
 
 
-@law("each tool message answers a call of the assistant message before it, and no call twice")
+@law
 def every_result_has_its_call(body: Body) -> Iterator[Finding]:
+    """Each tool message answers a call of the assistant message before it, and no call twice."""
     callable_ids: list[str] = []
     for at, message in _messages(body):
         if message.get("role") != "tool":
@@ -59,8 +63,9 @@ def every_result_has_its_call(body: Body) -> Iterator[Finding]:
             yield f"{at}/tool_call_id", repr(message.get("tool_call_id"))
 
 
-@law("the ids of calls are unique in the request, of letters, digits, _ and -, at most 40 long")
+@law
 def call_ids(body: Body) -> Iterator[Finding]:
+    """The ids of calls are unique in the request, of letters, digits, _ and -, at most 40 long."""
     seen: set[str] = set()
     for at, message in _messages(body):
         if message.get("tool_calls") == []:
@@ -72,8 +77,9 @@ def call_ids(body: Body) -> Iterator[Finding]:
             seen.add(id)
 
 
-@law("the names of tools are of letters, digits, _ and -, at most 64 long, and declared once")
+@law
 def tool_names(body: Body) -> Iterator[Finding]:
+    """The names of tools are of letters, digits, _ and -, at most 64 long, and declared once."""
     for at, message in _messages(body):
         for place, call in _calls(at, message):
             name = call["function"]["name"]
@@ -87,16 +93,18 @@ def tool_names(body: Body) -> Iterator[Finding]:
         declared.add(name)
 
 
-@law("the arguments of a call are the text of a JSON object")
+@law
 def arguments_are_objects(body: Body) -> Iterator[Finding]:
+    """The arguments of a call are the text of a JSON object."""
     for at, message in _messages(body):
         for place, call in _calls(at, message):
             if not is_object(call["function"]["arguments"]):
                 yield f"{place}/function/arguments", f"{call['function']['arguments']!r:.60}"
 
 
-@law("a message says something: null only where there are calls, no empty list, no blank text but a tool's")
+@law
 def content_present(body: Body) -> Iterator[Finding]:
+    """A message says something: null only where there are calls, no empty list, no blank text but a tool's."""
     for at, message in _messages(body):
         content = message.get("content")
         if content is None and message.get("role") == "assistant" and message.get("tool_calls"):
@@ -108,8 +116,9 @@ def content_present(body: Body) -> Iterator[Finding]:
                 yield f"{at}/content/{k}/text", "a blank text"
 
 
-@law("only the user shows pictures and files")
+@law
 def media_from_the_user(body: Body) -> Iterator[Finding]:
+    """Only the user shows pictures and files."""
     for at, message in _messages(body):
         if message.get("role") == "user" or not isinstance(message.get("content"), list):
             continue
@@ -118,8 +127,9 @@ def media_from_the_user(body: Body) -> Iterator[Finding]:
                 yield f"{at}/content/{k}/type", part["type"]
 
 
-@law("tools are a list that is not empty, and nothing chooses among tools where there are none")
+@law
 def tools_declared(body: Body) -> Iterator[Finding]:
+    """Tools are a list that is not empty, and nothing chooses among tools where there are none."""
     if body.get("tools") == []:
         yield "/tools", "an empty list"
     for key in ("tool_choice", "parallel_tool_calls"):
@@ -127,8 +137,9 @@ def tools_declared(body: Body) -> Iterator[Finding]:
             yield f"/{key}", "no tools"
 
 
-@law("the last message is not the assistant's")
+@law
 def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
+    """The last message is not the assistant's."""
     messages = body.get("messages")
     if messages and messages[-1].get("role") == "assistant":
         yield f"/messages/{len(messages) - 1}/role", "assistant"

@@ -12,14 +12,16 @@ from .law import Body, Finding, Law, blank, law
 TURN = re.compile(r"(?:User|Assistant|System|Tool)(?: \([^()\n:]*\))?:", re.IGNORECASE)
 
 
-@law("the prompt says something")
+@law
 def prompt_present(body: Body) -> Iterator[Finding]:
+    """The prompt says something."""
     if not isinstance(body.get("prompt"), str) or blank(body.get("prompt")):
         yield "/prompt", repr(body.get("prompt"))
 
 
-@law("a marker stands only where a turn begins: at the start, or behind a blank line")
+@law
 def no_forged_marker(body: Body) -> Iterator[Finding]:
+    """A marker stands only where a turn begins: at the start, or behind a blank line."""
     prompt = str(body.get("prompt"))
     for found in MARKER.finditer(prompt):
         begins = found.start() == 0 or prompt[: found.start()].endswith("\n\n")
