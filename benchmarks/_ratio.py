@@ -32,7 +32,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 def compared(ours: Callable[[], object], floor: Callable[[], object], rounds: int) -> tuple[float, float]:
     """Median seconds of `ours` and of `floor`, called in turns so that both meet the same noise."""
-    ours(), floor()  # noqa: B018 - warm caches
+    ours(), floor()
     times: tuple[list[float], list[float]] = ([], [])
     gc.collect()
     gc.disable()

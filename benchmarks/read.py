@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks._ratio import Row, compared
 from stenolog.adapters import log as logs
-from stenolog.adapters.stores.events import COLUMNS
+from stenolog.adapters.stores.events import EVENT
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import AssistantMessage, Event, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
@@ -18,7 +18,7 @@ from stenolog.domain.parts import ToolCall
 ENTRIES = 20_000
 LIMIT = 1.2
 TEXT = "The failing test is the one that counts the rows of the ledger. "
-SELECT = f"""SELECT {COLUMNS} FROM stored_events
+SELECT = f"""SELECT {EVENT} FROM stored_events
     WHERE originator_id = 1 AND originator_version > ? ORDER BY originator_version LIMIT 512"""
 
 
@@ -39,7 +39,9 @@ def conversation(entries: int) -> list[Event]:
     """Turns of a question, a tool call, its result and an answer."""
     turn: list[Event] = [
         UserMessage(text=TEXT * 4),
-        AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c1", name="shell", arguments='{"cmd": "ls"}')]),
+        AssistantMessage(
+            agent="coder", tool_calls=[ToolCall(id="c1", name="shell", arguments='{"cmd": "ls"}')]
+        ),
         ToolResult(call_id="c1", name="shell", text=TEXT * 4),
         AssistantMessage(agent="coder", text=TEXT * 4, model="large"),
     ]
@@ -56,7 +58,7 @@ def by_hand(connection: sqlite3.Connection) -> Callable[[], None]:
     def read() -> None:
         position = 0
         while rows := connection.execute(SELECT, (position,)).fetchall():
-            drain((row, validators[row[3]].validate_json(row[5])) for row in rows)
+            drain((row, validators[row[4]].validate_json(row[5])) for row in rows)
             position = rows[-1][0]
 
     return read

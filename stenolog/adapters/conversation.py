@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.decide import decide
-from stenolog.domain.entry import Draft, Entry, Record, check_name, microseconds, to_entry
+from stenolog.domain.entry import EPOCH, MICROSECOND, Draft, Entry, Record, check_name, microseconds
 from stenolog.domain.errors import StaleAppend, UnknownPosition
 from stenolog.domain.events import Event
 from stenolog.domain.settings import Settings, settings
@@ -84,16 +84,15 @@ class Conversation:
         items = [self._item(draft) for draft in drafts]
         salt = self.log.edge.salt
         records = appending.append(self._datastore, self._stream, items, expected, salt)
-        return [to_entry(self.name, record) for record in records]
+        return [self._entry(*pair) for pair in zip(records, drafts, strict=True)]
 
     def entries(self, after: int = 0, upto: int | None = None) -> Iterator[Entry]:
         """The entries with `after` < position <= `upto`, read in pages; a fork's inherited ones too."""
-        return (to_entry(self.name, record) for record in self.records(after, upto))
+        return reading.entries(self._datastore, self._stream, after, upto)
 
     def records(self, after: int = 0, upto: int | None = None) -> Iterator[Record]:
         """The same as they are stored."""
-        for rows in reading.pages(self._datastore, self._stream, after, upto):
-            yield from map(Record._make, rows)
+        return reading.records(self._datastore, self._stream, after, upto)
 
     def state(self, upto: int | None = None) -> State:
         """Where every lane stands."""
@@ -175,3 +174,8 @@ class Conversation:
         id = edge.id() if draft.id is None else check_name(draft.id, what="entry id")
         at = edge.clock() if draft.at is None else draft.at
         return Item(id, microseconds(at), topic, edge.salt(), payload, draft.id is not None)
+
+    def _entry(self, record: Record, draft: Draft) -> Entry:
+        """The entry that a draft has become."""
+        at = EPOCH + record.at * MICROSECOND
+        return Entry(self.name, record.position, record.id, at, record.digest.hex(), draft.event)

@@ -25,6 +25,8 @@ Synchronous: TypeAlias = Literal["full", "normal"]
 MEMORY = ":memory:"
 DEADLINE = 10.0
 """Seconds that a call waits for others, unless told otherwise."""
+CACHE_KB = 16_000
+"""Of what is read, so much at most stays in memory, per connection: some 30,000 entries."""
 WAL_BYTES = 1_000_000
 """The write-ahead log is moved into the file when it has grown to this."""
 
@@ -209,6 +211,7 @@ class LogDatastore(SQLiteDatastore):
             "foreign_keys = ON",
             "trusted_schema = OFF",
             "cell_size_check = ON",
+            f"cache_size = -{CACHE_KB}",
             f"wal_autocheckpoint = {WAL_BYTES // schema.PAGE_SIZE}",
             f"journal_size_limit = {16 * WAL_BYTES}",
         ):

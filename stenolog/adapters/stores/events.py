@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import GENESIS, Record
@@ -12,17 +13,21 @@ Row: TypeAlias = tuple[Any, ...]
 
 PAGE_ROWS = 512
 PAGE_BYTES = 4_000_000
-CHUNK_ROWS = 32
-COLUMNS = (
-    "originator_version, entry_id, at, topic, salt, state, digest, coalesce(size, length(state)), erased"
+CHUNK_ROWS = 64
+WHOLE = (
+    """originator_version, entry_id, at, topic, salt, state, digest, coalesce(size, length(state)), erased"""
 )
+"""The columns of a `Record`, in its order."""
+EVENT = "originator_version, entry_id, at, digest, topic, state"
+"""What an `Entry` is made of."""
+payload_of = itemgetter(5)
 INSERT = """INSERT INTO stored_events
     (originator_id, originator_version, entry_id, at, topic, salt, digest, state)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
-PAGE = f"""SELECT {COLUMNS} FROM stored_events
+PAGE = f"""FROM stored_events
     WHERE originator_id = ? AND originator_version > ? AND originator_version <= ?
     ORDER BY originator_version LIMIT {PAGE_ROWS}"""
-BY_ID = f"SELECT {COLUMNS} FROM stored_events WHERE originator_id = ? AND entry_id = ?"
+BY_ID = f"SELECT {WHOLE} FROM stored_events WHERE originator_id = ? AND entry_id = ?"
 HEAD = """SELECT originator_version, digest FROM stored_events WHERE originator_id = ?
     ORDER BY originator_version DESC LIMIT 1"""
 DIGEST = "SELECT digest FROM stored_events WHERE originator_id = ? AND originator_version = ?"
@@ -49,14 +54,17 @@ def insert(connection: sqlite3.Connection, stream: int, records: Iterable[Record
         connection.executemany(INSERT, rows)
 
 
-def page(connection: sqlite3.Connection, stream: int, after: int, upto: int) -> list[Row]:
-    """The next rows behind `after`, in order: at most 512, fewer where they are long. None left: empty."""
-    cursor = connection.execute(PAGE, (stream, after, upto))
+def page(connection: sqlite3.Connection, columns: str, stream: int, after: int, upto: int) -> list[Row]:
+    """The next rows behind `after`, in order: at most 512, fewer where they are long. None left: empty.
+
+    `columns` is `WHOLE` or `EVENT`; the sixth of either is the payload.
+    """
+    cursor = connection.execute(f"SELECT {columns} {PAGE}", (stream, after, upto))
     rows: list[Row] = []
     size = 0
     while size < PAGE_BYTES and (chunk := cursor.fetchmany(CHUNK_ROWS)):
         rows += chunk
-        size += sum(len(row[5]) for row in chunk)
+        size += sum(map(len, map(payload_of, chunk)))
     cursor.close()
     return rows
 

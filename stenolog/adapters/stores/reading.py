@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
-from stenolog.domain.entry import GENESIS
-from stenolog.domain.errors import CorruptLog, UnknownPosition
+from stenolog.domain.codec import REGISTRY
+from stenolog.domain.entry import EPOCH, GENESIS, MICROSECOND, Entry, Record
+from stenolog.domain.errors import CorruptLog, StoredDataError, UnknownPosition
+from stenolog.domain.events import Event
 
 from . import events, streams
 from .appending import Stream
 from .datastore import LogDatastore
-from .events import LAST, START, Head, Row
+from .events import EVENT, LAST, START, WHOLE, Head, Row
 from .streams import Segment
 
 
@@ -31,26 +35,84 @@ def head(datastore: LogDatastore, stream: Stream) -> Head:
         return events.head(connection, key) or START
 
 
-def pages(datastore: LogDatastore, stream: Stream, after: int, upto: int | None) -> Iterator[list[Row]]:
-    """The rows with `after` < position <= `upto`, as lists of at most 512 rows.
+def records(datastore: LogDatastore, stream: Stream, after: int, upto: int | None) -> Iterator[Record]:
+    """The stored records with `after` < position <= `upto`."""
+    for rows in _pages(datastore, stream, WHOLE, after, upto):
+        yield from map(Record._make, rows)
 
-    Raises `CorruptLog` where a position is missing. What is appended meanwhile is read too.
+
+def entries(datastore: LogDatastore, stream: Stream, after: int, upto: int | None) -> Iterator[Entry]:
+    """The same decoded. Raises `CorruptLog`, naming conversation and position, where that cannot be done."""
+    for rows in _pages(datastore, stream, EVENT, after, upto):
+        yield from _decoded(stream.name, rows)
+
+
+def _decoded(name: str, rows: list[Row]) -> Iterator[Entry]:
+    """The rows as entries. This loop is what reading costs: it goes round the codec's and the tuple's own
+    calls, and asks `to_entry` what was wrong only once something is."""
+    new = tuple.__new__
+    position = 0
+    try:
+        for position, id, at, digest, topic, payload in rows:
+            event = DECODERS[topic](payload)
+            yield new(Entry, (name, position, id, EPOCH + at * MICROSECOND, digest.hex(), event))
+    except (StoredDataError, TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise _undecodable(name, position, topic, payload, error) from None
+
+
+def _undecodable(name: str, position: int, topic: str, payload: bytes, error: Exception) -> CorruptLog:
+    """What is wrong with a row, without the payload's own words."""
+    try:
+        REGISTRY.load(topic, payload)
+    except StoredDataError as known:
+        error = known
+    except (TypeError, ValueError):
+        pass
+    return CorruptLog(f"{name!r} at position {position}: {error}")
+
+
+class _Decoders(dict[str, Callable[[bytes], Event]]):
+    """The decoder of each topic, bound when it is first met."""
+
+    def __missing__(self, topic: str) -> Callable[[bytes], Event]:
+        known: Any = REGISTRY.events.get(topic)
+        decode: Callable[[bytes], Event]
+        decode = (
+            partial(REGISTRY.load, topic) if known is None else known.__pydantic_validator__.validate_json
+        )
+        self[topic] = decode
+        return decode
+
+
+DECODERS = _Decoders()
+
+
+def _pages(
+    datastore: LogDatastore, stream: Stream, columns: str, after: int, upto: int | None
+) -> Iterator[list[Row]]:
+    """The rows as lists of at most 512. Raises `CorruptLog` where a position is missing.
+
+    What is appended meanwhile is read too.
     """
     key = resolve(datastore, stream)
     if key is None:
         return
-    last = LAST if upto is None else upto
     with datastore.reading() as connection:
-        segments = streams.lineage(connection, key, last)
+        segments = streams.lineage(connection, key, LAST if upto is None else upto)
     position = max(after, 0)
     for segment in segments:
         while position < segment.upto:
             with datastore.reading() as connection:
-                rows = events.page(connection, segment.stream, position, segment.upto)
+                rows = events.page(connection, columns, segment.stream, position, segment.upto)
             if not rows:
                 break
-            _check_contiguous(stream.name, position, rows)
-            position += len(rows)
+            first, last = rows[0][0], rows[-1][0]
+            if (first, last) != (position + 1, position + len(rows)):
+                raise CorruptLog(
+                    f"{stream.name!r}: expected the positions {position + 1} to {position + len(rows)}, "
+                    f"found {first} to {last}"
+                )
+            position = last
             yield rows
         if segment.stream != key and position < segment.upto:
             raise CorruptLog(f"{stream.name!r}: expected position {position + 1}, found none (inherited)")
@@ -75,9 +137,3 @@ def digest_at(datastore: LogDatastore, stream: Stream, position: int) -> bytes:
 
 def _holding(segments: tuple[Segment, ...], position: int) -> Segment:
     return next(segment for segment in segments if segment.after < position <= segment.upto)
-
-
-def _check_contiguous(name: str, after: int, rows: list[Row]) -> None:
-    for expected, row in enumerate(rows, after + 1):
-        if row[0] != expected:
-            raise CorruptLog(f"{name!r}: expected position {expected}, found {row[0]}")
