@@ -218,27 +218,29 @@ def _impure_call(node: ast.AST) -> str:
 
 
 def _public(tree: ast.Module) -> Iterator[tuple[str, ast.Module | ast.ClassDef | ast.FunctionDef]]:
-    """The module, its public classes and functions, and the public methods of those classes."""
+    """The module, its public classes and functions, and the public methods of classes without a base,
+    since a method that stands in for its base's is explained there.
+    """
     yield "", tree
     for node in tree.body:
-        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
-            yield node.name, node
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            for part in node.body:
-                if (
-                    isinstance(part, ast.FunctionDef)
-                    and not part.name.startswith("_")
-                    and not _is_accessor(part)
-                ):
-                    yield f"{node.name}.{part.name}", part
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef) or _needs_no_words(node):
+            continue
+        yield node.name, node
+        if isinstance(node, ast.ClassDef) and not node.bases:
+            methods = (part for part in node.body if isinstance(part, ast.FunctionDef))
+            yield from ((f"{node.name}.{part.name}", part) for part in methods if not _needs_no_words(part))
 
 
-def _is_accessor(function: ast.FunctionDef) -> bool:
-    """A property of a name that its class's docstring explains, or an overload."""
-    names = {
-        getattr(decorator, "id", getattr(decorator, "attr", "")) for decorator in function.decorator_list
-    }
-    return bool(names & {"property", "cached_property", "setter", "overload", "override"})
+def _needs_no_words(node: ast.ClassDef | ast.FunctionDef) -> bool:
+    """A private name; a property, explained where its class is; a check whose decorator says the sentence."""
+    calls = [mark for mark in node.decorator_list if isinstance(mark, ast.Call)]
+    said = any(isinstance(argument, ast.Constant) for call in calls for argument in call.args)
+    names = {getattr(mark, "id", getattr(mark, "attr", "")) for mark in node.decorator_list}
+    return (
+        node.name.startswith("_")
+        or said
+        or bool(names & {"property", "cached_property", "setter", "overload"})
+    )
 
 
 def _tracked(pattern: str = "*") -> list[Path]:

@@ -87,4 +87,11 @@ def test_a_hostile_conversation_is_shown_unarmed(cli: Callable[..., Any], comman
     ran = cli(*command, "--color", "never")
 
     assert obeyed(ran.out + ran.err) == set()
-    assert "[red]bold[/red] :smile:" in ran.out + ran.err or command[0] in ("steps", "state", "replay")
+
+
+def test_stored_text_is_never_read_as_markup(cli: Callable[..., Any]) -> None:
+    with open_log("talks.db") as log:
+        log["talk"].append(UserMessage(text="[red]bold[/red] :smile:"))
+
+    assert cli("show", "talk", "2", "--raw").out == "[red]bold[/red] :smile:\n"
+    assert "[red]bold[/red] :smile:" in cli("log", "talk").out

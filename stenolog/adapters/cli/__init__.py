@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from .app import app
+from .commands import app
 from .shell import broken_pipes_end_quietly, fail
 
 __all__ = ["run"]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import click
+
 from stenolog.domain import errors
 
 
@@ -20,7 +22,9 @@ class Exit(NamedTuple):
 
 OK = Exit(0, "done")
 FAILED = Exit(1, "the check that the command is there for has failed")
-USAGE = Exit(2, "what was asked for cannot be done as it was asked", (errors.CallerError,))
+USAGE = Exit(
+    2, "what was asked for cannot be done as it was asked", (errors.CallerError, click.ClickException)
+)
 NOT_FOUND = Exit(
     3,
     "there is no such database, conversation, position, agent or file",

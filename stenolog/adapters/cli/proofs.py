@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import click
+
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, Transition, step
+from stenolog.projections.requests.prefixes import Invalid, invalid_requests
 
-from .answer import Answer
+from .answer import Answer, Diagnostic
 from .screen import progress
-from .shell import command, found, opened, takes_conversation
+from .shell import chosen, command, found, opened, takes_conversation
 from .views import step_lines
 
 if TYPE_CHECKING:
@@ -65,3 +68,41 @@ def replay_lines(replay: Replay) -> Iterator[RenderableType]:
         mark, f"{state.position} entries, {len(replay.transitions)} transitions{odd}: {same}",
         (f"  {replay.digest[:12]}…", "dim"),
     )  # fmt: skip
+
+
+@command("fsck")
+@click.option("--all-prefixes", is_flag=True, help="At every position, and not at the last one alone.")
+@takes_conversation
+def fsck_command(db: Path, conversation: str, all_prefixes: bool) -> Answer:
+    """Build every agent's request on every wire, and name each law of its provider that one breaks."""
+    talks = chosen(opened(db), conversation)
+    broken = {
+        talk.name: list(
+            invalid_requests(
+                progress(talk.entries(), f"checking {talk.name}", talk.position),
+                all_prefixes=all_prefixes,
+                blobs=talk.log.blobs,
+            )
+        )
+        for talk in talks
+    }
+    notes = tuple(_breach(name, invalid) for name, found in broken.items() for invalid in found)
+    data = {"conversations": list(broken), "all_prefixes": all_prefixes, "invalid": len(notes)}
+    return Answer(data, lambda: _fsck_lines(broken), failed=bool(notes), diagnostics=notes)
+
+
+def _breach(conversation: str, invalid: Invalid) -> Diagnostic:
+    law = invalid.breach
+    message = (
+        f"{conversation!r} at {invalid.position}: the request of {invalid.lane} on {invalid.wire} "
+        f"breaks {law.law} at {law.pointer}: {law.found}"
+    )
+    return Diagnostic("error", law.law, message, conversation, invalid.position, law.pointer)
+
+
+def _fsck_lines(broken: dict[str, list[Invalid]]) -> Iterator[RenderableType]:
+    from .drawing import line
+
+    for name, invalid in broken.items():
+        mark = ("✗ ", "red") if invalid else ("✓ ", "green")
+        yield line(mark, f"{name}: {len(invalid)} invalid requests")

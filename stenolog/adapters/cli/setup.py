@@ -61,7 +61,7 @@ def completion_command(shell: str) -> Answer:
     """Print what makes a shell complete commands, options and the names of conversations."""
     from click.shell_completion import get_completion_class
 
-    from .app import app
+    from .commands import app
 
     script = get_completion_class(shell)
     assert script is not None, shell

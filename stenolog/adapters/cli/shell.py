@@ -162,6 +162,11 @@ def found(log: Log, written: str) -> Conversation:
     raise InvalidEvent(f"name one of the {len(known)} conversations: `stenolog ls` lists them")
 
 
+def chosen(log: Log, written: str) -> list[Conversation]:
+    """The conversation that was meant, or all of them where none was named."""
+    return [found(log, written)] if written else [log[name] for name in log.names(archived=True)]
+
+
 @contextmanager
 def broken_pipes_end_quietly() -> Iterator[None]:
     """`stenolog log | head` is no error: nobody reads on, so nothing more is written."""

@@ -12,7 +12,7 @@ import click
 from stenolog.domain.errors import InvalidEvent
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
-from stenolog.projections.requests import Request, build, lanes
+from stenolog.projections.requests import Request, lanes
 
 from .answer import Answer
 from .positions import resolve
@@ -77,7 +77,7 @@ def request_command(
 def request_of(talk: Conversation, lane: str, upto: int, wire: str) -> Request:
     """The request of a lane, written as agent or agent/task."""
     agent, _, task = lane.partition("/")
-    return build(talk.entries(upto=upto), agent, task=task, wire=wire, blobs=talk.log.blobs)
+    return talk.request(agent, upto, wire, task=task)
 
 
 def only_agent(talk: Conversation, upto: int) -> str:

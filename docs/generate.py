@@ -1,0 +1,81 @@
+"""Write the pages that are drawn from the code: `python docs/generate.py`. A test says when one is stale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from stenolog.adapters.cli.commands import SECTIONS, app
+from stenolog.adapters.cli.exits import EXITS
+from stenolog.domain import errors
+
+HERE = Path(__file__).parent
+MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
+PREFACE = """\
+`stenolog`, or `python -m stenolog`. Answers go to stdout, talk and progress to stderr; the exit codes are in
+[Exit codes](exit-codes.md). With `--json` every command prints one envelope, whose JSON Schema is
+`stenolog schema envelope`:
+
+```text
+{"version": 1, "status": "ok" | "failed" | "error", "data": …, "diagnostics": […]}
+```
+
+A **position** may be written as a number, as `@` (the last), as `@{error}` (the last error; also `user`,
+`assistant`, `tool`, `mode`), as `@call:ID` (where that call was made), each with `~3` for three before it; or
+as an ISO time: the last entry up to then, in UTC where no zone is given.
+
+A **conversation** may be abbreviated to a beginning that only one has, and left out where there is only one.
+"""
+
+
+def cli() -> str:
+    """The command line, as its own --help says it."""
+    return "\n".join(_cli())
+
+
+def _cli() -> Iterator[str]:
+    ctx = click.Context(app, info_name="stenolog", terminal_width=100, max_content_width=100)
+    yield f"# The command line\n\n{MADE}\n\n{PREFACE}"
+    for title, section in SECTIONS.items():
+        yield f"## {title}\n"
+        for name in section:
+            command = app.get_command(ctx, name)  # type: ignore[attr-defined]
+            inner = click.Context(
+                command, info_name=name, parent=ctx, terminal_width=100, max_content_width=100
+            )
+            yield f"### stenolog {name}\n\n```text\n{command.get_help(inner)}\n```\n"
+
+
+def exit_codes() -> str:
+    """The table of exit codes."""
+    rows = (f"| {exit.code} | {exit.meaning} | {_names(exit.errors)} |" for exit in EXITS)
+    head = f"# Exit codes\n\n{MADE}\n\n| code | meaning | errors |\n|---|---|---|\n"
+    tail = "\n\nAn error has the code of the nearest class above it that stands in the table.\n"
+    return head + "\n".join(rows) + tail
+
+
+def _names(classes: tuple[type[BaseException], ...]) -> str:
+    return ", ".join(f"`{cls.__name__}`" for cls in classes)
+
+
+def error_tree() -> str:
+    """The tree of errors, and what each one means."""
+    tree = (errors.__doc__ or "").partition("\n\n")[2].strip()
+    classes = [cls for cls in vars(errors).values() if isinstance(cls, type)]
+    words = "\n".join(f"- **{cls.__name__}**: {' '.join((cls.__doc__ or '').split())}" for cls in classes)
+    head = "# Errors\n\n" + MADE + "\n\nEvery error that stenolog raises, sorted by whose fault it is.\n\n"
+    return f"{head}```text\n{tree}\n```\n\n{words}\n"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "reference/cli.md": cli,
+    "reference/errors.md": error_tree,
+    "reference/exit-codes.md": exit_codes,
+}
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (HERE / name).write_text(page(), encoding="utf-8")
+        print(f"docs/{name}")

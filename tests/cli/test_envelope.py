@@ -1,0 +1,177 @@
+"""`--json` prints one envelope, everywhere; errors have exit codes, in one place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stenolog.adapters.cli import shell
+from stenolog.adapters.cli.answer import plain
+from stenolog.adapters.cli.commands import MODULES
+from stenolog.adapters.cli.exits import EXITS, exit_of
+from stenolog.adapters.cli.setup import envelope_schema
+from stenolog.adapters.log import open as open_log
+from stenolog.domain import errors
+from stenolog.domain.events import Unknown, UserMessage
+
+COMMANDS = [
+    ("ls",),
+    ("log", "demo"),
+    ("log", "demo", "-n", "2", "--kind", "error"),
+    ("show", "demo", "5"),
+    ("timeline", "demo"),
+    ("request", "demo", "--agent", "coder"),
+    ("request", "demo", "--agent", "reviewer", "--wire", "anthropic", "--at", "@~3"),
+    ("steps", "demo"),
+    ("state", "demo"),
+    ("replay", "demo"),
+    ("fsck", "demo", "--all-prefixes"),
+    ("fork", "demo", "--after", "4"),
+    ("rename", "demo", "other"),
+    ("archive", "demo"),
+    ("delete", "demo", "--yes"),
+    ("schema",),
+    ("schema", "envelope"),
+    ("schema", "user_message@1"),
+    ("completion", "bash"),
+    ("demo",),
+]
+ERRORS = [cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, Exception)]
+
+
+def check(value: Any, schema: dict[str, Any]) -> None:
+    """The little of JSON Schema that the envelope needs."""
+    if "const" in schema:
+        assert value == schema["const"]
+    if "enum" in schema:
+        assert value in schema["enum"]
+    kinds = {"object": dict, "array": list, "string": str, "integer": int}
+    if "type" in schema:
+        assert isinstance(value, kinds[schema["type"]])
+    if isinstance(value, dict) and "properties" in schema:
+        assert set(schema["required"]) <= set(value) <= set(schema["properties"])
+        for name, inner in value.items():
+            check(inner, schema["properties"][name])
+    if isinstance(value, list) and "items" in schema:
+        for inner in value:
+            check(inner, schema["items"])
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_answers_in_the_envelope(demo: Callable[..., Any], command: tuple[str, ...]) -> None:
+    ran = demo(*command, "--json")
+
+    check(ran.envelope, envelope_schema())
+    assert (ran.status, ran.envelope["status"], ran.err) == (0, "ok", "")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_answers_a_person_too(demo: Callable[..., Any], command: tuple[str, ...]) -> None:
+    ran = demo(*command)
+
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out.strip()
+    assert "\x1b" not in ran.out
+    assert [line for line in ran.out.splitlines() if line != line.rstrip()] == []
+
+
+def test_all_commands_are_tried_here_but_those_that_need_a_file_or_never_end() -> None:
+    tried = {command[0] for command in COMMANDS}
+
+    assert set(MODULES) - tried <= {"import", "export", "doctor", "backup", "tail", "verify"}
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "code"),
+    [
+        (("log", "nobody"), 3, "UnknownConversation"),
+        (("log", "demo", "--db", "nowhere.db"), 3, "FileNotFoundError"),
+        (("show", "demo", "99"), 3, "UnknownPosition"),
+        (("request", "demo", "--agent", "nobody"), 3, "UnknownAgent"),
+        (("request", "demo"), 2, "InvalidEvent"),
+        (("log", "demo", "--at", "sometime"), 2, "InvalidEvent"),
+        (("log", "demo", "--nonsense"), 2, "NoSuchOption"),
+        (("fork", "demo"), 2, "UsageError"),
+        (("fork", "demo", "--after", "4", "--name", "demo"), 2, "ConversationInUse"),
+        (("delete", "demo"), 2, "UsageError"),
+        (("log", "demo", "--db", "note.txt"), 4, "NotALog"),
+    ],
+)
+def test_a_failure_is_an_envelope_and_an_exit_code(
+    demo: Callable[..., Any], tmp_path: Any, command: tuple[str, ...], status: int, code: str
+) -> None:
+    (tmp_path / "note.txt").write_text("This is no database. " * 100)
+
+    ran = demo(*command, "--json")
+
+    check(ran.envelope, envelope_schema())
+    assert (ran.status, ran.envelope["status"], ran.envelope["data"]) == (status, "error", None)
+    assert ran.envelope["diagnostics"][0]["code"] == code
+    told = demo(*command)
+    assert (told.status, told.out) == (status, "")
+    assert told.err.strip()
+
+
+@pytest.mark.parametrize("cls", ERRORS)
+def test_every_error_of_ours_has_an_exit_code(cls: type[Exception]) -> None:
+    error = cls("a", expected=1, found=2) if cls is errors.StaleAppend else cls.__new__(cls)
+    data = dict.fromkeys(("StoredDataError", "CorruptLog", "MissingBlob", "NotALog", "LaterRelease"), 4)
+    world = dict.fromkeys(("ProviderError", "ToolError", "MachineError", "StoreBusy", "StoreFailed"), 6)
+    missing = dict.fromkeys(("UnknownConversation", "UnknownPosition", "UnknownAgent"), 3)
+    expected = {**data, **world, **missing, "StaleAppend": 5, "StenologError": 70}
+
+    assert exit_of(error).code == expected.get(cls.__name__, 2)
+
+
+def test_the_codes_are_those_that_are_documented() -> None:
+    assert [exit.code for exit in EXITS] == [0, 1, 2, 3, 4, 5, 6, 70, 130]
+
+
+def test_an_interruption_is_130(demo: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shell, "show", interrupt)
+
+    assert demo("ls").status == 130
+
+
+def test_a_defect_is_one_line_and_how_to_report_it(
+    demo: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shell, "show", lambda *_: 1 // 0)
+
+    ran = demo("ls")
+
+    assert (ran.status, ran.out) == (70, "")
+    assert "ZeroDivisionError" in ran.err
+    assert "--traceback" in ran.err
+    assert "Traceback" not in ran.err
+    assert "Traceback (most recent call last)" in demo("ls", "--traceback").err
+
+
+def test_an_entry_of_a_later_release_is_shown_as_it_is_stored(cli: Callable[..., Any]) -> None:
+    with open_log("talks.db") as log:
+        log["talk"].append(Unknown(topic="dream@7", payload=b'{"of":"sheep"}'), id="d")
+        log["talk"].append(UserMessage(text="hm"))
+
+    entry = cli("show", "talk", "2", "--json").envelope["data"]
+
+    assert (entry["kind"], entry["topic"], entry["event"]) == ("unknown", "dream@7", '{"of":"sheep"}')
+
+
+def test_plain_turns_every_value_into_json(demo: Callable[..., Any]) -> None:
+    with open_log("talks.db") as log:
+        talk = log["demo"]
+        values = [
+            talk.state(),
+            talk.settings(),
+            talk.timeline(),
+            list(talk.transitions()),
+            list(talk.entries()),
+        ]
+
+    assert json.loads(json.dumps(plain(values))) == plain(values)

@@ -1,0 +1,60 @@
+"""The documentation says what the code does, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from stenolog.adapters.cli.commands import MODULES
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+GENERATED = runpy.run_path(str(DOCS / "generate.py"))["PAGES"]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_a_generated_page_is_what_the_code_says(name: str) -> None:
+    assert GENERATED[name]() == (DOCS / name).read_text(), "stale: run `python docs/generate.py`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_to_a_page_leads_to_one(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", text)
+
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_every_page_is_reached_from_the_index() -> None:
+    index = (DOCS / "index.md").read_text()
+    pages = [str(page.relative_to(DOCS)) for page in sorted(DOCS.rglob("*.md")) if page.name != "index.md"]
+
+    assert [page for page in pages if f"({page})" not in index] == []
+
+
+def test_every_command_is_described() -> None:
+    described = re.findall(r"^### stenolog (\w+)", (DOCS / "reference" / "cli.md").read_text(), re.MULTILINE)
+
+    assert described == list(MODULES)
+
+
+def test_the_readme_gets_a_newcomer_going_with_two_commands() -> None:
+    """The two that .ci/run runs, word for word."""
+    section = (ROOT / "README.md").read_text().partition("\n## Try it\n")[2].partition("\n## ")[0]
+    block = re.findall(r"```console\n(.*?)```", section, re.DOTALL)[0]
+
+    assert len(re.findall(r"^\$ ", block, re.MULTILINE)) == 2
+    assert "stenolog demo" in block
+    assert "pytest" in block
+
+
+def test_the_changelog_has_an_entry_for_this_version() -> None:
+    import stenolog
+
+    assert f"## {stenolog.__version__} " in (ROOT / "CHANGELOG.md").read_text()
+    assert "version" in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dynamic"]
