@@ -23,7 +23,6 @@ from .wires import WIRES
 from .wires.sheet import EMPTY_BLOBS
 
 DEFAULT_WIRE = "openai-chat"
-_NOT_MESSAGES = frozenset({"setting", "nothing-said"})
 
 
 def build(
@@ -46,6 +45,8 @@ def build(
     _check_agent(log, lane, now)
     seen = visible(log, lane, now)
     pieces, reason = seal(voice(seen, lane, now.pairing))
+    heard = {position for piece in pieces for position in piece.positions}
+    silent = {e.position: "nothing-said" for e in seen.shown if e.position not in heard}
     front = prefix(log, lane, now.settings.cards.get(agent), pieces)
     rendered = WIRES[wire].render(pieces, front, blobs)
     return Request(
@@ -57,7 +58,7 @@ def build(
         sendable=not reason,
         reason=reason,
         parts=rendered.parts,
-        dropped=tuple(_runs(log, seen.left_out, rendered.omitted)),
+        dropped=tuple(_runs(log, seen.left_out | silent, rendered.omitted)),
     )
 
 
@@ -108,7 +109,7 @@ def _runs(log: Sequence[Entry], left_out: Mapping[int, str], omitted: Sequence[O
         if run is not None and (rule != run.rule or entry.position != run.last + 1):
             yield run
             run = None
-        if rule and rule not in _NOT_MESSAGES:
+        if rule and rule != "setting":
             tokens = count_parts(_parts(entry))
             first, before = (run.first, run.tokens) if run is not None else (entry.position, 0)
             run = Dropped(first, entry.position, rule, before + tokens)

@@ -104,7 +104,7 @@ def arguments_are_objects(body: Body) -> Iterator[Finding]:
 
 @law
 def content_present(body: Body) -> Iterator[Finding]:
-    """A message says something: null only where there are calls, no empty list, no blank text but a tool's."""
+    """A message says something: null only beside calls, no empty list, no blank text but a tool's."""
     for at, message in _messages(body):
         content = message.get("content")
         if content is None and message.get("role") == "assistant" and message.get("tool_calls"):

@@ -37,6 +37,7 @@ PARAMETERS = frozenset(
     }
 )
 WITH_TOOLS = frozenset({"tool_choice"})
+THINKING = frozenset({"thinking", "redacted_thinking"})
 PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 PDF = "application/pdf"
 OPENING = note("the conversation begins with your own words")
@@ -86,20 +87,17 @@ def _turn(sheet: Sheet, role: str) -> list[Body]:
 def _assistant_turn(sheet: Sheet, run: list[Piece], prefix: Prefix, ids: CallIds) -> None:
     """What the lane said without a break; thinking that nothing follows is left out."""
     blocks = [(piece, list(_assistant_blocks(sheet, piece, prefix, ids))) for piece in run]
-    while blocks and _ends_in_thinking(blocks[-1][1]):
+    while blocks and (not blocks[-1][1] or blocks[-1][1][-1][0]["type"] in THINKING):
         piece, made = blocks[-1]
-        sheet.omit(piece, Text(text=compact(made.pop()[0])), "trailing-thinking")
-        if not made:
+        if made:
+            sheet.omit(piece, Text(text=compact(made.pop()[0])), "trailing-thinking")
+        else:
             blocks.pop()
     for piece, made in blocks:
         if made:
             _turn(sheet, "assistant").extend(block for block, _ in made)
             rule = next((mended for _, mended in made if mended), "")
             sheet.explain(piece, "".join(_size(block) for block, _ in made), rule=rule)
-
-
-def _ends_in_thinking(made: list[tuple[Body, str]]) -> bool:
-    return not made or made[-1][0]["type"] in ("thinking", "redacted_thinking")
 
 
 def _assistant_blocks(sheet: Sheet, piece: Piece, prefix: Prefix, ids: CallIds) -> Iterator[tuple[Body, str]]:

@@ -51,7 +51,7 @@ def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) 
     sheet = Sheet(blobs)
     if prefix.persona:
         sheet.messages.append({"role": "system", "content": prefix.persona})
-        sheet.explain_prefix("persona", prefix.persona, "system")
+        sheet.explain_prefix("persona", prefix.persona, "system", message=0)
     ids = CallIds()
     late_media: list[Piece] = []
     for piece in pieces:

@@ -43,10 +43,12 @@ class Sheet:
             Explained(piece.positions, disposition, rule or piece.rule, tokens_in, count(out), at, piece.role)
         )
 
-    def explain_prefix(self, rule: str, text: str, role: str, disposition: Disposition = "kept") -> None:
-        """Say what stands before the messages."""
+    def explain_prefix(
+        self, rule: str, text: str, role: str, disposition: Disposition = "kept", message: int = -1
+    ) -> None:
+        """Say what stands before the conversation; `message` -1: outside the messages."""
         tokens = count(text)
-        self.parts.append(Explained((), disposition, rule, tokens, tokens, -1, role))
+        self.parts.append(Explained((), disposition, rule, tokens, tokens, message, role))
 
     def omit(self, piece: Piece, part: Part, rule: str) -> None:
         """Say that a part of a piece cannot be carried on this wire."""
