@@ -19,7 +19,7 @@ from stenolog.projections.timeline import Item as TimelineItem
 from stenolog.projections.timeline import timeline
 from stenolog.projections.transitions import transitions
 
-from . import forking
+from . import forking, tailing
 from .stores import appending, reading
 from .stores.appending import Item, Stream
 
@@ -94,6 +94,14 @@ class Conversation:
         """The same as they are stored."""
         return reading.records(self._datastore, self._stream, after, upto)
 
+    def tail(self, after: int | None = None, timeout: float | None = None) -> Iterator[Entry]:
+        """The entries behind `after` (None: only new ones), then each one as it is appended, by anybody.
+
+        It ends after `timeout` seconds without a new entry (None: never), and when the log is closed.
+        """
+        mark = self.position if after is None else after
+        return tailing.follow(self._datastore, self._unread, mark, timeout)
+
     def state(self, upto: int | None = None) -> State:
         """Where every lane stands."""
         return fold(self.entries(upto=upto))
@@ -166,6 +174,9 @@ class Conversation:
         Raises `ConversationInUse` while forks of it exist.
         """
         self.log.delete(self._stream)
+
+    def _unread(self, after: int) -> Iterator[tuple[int, Entry]]:
+        return ((entry.position, entry) for entry in self.entries(after))
 
     def _item(self, draft: Draft) -> Item:
         """The draft with everything that the edge adds to it."""

@@ -14,9 +14,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
+from pathlib import Path
 from types import TracebackType
 
-from stenolog.domain.entry import check_name
+from stenolog.domain.entry import Entry, check_name
 from stenolog.domain.errors import ConversationInUse, UnknownConversation
 
 from .conversation import Conversation
@@ -26,6 +28,7 @@ from .stores.appending import Stream
 from .stores.application import LogApplication
 from .stores.blobs import Blobs
 from .stores.datastore import DEADLINE, Synchronous
+from .tailing import follow
 
 REMEMBERED = 1000
 """How many conversations a log remembers the heads of."""
@@ -111,6 +114,18 @@ class Log:
         """The names of the conversations, the oldest first; with the archived ones or without."""
         with self.datastore.reading() as connection:
             return streams.names(connection, archived=archived)
+
+    def tail(self, timeout: float | None = None) -> Iterator[Entry]:
+        """Each new entry of any conversation, in the order of their commits; ends as `Conversation.tail`."""
+        unread = partial(reading.everything, self.datastore)
+        return follow(self.datastore, unread, reading.newest(self.datastore), timeout)
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the log into a new file, as it stands now, while others go on writing to it.
+
+        Raises `StoreFailed` where the file exists or cannot be written; nothing is left behind then.
+        """
+        self.datastore.backup(Path(path))
 
     def handle(self, found: Stream) -> Conversation:
         """A handle on a stream; where the stream stands is remembered for the handles after it."""

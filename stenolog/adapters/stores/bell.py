@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, suppress
 from typing import TypeAlias
 
 Listener: TypeAlias = Callable[[], object]
-Probe: TypeAlias = Callable[[], int]
+Versions: TypeAlias = Callable[[], Generator[int, None, None]]
 POLL = 0.05
 """Seconds between two looks at what other processes have committed."""
 
@@ -16,18 +16,18 @@ POLL = 0.05
 class Bell:
     """Calls its listeners whenever the log has grown; now and then also when it has not.
 
-    `make_probe` gives a function whose value changes with every commit of another process. It is asked by
-    one thread, which lives only while somebody listens.
+    `versions` makes a generator whose value changes with every commit of another process; None where there
+    can be no other. It is asked by one thread, which lives only while somebody listens.
     """
 
-    def __init__(self, make_probe: Callable[[], Probe | None]) -> None:
-        self._make_probe = make_probe
+    def __init__(self, versions: Versions | None) -> None:
+        self._versions = versions
         self._listeners: dict[object, Listener] = {}
         self._guard = threading.Lock()
         self._stop: threading.Event | None = None
 
     def ring(self) -> None:
-        """Call every listener. They must be quick, and must not raise."""
+        """Call every listener. They must be quick."""
         for listener in tuple(self._listeners.values()):
             with suppress(RuntimeError):  # the event loop of a listener may have ended
                 listener()
@@ -39,8 +39,7 @@ class Bell:
         key = object()
         with self._guard:
             self._listeners[key] = listener
-            if self._stop is None:
-                self._start()
+            self._start()
         try:
             yield
         finally:
@@ -56,23 +55,22 @@ class Bell:
         self.ring()
 
     def _start(self) -> None:
-        probe = self._make_probe()
-        if probe is None:
-            return
-        self._stop = threading.Event()
-        threading.Thread(
-            target=self._poll, args=(probe, self._stop), name="stenolog-tail", daemon=True
-        ).start()
+        if self._stop is None and self._versions is not None:
+            self._stop = threading.Event()
+            work = (self._versions(), self._stop)
+            threading.Thread(target=self._poll, args=work, name="stenolog-tail", daemon=True).start()
 
     def _end(self) -> None:
         if self._stop is not None:
             self._stop.set()
             self._stop = None
 
-    def _poll(self, probe: Probe, stop: threading.Event) -> None:
-        seen = probe()
-        while not stop.wait(POLL):
-            now = probe()
-            if now != seen:
-                seen = now
-                self.ring()
+    def _poll(self, versions: Generator[int, None, None], stop: threading.Event) -> None:
+        with closing(versions):
+            seen = None  # rings at once: something may have come before the first look
+            while True:
+                seen, before = next(versions), seen
+                if seen != before:
+                    self.ring()
+                if stop.wait(POLL):
+                    return

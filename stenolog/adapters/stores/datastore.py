@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
@@ -46,7 +47,7 @@ class LogDatastore(SQLiteDatastore):
         self.deadline = deadline
         self.synchronous = synchronous
         self.in_memory = path == MEMORY
-        self.bell = Bell(self._data_version)
+        self.bell = Bell(None if self.in_memory else self._versions)
         self._idle: deque[sqlite3.Connection] = deque()
         self._turn = threading.Lock()
         self._lock = None if self.in_memory else FileLock(f"{path}-lock")
@@ -104,6 +105,10 @@ class LogDatastore(SQLiteDatastore):
     def get_connection(self, *, commit: bool) -> Iterator[SQLiteConnection]:
         raise NotImplementedError("use transaction(commit=...)")
         yield  # pragma: no cover
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
 
     def close(self) -> None:
         """Close every connection; the last one out folds the write-ahead log into the file."""
@@ -218,12 +223,29 @@ class LogDatastore(SQLiteDatastore):
             connection.execute(f"PRAGMA {pragma}")
         return connection
 
-    def _data_version(self) -> Callable[[], int] | None:
-        """A probe that changes whenever another connection has committed; None where there is none."""
-        if self.in_memory:
-            return None
-        connection = self._guarded(self._connect)
-        return lambda: int(connection.execute("PRAGMA data_version").fetchone()[0])
+    def backup(self, path: Path) -> None:
+        """Copy the database as it stands at this moment into a new file, whole or not at all."""
+        if path.exists():
+            raise StoreFailed(f"{path}: exists already; a backup overwrites nothing")
+        _check_path(path)
+        part = path.with_name(f"{path.name}.part")
+        try:
+            with self.reading() as source, closing(sqlite3.connect(part)) as target:
+                source.backup(target)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def _versions(self) -> Generator[int, None, None]:
+        """A value that changes whenever another connection has committed. After a failure it changes
+        too: whoever wakes then reads, and meets the error."""
+        with closing(self._guarded(self._connect)) as connection:
+            for failures in itertools.count(1):
+                try:
+                    while True:
+                        yield int(connection.execute("PRAGMA data_version").fetchone()[0])
+                except sqlite3.Error:
+                    yield -failures
 
 
 def _check_path(path: Path) -> None:

@@ -47,6 +47,24 @@ def entries(datastore: LogDatastore, stream: Stream, after: int, upto: int | Non
         yield from _decoded(stream.name, rows)
 
 
+def everything(datastore: LogDatastore, after: int) -> Iterator[tuple[int, Entry]]:
+    """The entries of all conversations in the order of their commits, behind notification id `after`."""
+    while True:
+        with datastore.reading() as connection:
+            rows = connection.execute(events.EVERYTHING, (after,)).fetchall()
+        if not rows:
+            return
+        for after, name, *row in rows:
+            yield after, next(_decoded(name, [tuple(row)]))
+
+
+def newest(datastore: LogDatastore) -> int:
+    """The notification id of the last entry of the log; 0 while there is none."""
+    with datastore.reading() as connection:
+        (last,) = connection.execute("SELECT coalesce(max(rowid), 0) FROM stored_events").fetchone()
+    return int(last)
+
+
 def _decoded(name: str, rows: list[Row]) -> Iterator[Entry]:
     """The rows as entries. This loop is what reading costs: it goes round the codec's and the tuple's own
     calls, and asks `to_entry` what was wrong only once something is."""
