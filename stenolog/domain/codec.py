@@ -1,21 +1,25 @@
 """Events to bytes and back: a closed registry of `kind@version`.
 
 `load(dump(event)) == event`, and `dump(load(payload)) == payload` for every payload that `dump` made.
-A topic that is not registered is kept byte for byte as `Unknown`; nothing is ever imported because a
-database names it. To change an event's fields, register the new class under the next version, and
-an upcaster from the old one: a function from the old JSON object to the new.
+What somebody else wrote (blanks, another order of fields, defaults spelt out, a key given twice, of
+which the last counts) loads too, and would be dumped in this one form; the log never does that, it
+keeps the bytes. A topic that is not registered is kept byte for byte as `Unknown`; nothing is ever
+imported because a database names it.
+
+To change an event's fields, register the new class under the next version, and an upcaster from the
+old one: a function from the old JSON object to the new.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from .errors import CorruptLog, InvalidEvent
 from .events import AssistantMessage, Event, Known, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
@@ -39,16 +43,16 @@ class Registry:
     ) -> None:
         self.events = MappingProxyType(dict(events))
         self.upcasts = MappingProxyType(dict(upcasts or {}))
-        for old, upcast in self.upcasts.items():
-            if old in self.events or (upcast.to not in self.events and upcast.to not in self.upcasts):
-                raise ValueError(f"an upcast leads from {old} to {upcast.to}, which is not registered")
+        for old in self.upcasts:
+            if old in self.events or self._newest(old) not in self.events:
+                raise ValueError(f"the upcasts from {old} must lead from an old topic to one of an event")
         self._topics = {cls: topic for topic, cls in self.events.items()}
         self._classes: dict[str, Any] = dict(self.events)
 
     def dump(self, event: Event) -> tuple[str, bytes]:
         """The topic and payload of an event. Raises `InvalidEvent` where it cannot be stored."""
         if isinstance(event, Unknown):
-            return event.topic, event.payload
+            return self._dump_unknown(event)
         topic = self._topics.get(type(event))
         if topic is None:
             raise InvalidEvent(f"expected one of the five kinds of event, found {type(event).__name__}")
@@ -68,34 +72,53 @@ class Registry:
             if topic in self.upcasts:
                 return self.load(*self._upcast(topic, payload))
         except ValidationError as error:
-            raise CorruptLog(f"{topic} does not decode: {_first(error)}") from None
+            raise CorruptLog(f"{topic} does not decode: {_first(error, cls)}") from None
         return _unknown(topic, payload)
+
+    def _dump_unknown(self, event: Unknown) -> tuple[str, bytes]:
+        known = event.topic in self.events or event.topic in self.upcasts
+        if known or not event.topic.isprintable() or event != _unknown(event.topic, event.payload):
+            raise InvalidEvent(
+                f"unknown event {event.topic!r:.60}: expected a topic that this release does not know, "
+                "and of `ignorable` and `needs` what the payload says"
+            )
+        return event.topic, event.payload
 
     def _upcast(self, topic: str, payload: bytes) -> tuple[str, bytes]:
         upcast = self.upcasts[topic]
-        changed = upcast.change(json.loads(payload))
-        return upcast.to, json.dumps(changed, ensure_ascii=False, separators=(",", ":")).encode()
+        try:
+            return upcast.to, to_json(upcast.change(from_json(payload)))
+        except Exception as error:  # an upcaster is made for what `dump` wrote, and may fail in its own way
+            raise CorruptLog(f"{topic} cannot be made {upcast.to}: {type(error).__name__}") from error
+
+    def _newest(self, topic: str) -> str:
+        """Where the upcasts lead from a topic; where they go round in a circle, to one of them again."""
+        for _ in self.upcasts:
+            topic = self.upcasts[topic].to if topic in self.upcasts else topic
+        return topic
 
 
-def _first(error: ValidationError) -> str:
+def _first(error: ValidationError, cls: Any) -> str:
     """The first complaint, with its place, without the payload's own words (they may be secret)."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    place = "/".join(str(step) for step in first["loc"])
-    return f"/{place}: {first['msg']}"
+    ours = takewhile(lambda step: isinstance(step, int) or step in cls.__dataclass_fields__, first["loc"])
+    place = "/".join(map(str, ours))
+    return f"/{place}: {'no such type' if first['type'] == 'union_tag_invalid' else first['msg']}"
 
 
 def _unknown(topic: str, payload: bytes) -> Unknown:
     """An event of a later release: whether it may be passed over, and which release it needs."""
     try:
-        fields = json.loads(payload)
+        fields = from_json(payload)
     except ValueError:
         fields = None
     fields = fields if isinstance(fields, dict) else {}
+    needs = fields.get("needs")
     return Unknown(
         topic=topic,
         payload=payload,
         ignorable=fields.get("ignorable") is True,
-        needs=str(fields.get("needs") or ""),
+        needs=needs if isinstance(needs, str) and needs.isprintable() else "",
     )
 
 

@@ -11,16 +11,17 @@ payload is erased its salt goes too, and the chain still verifies.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import NamedTuple
 
 from .codec import REGISTRY, Registry
 from .errors import CorruptLog, InvalidEvent
 from .events import Event
+from .scalars import EPOCH as EPOCH
+from .scalars import in_utc
 
 GENESIS = b""
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 LONGEST_NAME = 200
 OPENING_ID = "opening"
@@ -95,23 +96,18 @@ def to_entry(conversation: str, record: Record, registry: Registry = REGISTRY) -
     """
     try:
         event = registry.load(record.topic, record.payload)
-    except CorruptLog as error:
+        at = EPOCH + record.at * MICROSECOND
+    except (CorruptLog, OverflowError) as error:
         raise CorruptLog(f"{conversation!r} at position {record.position}: {error}") from None
-    return Entry(
-        conversation,
-        record.position,
-        record.id,
-        EPOCH + record.at * MICROSECOND,
-        record.digest.hex(),
-        event,
-    )
+    return Entry(conversation, record.position, record.id, at, record.digest.hex(), event)
 
 
 def microseconds(at: datetime) -> int:
-    """Microseconds since 1970 (UTC) of an aware time; a naive one is refused."""
-    if at.tzinfo is None:
-        raise InvalidEvent(f"at: expected an aware datetime, found {at.isoformat()} without a time zone")
-    return (at - EPOCH) // MICROSECOND
+    """Microseconds since 1970 (UTC) of an aware time. Raises `InvalidEvent` for a naive one."""
+    try:
+        return (in_utc(at) - EPOCH) // MICROSECOND
+    except ValueError as error:
+        raise InvalidEvent(f"at: {error}, found {at.isoformat()}") from None
 
 
 def check_name(text: str, *, what: str) -> str:

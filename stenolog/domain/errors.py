@@ -91,6 +91,11 @@ class MissingExtra(CallerError, ImportError):
 
     def __init__(self, extra: str, package: str) -> None:
         super().__init__(f'{package} is not installed: pip install "stenolog[{extra}]"')
+        self.extra = extra
+        self.package = package
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return MissingExtra, (self.extra, self.package)
 
 
 class StoredDataError(StenologError):

@@ -15,10 +15,11 @@ from typing import (
     TypeAlias,
 )
 
-from pydantic import AwareDatetime, Field, JsonValue
+from pydantic import Field
 
 from .parts import AssistantPart, Text, ToolCall, UserPart, calls_of, text_of
-from .values import CallRef, Card, Control, Link, Receipt, Run, Source, Span, Turns, Usage, value
+from .scalars import Integer, Json, Key, Utc
+from .values import CallRef, Card, Control, Link, Many, Receipt, Run, Source, Span, Turns, Usage, value
 
 ErrorCategory: TypeAlias = Literal[
     "timeout",
@@ -72,8 +73,8 @@ class Common:
 
     kind: ClassVar[str]
 
-    meta: dict[str, JsonValue] = Field(default_factory=dict)
-    tags: tuple[str, ...] = ()
+    meta: Json = Field(default_factory=dict)
+    tags: Many[str] = ()
     run: str = ""
     node: str = ""
     in_context: bool = True
@@ -91,13 +92,13 @@ class UserMessage(Common):
 
     kind: ClassVar[str] = "user_message"
 
-    parts: tuple[UserPart, ...] = ()
+    parts: Many[UserPart] = ()
     author: str = ""
     author_kind: AuthorKind = "person"
-    to: tuple[str, ...] = ()
+    to: Many[str] = ()
     control: Control | None = None
-    cause: int | None = None
-    replaces: int | None = None
+    cause: Integer | None = None
+    replaces: Integer | None = None
 
     if TYPE_CHECKING:
         text: str = ""
@@ -123,18 +124,18 @@ class AssistantMessage(Common):
 
     agent: str
     task: str = ""
-    parts: tuple[AssistantPart, ...] = ()
-    cause: int | None = None
+    parts: Many[AssistantPart] = ()
+    cause: Integer | None = None
     purpose: Purpose = "answer"
-    covers: tuple[Span, ...] = ()
-    to: tuple[str, ...] = ()
+    covers: Many[Span] = ()
+    to: Many[str] = ()
     model: str = ""
     finish_reason: str = ""
     usage: Usage | None = None
-    duration_ms: int | None = None
-    first_token_ms: int | None = None
+    duration_ms: Integer | None = None
+    first_token_ms: Integer | None = None
     session: str = ""
-    replaces: int | None = None
+    replaces: Integer | None = None
     receipt: Receipt | None = None
 
     if TYPE_CHECKING:
@@ -166,10 +167,10 @@ class ToolResult(Common):
     call_id: str
     call: CallRef | None = None
     name: str = ""
-    parts: tuple[UserPart, ...] = ()
+    parts: Many[UserPart] = ()
     is_error: bool = False
     blob: str = ""
-    duration_ms: int | None = None
+    duration_ms: Integer | None = None
 
     if TYPE_CHECKING:
         text: str = ""
@@ -194,13 +195,13 @@ class LlmError(Common):
     task: str = ""
     category: ErrorCategory
     message: str = ""
-    parts: tuple[AssistantPart, ...] = ()
-    cause: int | None = None
+    parts: Many[AssistantPart] = ()
+    cause: Integer | None = None
     model: str = ""
-    attempt: int = 1
-    retry_at: AwareDatetime | None = None
+    attempt: Integer = 1
+    retry_at: Utc | None = None
     usage: Usage | None = None
-    duration_ms: int | None = None
+    duration_ms: Integer | None = None
     session: str = ""
     receipt: Receipt | None = None
 
@@ -232,18 +233,18 @@ class ModeSwitch(Common):
 
     kind: ClassVar[str] = "mode_switch"
 
-    agents: tuple[str, ...] = ()
+    agents: Many[str] = ()
     mode: str | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
-    cards: dict[str, Card | None] = Field(default_factory=dict)
-    joins: tuple[str, ...] = ()
-    leaves: tuple[str, ...] = ()
+    cards: dict[Key, Card | None] = Field(default_factory=dict)
+    joins: Many[str] = ()
+    leaves: Many[str] = ()
     scope: Literal["open", "addressed"] | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     active_run: Run | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     handoff: str | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     turns: Turns | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     title: str | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
-    context_from: int | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
-    hides: tuple[Span, ...] | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
+    context_from: Integer | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
+    hides: Many[Span] | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     parent: Link | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     fork: bool = False
     """True in the opening of a fork: the positions up to `parent.position` are the parent's."""

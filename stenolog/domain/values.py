@@ -5,14 +5,26 @@ a new version of the event that holds it (see `codec`).
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, dataclass_transform
 
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
+
+from .scalars import Integer, Json
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 """Validators are built when a class is first used: a program that merely imports stenolog pays for none."""
 T = TypeVar("T")
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence as Many
+else:
+
+    class Many:
+        """A field of several: given as a list or a tuple, held as a tuple."""
+
+        def __class_getitem__(cls, item: Any) -> Any:
+            return tuple[item, ...]
 
 
 class Made(type):
@@ -55,7 +67,7 @@ class Source:
     system: str
     id: str = ""
     role: str = ""
-    lines: tuple[str, ...] = ()
+    lines: Many[str] = ()
     """The foreign records this event was made of, so that an import can be taken up again."""
 
 
@@ -63,8 +75,8 @@ class Source:
 class Span:
     """The positions `first` to `last`, both included."""
 
-    first: int = Field(ge=1)
-    last: int = Field(ge=1)
+    first: Integer = Field(ge=1)
+    last: Integer = Field(ge=1)
 
     def __contains__(self, position: int) -> bool:
         return self.first <= position <= self.last
@@ -75,7 +87,7 @@ class CallRef:
     """One tool call: the id of the entry that holds it, and its index among that entry's calls."""
 
     entry: str
-    index: int = 0
+    index: Integer = 0
 
 
 @value
@@ -83,7 +95,7 @@ class Link:
     """A named link to another conversation: its name then, a position in it, and the digest there."""
 
     conversation: str
-    position: int
+    position: Integer
     digest: str
 
 
@@ -105,11 +117,11 @@ class Control:
 class Usage:
     """Tokens, as the provider counted them. `input` counts what was read from the cache too."""
 
-    input: int = 0
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    reasoning: int = 0
+    input: Integer = 0
+    output: Integer = 0
+    cache_read: Integer = 0
+    cache_write: Integer = 0
+    reasoning: Integer = 0
 
 
 @value
@@ -121,13 +133,13 @@ class Receipt:
     body handed to the SDK, as compact UTF-8 JSON in the order sent, blobs by hash.
     """
 
-    view: int
+    view: Integer
     sha256: str
     wire: str = ""
     pipeline: str = ""
     counter: str = ""
-    policy: dict[str, JsonValue] = Field(default_factory=dict)
-    plan: dict[str, JsonValue] = Field(default_factory=dict)
+    policy: Json = Field(default_factory=dict)
+    plan: Json = Field(default_factory=dict)
 
 
 @value
@@ -136,7 +148,7 @@ class Tool:
 
     name: str
     description: str = ""
-    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+    parameters: Json = Field(default_factory=dict)
     approval: bool = False
     """True: a person approves each call before it runs."""
 
@@ -152,9 +164,9 @@ class Card:
     model: str = ""
     provider: str = ""
     persona: str = ""
-    tools: tuple[Tool, ...] | None = None
-    parameters: dict[str, JsonValue] = Field(default_factory=dict)
-    policy: dict[str, JsonValue] = Field(default_factory=dict)
+    tools: Many[Tool] | None = None
+    parameters: Json = Field(default_factory=dict)
+    policy: Json = Field(default_factory=dict)
 
 
 @value
@@ -173,4 +185,4 @@ class Turns:
     """Whose turn it is when a message names nobody: a rule by name, and its options."""
 
     rule: str
-    options: dict[str, JsonValue] = Field(default_factory=dict)
+    options: Json = Field(default_factory=dict)

@@ -1,0 +1,63 @@
+"""The plain types that the values are made of: whatever they accept can be written, and read again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import AfterValidator, AwareDatetime, Field, JsonValue
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DEEPEST = 100
+"""How deep JSON may be nested: half of what the decoder can read, since it stands within an event."""
+LARGEST = 10**1000
+"""What integers in JSON stay below: JSON Schemas hold more than 64 bits, the decoder reads 4300 digits."""
+
+
+def in_utc(at: datetime) -> datetime:
+    """The same instant in UTC. Raises `ValueError` where it has no offset, or no year from 1 to 9999."""
+    try:
+        return EPOCH + (at - EPOCH)
+    except (OverflowError, TypeError):
+        raise ValueError("expected an aware datetime of the years 1 to 9999 in UTC") from None
+
+
+def readable(value: Any, depth: int = 0) -> Any:
+    """The JSON value itself, if what is written of it can be read again; else a `ValueError`.
+
+    No NaN, no infinity, no half of a surrogate pair, no integer from `LARGEST` on, at most `DEEPEST`
+    levels.
+    """
+    if depth > DEEPEST:
+        raise ValueError(f"expected JSON of at most {DEEPEST} levels")
+    match value:
+        case str():
+            whole(value)
+        case float():
+            if not -float("inf") < value < float("inf"):
+                raise ValueError("expected a finite number")
+        case int():
+            if not -LARGEST < value < LARGEST:
+                raise ValueError("expected an integer of at most 1000 digits")
+        case list():
+            for inner in value:
+                readable(inner, depth + 1)
+        case dict():
+            for key, inner in value.items():
+                whole(key)
+                readable(inner, depth + 1)
+        case _:
+            pass
+    return value
+
+
+def whole(text: str) -> str:
+    """The text, if it can be written as UTF-8; else a `ValueError`."""
+    text.encode()
+    return text
+
+
+Integer: TypeAlias = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Key: TypeAlias = Annotated[str, AfterValidator(whole)]
+Json: TypeAlias = Annotated[dict[str, JsonValue], AfterValidator(readable)]
+Utc: TypeAlias = Annotated[AwareDatetime, AfterValidator(in_utc)]
