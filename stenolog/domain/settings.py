@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import NamedTuple, TypeVar
 
@@ -84,7 +84,7 @@ def _set(now: T, change: object, cleared: T) -> T:
 
 
 def _for_agents(
-    everyone: str, single: dict[str, str], change: object, agents: tuple[str, ...], default: str
+    everyone: str, single: dict[str, str], change: object, agents: Sequence[str], default: str
 ) -> tuple[str, dict[str, str]]:
     """A setting that is for all (which ends the single ones), or for the agents named."""
     if change is UNCHANGED:

@@ -100,7 +100,7 @@ def addressed(state: State, message: UserMessage) -> tuple[str, ...]:
     if message.author_kind == "system" or not message.in_context:
         return ()
     if message.to:
-        return message.to
+        return tuple(message.to)
     if state.members:
         return state.members
     return tuple(where for where, lane in state.lanes.items() if not lane.task and lane.status != "closed")

@@ -4,8 +4,8 @@ They are the storage format: strict, no sets, no NaN, defaults left out. A field
 a new version of the event that holds it (see `codec`).
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, dataclass_transform
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, dataclass_transform
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
@@ -17,7 +17,7 @@ STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, defer_buil
 T = TypeVar("T")
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence as Many
+    Many: TypeAlias = Sequence
 else:
 
     class Many:

@@ -75,7 +75,7 @@ def _summaries(
     for entry in log:
         match entry.event:
             case AssistantMessage(agent=agent, covers=spans) if spans and entry.position not in out:
-                made = Summary(entry.position, agent, spans)
+                made = Summary(entry.position, agent, tuple(spans))
                 if made.last >= entry.position or _swallows(made, calls, pairing):
                     continue
                 if any(_overlaps_partly(made, other) for other in held):

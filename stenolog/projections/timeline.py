@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -43,11 +43,11 @@ class Item(NamedTuple):
     text: str = ""
     detail: str = ""
     status: ItemStatus = ""
-    to: tuple[str, ...] = ()
-    parts: tuple[Part, ...] = ()
+    to: Sequence[str] = ()
+    parts: Sequence[Part] = ()
     call: ToolCall | None = None
     result: int = 0
-    output: tuple[Part, ...] = ()
+    output: Sequence[Part] = ()
     hidden: bool = False
 
 
@@ -166,7 +166,7 @@ def _changes(switch: ModeSwitch) -> str:
     return "; ".join(changed)
 
 
-def spans_in_words(spans: tuple[Span, ...]) -> str:
+def spans_in_words(spans: Sequence[Span]) -> str:
     """The spans as `1-4, 7-9`."""
     return ", ".join(f"{span.first}-{span.last}" for span in spans)
 

@@ -35,7 +35,7 @@ class Prefix(NamedTuple):
 def prefix(log: Sequence[Entry], lane: Lane, card: Card | None, pieces: Iterable[Piece]) -> Prefix:
     """The prefix for a lane, from its card and from what it has done."""
     known = card or Card()
-    tools = known.tools or ()
+    tools = tuple(known.tools or ())
     declared = {tool.name for tool in tools}
     called = dict.fromkeys(
         part.name for piece in pieces for part in piece.parts if isinstance(part, ToolCall)

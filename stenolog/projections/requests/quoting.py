@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-TAGS = ("message", "tool-call", "tool-result", "summary", "note")
+TAGS = ("message", "tool-result", "summary", "note")
 _FORGED = re.compile(rf"<(?=/?(?:{'|'.join(TAGS)})\b)", re.IGNORECASE)
 MARKER = re.compile(
     r"(?:^|(?<=[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]))([^\S\n]*)"

@@ -4,7 +4,7 @@ everybody else's are quoted, with their tool calls as prose.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
@@ -97,7 +97,13 @@ def _result(
 
 def _tool(position: int, result: ToolResult, rule: str, name: str) -> Piece:
     return Piece(
-        "tool", result.parts, (position,), rule, failed=result.is_error, tool=name, raw_id=result.call_id
+        "tool",
+        tuple(result.parts),
+        (position,),
+        rule,
+        failed=result.is_error,
+        tool=name,
+        raw_id=result.call_id,
     )
 
 
@@ -136,7 +142,7 @@ def _what_happened(error: LlmError, partial: str) -> str:
     return f"your answer was cut off ({reason})" if partial.strip() else f"your answer failed ({reason})"
 
 
-def said_aloud(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+def said_aloud(parts: Sequence[Part]) -> tuple[Part, ...]:
     """The parts without texts that hold nothing but blanks; no provider takes those."""
     return tuple(part for part in parts if not (isinstance(part, Text | Refusal) and not part.text.strip()))
 
@@ -149,10 +155,15 @@ def in_prose(parts: Iterable[Part]) -> str:
             case Text(text=text) | Refusal(text=text):
                 lines.append(text)
             case ToolCall(name=name, arguments=arguments):
-                lines.append(quote("tool-call", arguments, tool=name))
+                lines.append(call_in_prose(name, arguments))
             case _:
                 pass
     return "\n".join(lines)
+
+
+def call_in_prose(name: str, arguments: str) -> str:
+    """A tool call as a line of text."""
+    return f"[calls {name} {arguments}]"
 
 
 def _merge_notes(pieces: Iterable[Piece]) -> Iterator[Piece]:

@@ -14,6 +14,7 @@ from stenolog.projections.pairing import CallKey
 from stenolog.projections.requests.model import Piece, Rendered
 from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import unforged
+from stenolog.projections.requests.voice import call_in_prose
 
 from .sheet import Sheet, media, placeholder
 
@@ -60,7 +61,7 @@ def _words(sheet: Sheet, piece: Piece, part: Part) -> str:
         case Text(text=text) | Refusal(text=text):
             return text
         case ToolCall(name=name, arguments=arguments):
-            return f"[calls {name} {arguments}]"
+            return call_in_prose(name, arguments)
         case Reasoning():
             sheet.omit(piece, part, "reasoning-not-carried")
         case Opaque():
