@@ -41,9 +41,9 @@ def nothing() -> Iterable[RenderableType]:
 class Answer(NamedTuple):
     """What a command hands back.
 
-    `data` is what `--json` shows, or a function that makes it when it is asked for; `draw` makes what a
-    person sees; `failed`: the check that the command is there for has failed. `streams`: the data comes
-    piece by piece, each in an envelope of its own.
+    `data` is what `--json` shows, or a function that makes it when it is asked for. `draw` makes what a
+    person sees; a string in it is printed as it is. `failed`: the check that the command is there for has
+    failed. `streams`: the data comes piece by piece, each in an envelope of its own.
     """
 
     data: object = None

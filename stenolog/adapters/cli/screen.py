@@ -62,8 +62,11 @@ def draw(drawing: Iterable[RenderableType], color: Color, *, page: bool) -> None
 
 
 def _lines(screen: Console, drawing: Iterable[RenderableType]) -> Iterator[str]:
-    """The drawing line by line, without the blanks that rich fills lines up with."""
+    """The drawing line by line, without the blanks that rich fills lines up with; a string as it is."""
     for piece in drawing:
+        if isinstance(piece, str):
+            yield f"{piece}\n"
+            continue
         with screen.capture() as captured:
             screen.print(
                 piece, no_wrap=getattr(piece, "no_wrap", None), overflow=getattr(piece, "overflow", None)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,9 +37,11 @@ def command(name: str) -> Callable[[Callable[..., Answer | None]], click.Command
         def called(as_json: bool, color: Any, pager: bool, trace: bool, **given: Any) -> int:
             try:
                 answer = function(**given)
-                return OK.code if answer is None else show(answer, as_json, color, pager)
+                status = OK.code if answer is None else show(answer, as_json, color, pager)
+                sys.stdout.flush()
+                return status
             except BrokenPipeError:
-                raise
+                return nobody_reads_on()
             except BaseException as error:
                 if isinstance(error, click.ClickException | click.exceptions.Exit):
                     raise
@@ -167,13 +169,7 @@ def chosen(log: Log, written: str) -> list[Conversation]:
     return [found(log, written)] if written else [log[name] for name in log.names(archived=True)]
 
 
-@contextmanager
-def broken_pipes_end_quietly() -> Iterator[None]:
-    """`stenolog log | head` is no error: nobody reads on, so nothing more is written."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        import os
-
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def nobody_reads_on() -> int:
+    """`stenolog log | head` is no error: what is still to be written goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return OK.code

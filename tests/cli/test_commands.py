@@ -1,0 +1,194 @@
+"""What the commands do, on the demo."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stenolog.adapters.log import open as open_log
+from stenolog.domain.events import ModeSwitch, UserMessage
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+KINDS = {"user_message", "assistant_message", "tool_result", "llm_error", "mode_switch"}
+
+
+def test_the_demo_needs_no_file_and_leaves_none(cli: Callable[..., Any], tmp_path: Path) -> None:
+    ran = cli("demo")
+
+    assert ran.status == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_has_all_five_kinds_and_two_agents_and_fits_on_two_screens(demo: Callable[..., Any]) -> None:
+    entries = demo("log", "demo", "--json").envelope["data"]["entries"]
+
+    assert {entry["kind"] for entry in entries} == KINDS
+    assert {entry["event"].get("agent") for entry in entries} >= {"coder", "reviewer"}
+    assert len(demo("demo").out.splitlines()) <= 90
+
+
+def test_the_demo_is_the_same_for_everybody(cli: Callable[..., Any]) -> None:
+    assert cli("demo").out == cli("demo").out
+    assert cli("demo", "--json").out == cli("demo", "--json").out
+
+
+def test_recording_the_demo_again_writes_nothing(demo: Callable[..., Any]) -> None:
+    before = demo("log", "demo", "--json").out
+
+    assert demo("demo", "--db", "talks.db").status == 0
+    assert demo("log", "demo", "--json").out == before
+
+
+def test_log_shows_the_last_ones_those_of_a_kind_and_those_after(demo: Callable[..., Any]) -> None:
+    def positions(*options: str) -> list[int]:
+        entries = demo("log", "demo", "--json", *options).envelope["data"]["entries"]
+        return [entry["position"] for entry in entries]
+
+    assert positions() == [*range(1, 13)]
+    assert positions("-n", "2") == [11, 12]
+    assert positions("--kind", "error", "--kind", "mode") == [1, 5, 10]
+    assert positions("--kind", "user", "-n", "1", "--at", "@{error}~1") == [2]
+    assert positions("--after", "@{error}", "--at", "@~3") == [6, 7, 8, 9]
+    assert positions("--at", "2026-11-20T09:00:40Z") == [1, 2, 3]
+
+
+def test_an_entry_is_one_line_however_long_or_manifold_it_is(cli: Callable[..., Any]) -> None:
+    with open_log("talks.db") as log:
+        log["talk"].append(UserMessage(text="word " * 1000 + "\n" * 50 + "end"))
+
+    lines = cli("log", "talk").out.splitlines()
+
+    assert [len(line) <= 100 for line in lines] == [True] * 3
+
+
+def test_a_name_may_be_abbreviated_and_left_out_where_there_is_only_one(demo: Callable[..., Any]) -> None:
+    whole = demo("log", "demo").out
+
+    assert demo("log", "de").out == whole
+    assert demo("log").out == whole
+    with open_log("talks.db") as log:
+        log["other"].append(UserMessage(text="hi"))
+    assert demo("log").status == 2
+
+
+def test_what_goes_into_a_pipe_is_the_exact_body(demo: Callable[..., Any]) -> None:
+    told = demo("request", "demo", "--agent", "coder", "--json").envelope["data"]
+    raw = demo("request", "demo", "--agent", "coder", "--raw").out
+
+    assert json.loads(raw) == told["body"]
+    assert hashlib.sha256(raw.encode()).hexdigest() == told["sha256"]
+
+
+def test_show_raw_is_the_text_alone(demo: Callable[..., Any]) -> None:
+    assert demo("show", "demo", "@{error}", "--raw").out == "test_dates fails: the parser reads\n"
+
+
+def test_a_fork_says_where_it_begins_and_copies_nothing(demo: Callable[..., Any]) -> None:
+    made = demo("fork", "demo", "--before", "5", "--name", "again", "--json").envelope["data"]
+
+    assert (made["conversation"], made["fork_of"], made["after"]) == ("again", "demo", 4)
+    listed = {row["name"]: row for row in demo("ls", "--json").envelope["data"]}
+    assert listed["again"]["fork_of"] == {"conversation": "demo", "position": 4}
+    assert demo("show", "again", "5", "--json").envelope["data"]["event"]["fork"] is True
+
+
+def test_what_is_archived_is_not_listed_and_still_found(demo: Callable[..., Any]) -> None:
+    demo("archive", "demo")
+
+    assert demo("ls", "--json").envelope["data"] == []
+    assert demo("log", "demo").status == 0
+    demo("archive", "demo", "--undo")
+    assert len(demo("ls", "--json").envelope["data"]) == 1
+
+
+def test_a_conversation_is_deleted_by_its_whole_name_only(demo: Callable[..., Any]) -> None:
+    assert demo("delete", "de", "--yes").status == 2
+    assert demo("delete", "demo", "--yes").status == 0
+    assert demo("log", "demo").status == 3
+
+
+def test_a_conversation_with_living_forks_is_not_deleted(demo: Callable[..., Any]) -> None:
+    demo("fork", "demo", "--after", "4")
+
+    assert demo("delete", "demo", "--yes").status == 2
+    assert demo("log", "demo").status == 0
+
+
+def test_no_command_but_demo_and_import_makes_a_database(cli: Callable[..., Any], tmp_path: Path) -> None:
+    for command in (("ls",), ("log",), ("verify",), ("fsck",), ("tail",), ("backup", "copy.db")):
+        assert cli(*command).status == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_database_may_be_named_by_the_environment(
+    demo: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demo("demo", "--db", "elsewhere.db")
+    with open_log("elsewhere.db") as log:
+        log["demo"].rename("moved")
+    monkeypatch.setenv("STENOLOG_DB", "elsewhere.db")
+
+    assert demo("log", "moved").status == 0
+
+
+def test_colour_is_a_choice_and_no_color_is_heard(
+    demo: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "\x1b[" in demo("log", "demo", "--color", "always").out
+    assert "\x1b[" not in demo("log", "demo", "--color", "never").out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in demo("log", "demo").out
+
+
+def test_the_schema_of_an_event_describes_its_fields(cli: Callable[..., Any]) -> None:
+    schema = cli("schema", "tool_result@1", "--json").envelope["data"]
+
+    assert {"call_id", "parts", "is_error"} <= set(schema["properties"])
+    assert json.loads(cli("schema", "tool_result@1").out) == schema
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_a_script_for_the_shell(cli: Callable[..., Any], shell: str) -> None:
+    assert "_STENOLOG_COMPLETE" in cli("completion", shell).out
+
+
+def test_the_shell_completes_the_names_of_conversations(demo: Callable[..., Any]) -> None:
+    with open_log("talks.db") as log:
+        log["deck"].append(ModeSwitch(mode="chat"))
+        log["other"].append(ModeSwitch(mode="chat"))
+    words = {"COMP_WORDS": "stenolog log de", "COMP_CWORD": "2", "_STENOLOG_COMPLETE": "bash_complete"}
+
+    done = _stenolog("", env=words)
+
+    assert done.stdout.split() == ["plain,demo", "plain,deck"]
+
+
+def test_python_m_stenolog_is_the_command_line_too(demo: Callable[..., Any]) -> None:
+    done = _stenolog("show", "demo", "2", "--raw")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Which test fails, and why?\n", "")
+
+
+def test_nobody_reading_on_is_no_error(demo: Callable[..., Any]) -> None:
+    with open_log("talks.db") as log:
+        log["demo"].extend(UserMessage(text="x" * 200) for _ in range(2000))
+    script = f"{sys.executable} -m stenolog log demo | head -2; echo ${{PIPESTATUS[0]}}"
+
+    done = subprocess.run(["bash", "-c", script], env=ENVIRONMENT, capture_output=True, text=True, check=True)
+
+    assert (done.stdout.splitlines()[-1], done.stderr) == ("0", "")
+
+
+def _stenolog(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "stenolog", *filter(None, arguments)]
+    return subprocess.run(
+        command, env={**ENVIRONMENT, **(env or {})}, capture_output=True, text=True, check=False
+    )
