@@ -4,28 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.decide import decide
 from stenolog.domain.entry import EPOCH, MICROSECOND, Draft, Entry, Record, check_name, microseconds
 from stenolog.domain.errors import StaleAppend, UnknownPosition
 from stenolog.domain.events import Event
-from stenolog.domain.settings import Settings, settings
+from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
-from stenolog.domain.step import Transition, fold
+from stenolog.domain.step import Transition
 from stenolog.projections.requests import DEFAULT_WIRE, Request, build
 from stenolog.projections.timeline import Item as TimelineItem
 from stenolog.projections.timeline import timeline
 from stenolog.projections.transitions import transitions
 
-from . import forking, tailing
+from . import forking, keeping, tailing
+from .keeping import Kept
 from .stores import appending, reading
 from .stores.appending import Item, Stream
 
 if TYPE_CHECKING:
     from .log import Log
 
+S = TypeVar("S")
 Pending: TypeAlias = Literal["close", "keep"]
 
 
@@ -38,7 +40,7 @@ class Conversation:
 
     def __init__(self, log: Log, stream: Stream) -> None:
         self.log = log
-        self._stream = stream
+        self.stream = stream
         self._datastore = log.datastore
 
     def __repr__(self) -> str:
@@ -46,12 +48,12 @@ class Conversation:
 
     @property
     def name(self) -> str:
-        return self._stream.name
+        return self.stream.name
 
     @property
     def position(self) -> int:
         """The position of the last entry; 0 while there is none."""
-        return reading.head(self._datastore, self._stream).position
+        return reading.head(self._datastore, self.stream).position
 
     @property
     def digest(self) -> str:
@@ -59,7 +61,7 @@ class Conversation:
 
         Kept elsewhere, it proves later that nothing before it was changed (`verify`, `head=`).
         """
-        return reading.head(self._datastore, self._stream).digest.hex()
+        return reading.head(self._datastore, self.stream).digest.hex()
 
     def append(
         self, event: Event, *, id: str | None = None, at: datetime | None = None, expected: int | None = None
@@ -83,16 +85,16 @@ class Conversation:
             return []
         items = [self._item(draft) for draft in drafts]
         salt = self.log.edge.salt
-        records = appending.append(self._datastore, self._stream, items, expected, salt)
+        records = appending.append(self._datastore, self.stream, items, expected, salt)
         return [self._entry(*pair) for pair in zip(records, drafts, strict=True)]
 
     def entries(self, after: int = 0, upto: int | None = None) -> Iterator[Entry]:
         """The entries with `after` < position <= `upto`, read in pages; a fork's inherited ones too."""
-        return reading.entries(self._datastore, self._stream, after, upto)
+        return reading.entries(self._datastore, self.stream, after, upto)
 
     def records(self, after: int = 0, upto: int | None = None) -> Iterator[Record]:
         """The same as they are stored."""
-        return reading.records(self._datastore, self._stream, after, upto)
+        return reading.records(self._datastore, self.stream, after, upto)
 
     def tail(self, after: int | None = None, timeout: float | None = None) -> Iterator[Entry]:
         """The entries behind `after` (None: only new ones), then each one as it is appended, by anybody.
@@ -104,11 +106,15 @@ class Conversation:
 
     def state(self, upto: int | None = None) -> State:
         """Where every lane stands."""
-        return fold(self.entries(upto=upto))
+        return keeping.current(self, keeping.STATE, upto)
 
     def settings(self, upto: int | None = None) -> Settings:
         """What is configured: mode, cards, members."""
-        return settings(self.entries(upto=upto))
+        return keeping.current(self, keeping.SETTINGS, upto)
+
+    def fold(self, kept: Kept[S], upto: int | None = None) -> S:
+        """The state of any fold, kept up to date by checkpoints; see `keeping.kept`."""
+        return keeping.current(self, kept, upto)
 
     def timeline(self, upto: int | None = None) -> list[TimelineItem]:
         """What a person is shown."""
@@ -158,22 +164,22 @@ class Conversation:
 
     def rename(self, name: str) -> None:
         """Give the conversation another name. Raises `ConversationInUse` when that is taken."""
-        self.log.rename(self._stream, check_name(name, what="conversation"))
+        self.log.rename(self.stream, check_name(name, what="conversation"))
 
     def archive(self) -> None:
         """Leave the conversation out of the list of names; it is read and appended to as before."""
-        self.log.archive(self._stream, at=microseconds(self.log.edge.clock()))
+        self.log.archive(self.stream, at=microseconds(self.log.edge.clock()))
 
     def unarchive(self) -> None:
         """Put the conversation back in the list of names."""
-        self.log.archive(self._stream, at=None)
+        self.log.archive(self.stream, at=None)
 
     def delete(self) -> None:
         """Remove the conversation and all its entries for good; blobs stay, since others may name them.
 
         Raises `ConversationInUse` while forks of it exist.
         """
-        self.log.delete(self._stream)
+        self.log.delete(self.stream)
 
     def _unread(self, after: int) -> Iterator[tuple[int, Entry]]:
         return ((entry.position, entry) for entry in self.entries(after))

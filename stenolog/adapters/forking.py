@@ -23,11 +23,11 @@ NOT_RUN = "not run in this fork"
 
 def fork(talk: Conversation, after: int | None, name: str | None, *, close: bool) -> Conversation:
     """The new conversation; see `Conversation.fork`."""
-    head = reading.head(talk.log.datastore, talk._stream)
+    head = reading.head(talk.log.datastore, talk.stream)
     at = head.position if after is None else after
     if not head.position or not 0 <= at <= head.position:
         raise UnknownPosition(f"{talk.name!r}: cannot fork after {at}: it stands at {head.position}")
-    digest = reading.digest_at(talk.log.datastore, talk._stream, at)
+    digest = reading.digest_at(talk.log.datastore, talk.stream, at)
     link = Link(conversation=talk.name, position=at, digest=digest.hex())
     written: list[Event] = [ModeSwitch(fork=True, parent=link)]
     if close:
@@ -67,7 +67,7 @@ def _records(talk: Conversation, after: int, digest: bytes, written: list[Event]
 
 def _create(connection: sqlite3.Connection, talk: Conversation, after: int, name: str | None) -> Stream:
     """The stream of the fork, under the name asked for, or the first free one of `<name>~1`, `~2` …"""
-    parent = talk._stream.key
+    parent = talk.stream.key
     assert parent is not None
     if name is not None:
         if streams.find(connection, name) is not None:

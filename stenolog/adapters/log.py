@@ -27,6 +27,7 @@ from .stores import reading, streams
 from .stores.appending import Stream
 from .stores.application import LogApplication
 from .stores.blobs import Blobs
+from .stores.checkpoints import Checkpoints
 from .stores.datastore import DEADLINE, Synchronous
 from .tailing import follow
 
@@ -70,6 +71,7 @@ class Log:
         self.datastore = application.recorder.datastore
         self.edge = application.recorder.edge
         self.blobs = Blobs(self.datastore)
+        self.checkpoints = Checkpoints(self.path)
         self._streams: dict[int, Stream] = {}
 
     def __enter__(self) -> Log:
@@ -89,6 +91,7 @@ class Log:
 
     def close(self) -> None:
         """Give the file back; the write-ahead log is folded in."""
+        self.checkpoints.close()
         self.application.close()
 
     def __getitem__(self, name: str) -> Conversation:
