@@ -91,6 +91,24 @@ def test_show_raw_is_the_text_alone(demo: Callable[..., Any]) -> None:
     assert demo("show", "demo", "@{error}", "--raw").out == "test_dates fails: the parser reads\n"
 
 
+def test_tail_begins_a_few_back_and_stops_when_nothing_comes(demo: Callable[..., Any]) -> None:
+    ran = demo("tail", "demo", "-n", "2", "--timeout", "0.05")
+
+    assert [line.split()[0] for line in ran.out.splitlines()] == ["11", "12"]
+
+
+def test_tail_prints_an_envelope_a_line(demo: Callable[..., Any]) -> None:
+    ran = demo("tail", "demo", "-n", "3", "--timeout", "0.05", "--json")
+
+    assert [json.loads(line)["data"]["position"] for line in ran.out.splitlines()] == [10, 11, 12]
+
+
+def test_a_backup_is_a_database_with_the_same_digests(demo: Callable[..., Any]) -> None:
+    assert demo("backup", "copy.db").status == 0
+    assert demo("log", "demo", "--db", "copy.db", "--json").out == demo("log", "demo", "--json").out
+    assert demo("backup", "copy.db").status == 2
+
+
 def test_a_fork_says_where_it_begins_and_copies_nothing(demo: Callable[..., Any]) -> None:
     made = demo("fork", "demo", "--before", "5", "--name", "again", "--json").envelope["data"]
 

@@ -88,13 +88,10 @@ def progress(items: Iterable[T], label: str, total: int | None = None) -> Iterat
         return
     begun = time.monotonic()
     iterator = iter(items)
-    done = 0
-    for item in iterator:
+    for done, item in enumerate(iterator, 1):
         yield item
-        done += 1
         if time.monotonic() - begun > PATIENCE_S:
-            break
-    yield from _with_bar(iterator, label, done, total)
+            yield from _with_bar(iterator, label, done, total)
 
 
 def _with_bar(items: Iterator[T], label: str, done: int, total: int | None) -> Iterator[T]:

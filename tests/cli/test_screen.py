@@ -1,0 +1,103 @@
+"""Where things are printed: pages for what is tall, a bar for what takes long, blanks nowhere."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+
+import click
+import pytest
+from rich.text import Text
+
+from stenolog.adapters.cli import screen
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Make standard output and input a terminal of ten lines."""
+    out = Terminal()
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setattr("sys.stdin", Terminal())
+    for name, value in {"COLUMNS": "40", "LINES": "10", "TERM": "xterm"}.items():
+        monkeypatch.setenv(name, value)
+    return out
+
+
+@pytest.fixture
+def paged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What went through the pager."""
+    pages: list[str] = []
+
+    def page(text: Iterable[str], color: bool | None = None) -> None:
+        pages.append("".join(text))
+
+    monkeypatch.setattr(click, "echo_via_pager", page)
+    return pages
+
+
+def test_what_is_taller_than_the_terminal_is_paged(monkeypatch: pytest.MonkeyPatch, paged: list[str]) -> None:
+    out = terminal(monkeypatch)
+    screen.draw((Text(str(line)) for line in range(50)), "never", page=True)
+
+    assert paged == ["".join(f"{line}\n" for line in range(50))]
+    assert out.getvalue() == ""
+
+
+def test_what_fits_is_printed(monkeypatch: pytest.MonkeyPatch, paged: list[str]) -> None:
+    out = terminal(monkeypatch)
+    screen.draw((Text(str(line)) for line in range(9)), "never", page=True)
+
+    assert paged == []
+    assert out.getvalue() == "".join(f"{line}\n" for line in range(9))
+
+
+def test_no_pager_is_heard(monkeypatch: pytest.MonkeyPatch, paged: list[str]) -> None:
+    out = terminal(monkeypatch)
+    screen.draw((Text(str(line)) for line in range(50)), "never", page=False)
+
+    assert paged == []
+    assert out.getvalue().count("\n") == 50
+
+
+def test_a_pipe_is_never_paged(paged: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    screen.draw((Text(str(line)) for line in range(500)), "auto", page=True)
+
+    assert paged == []
+    assert capsys.readouterr().out.count("\n") == 500
+
+
+def test_lines_end_without_blanks_and_strings_stay_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    screen.draw([Text("a  "), "b  ", Text("")], "never", page=False)
+
+    assert capsys.readouterr().out == "a\nb  \n\n"
+
+
+def test_progress_hands_the_items_on_and_is_silent_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [*screen.progress(range(5), "counting")] == [0, 1, 2, 3, 4]
+    assert capsys.readouterr().err == ""
+
+
+def test_progress_shows_a_bar_once_patience_is_at_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    err = Terminal()
+    monkeypatch.setattr("sys.stderr", err)
+    monkeypatch.setattr(screen, "PATIENCE_S", -1.0)
+
+    assert [*screen.progress(iter(range(5)), "counting", total=5)] == [0, 1, 2, 3, 4]
+    assert "counting" in err.getvalue()
+
+
+def test_progress_is_quiet_while_there_is_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    err = Terminal()
+    monkeypatch.setattr("sys.stderr", err)
+    monkeypatch.setattr(screen, "PATIENCE_S", 3600.0)
+
+    assert [*screen.progress(range(5), "counting")] == [0, 1, 2, 3, 4]
+    assert err.getvalue() == ""
