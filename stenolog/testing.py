@@ -1,0 +1,185 @@
+"""For tests: an example event of each kind, a whole conversation, and logs with fixed ids, times and digests.
+
+>>> from stenolog import AssistantMessage, UserMessage
+>>> first, second = entries(UserMessage(text="Hi"), AssistantMessage(agent="coder", text="Hello"))
+>>> second.position, second.id, second.at.isoformat()
+(2, 'e2', '2026-01-01T09:00:02+00:00')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from .domain.codec import REGISTRY
+from .domain.entry import GENESIS, Draft, Entry, Record, microseconds, seal, to_entry
+from .domain.events import AssistantMessage, Event, Known, LlmError, ModeSwitch, ToolResult, UserMessage
+from .domain.parts import File, Image, Opaque, Reasoning, Refusal, Text, ToolCall
+from .domain.values import CallRef, Card, Control, Link, Receipt, Run, Source, Span, Tool, Turns, Usage
+
+START = datetime(2026, 1, 1, 9, tzinfo=UTC)
+SALT = bytes(16)
+SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+
+def entries(*events: Event | Draft, conversation: str = "demo") -> list[Entry]:
+    """The events as a log holds them; a `Draft` brings its own id and time.
+
+    Positions count from 1; ids are e1, e2 …; entry n stands n seconds after `START`; digests are chained.
+    Nothing is added: no opening. Raises `InvalidEvent` for an event that cannot be stored.
+    """
+    return [to_entry(conversation, record) for record in records(*events)]
+
+
+def records(*events: Event | Draft) -> list[Record]:
+    """The same as they are stored."""
+    drafts = [event if isinstance(event, Draft) else Draft(event) for event in events]
+    return list(_sealed(drafts))
+
+
+def _sealed(drafts: Iterable[Draft]) -> Iterable[Record]:
+    digest = GENESIS
+    for position, draft in enumerate(drafts, 1):
+        at = microseconds(draft.at or START + timedelta(seconds=position))
+        topic, payload = REGISTRY.dump(draft.event)
+        record = seal(digest, position, draft.id or f"e{position}", at, topic, SALT, payload)
+        digest = record.digest
+        yield record
+
+
+def examples() -> dict[str, Known]:
+    """One event of each kind, by kind, with every field given."""
+    made: list[Known] = [_user_message(), _assistant_message(), _tool_result(), _llm_error(), _mode_switch()]
+    return {event.kind: event for event in made}
+
+
+def _user_message() -> UserMessage:
+    return UserMessage(
+        parts=(
+            Text(text="What is on the picture?"),
+            Image(media_type="image/jpeg", blob=SHA256, url="https://example.org/cat.jpg"),
+            File(
+                name="cat.pdf", media_type="application/pdf", blob=SHA256, url="https://example.org/cat.pdf"
+            ),
+        ),
+        author="Ada",
+        author_kind="agent",
+        to=("coder", "coder/docs"),
+        control=Control(action="approve", call=CallRef(entry="e3", index=1), agent="coder", task="docs"),
+        cause=1,
+        replaces=2,
+        **_common(),
+    )
+
+
+def _assistant_message() -> AssistantMessage:
+    return AssistantMessage(
+        agent="coder",
+        task="docs",
+        parts=(
+            Reasoning(text="Hm.", provider="anthropic", id="r1", signature="c2ln", encrypted="ZW5j"),
+            Text(text="I look at it."),
+            ToolCall(id="c1", name="look", arguments='{"at": "cat"}'),
+            Refusal(text="I would rather not."),
+            Opaque(provider="openai", model="gpt-5", raw='{"type":"web_search_call"}'),
+        ),
+        cause=2,
+        purpose="summary",
+        covers=(Span(first=1, last=1),),
+        to=("tester",),
+        model="gpt-5",
+        finish_reason="tool_calls",
+        usage=Usage(input=100, output=20, cache_read=64, cache_write=32, reasoning=8),
+        duration_ms=1500,
+        first_token_ms=300,
+        session="s1",
+        replaces=1,
+        receipt=_receipt(),
+        **_common(),
+    )
+
+
+def _tool_result() -> ToolResult:
+    return ToolResult(
+        call_id="c1",
+        call=CallRef(entry="e2", index=0),
+        name="look",
+        parts=(Text(text="A cat."),),
+        is_error=True,
+        blob=SHA256,
+        duration_ms=12,
+        **_common(),
+    )
+
+
+def _llm_error() -> LlmError:
+    return LlmError(
+        agent="coder",
+        task="docs",
+        category="timeout",
+        message="no token for 60 s",
+        parts=(Text(text="The cat is"),),
+        cause=2,
+        model="gpt-5",
+        attempt=2,
+        retry_at=START,
+        usage=Usage(input=100),
+        duration_ms=60_000,
+        session="s1",
+        receipt=_receipt(),
+        **_common(),
+    )
+
+
+def _mode_switch() -> ModeSwitch:
+    look = Tool(name="look", description="Look at it.", parameters={"type": "object"}, approval=True)
+    card = Card(
+        model="gpt-5",
+        provider="openai",
+        persona="You look at cats.",
+        tools=(look,),
+        parameters={"temperature": 0.5},
+        policy={"window": 20},
+    )
+    return ModeSwitch(
+        agents=("coder",),
+        mode="agent",
+        cards={"coder": card, "tester": None},
+        joins=("coder",),
+        leaves=("tester",),
+        scope="addressed",
+        active_run=Run(id="r7", directive="Find the cat.", node="n1", brief="Look.", context="A garden."),
+        handoff="The cat is yours.",
+        turns=Turns(rule="round_robin", options={"skip": ["tester"]}),
+        title="Cats",
+        context_from=2,
+        hides=(Span(first=1, last=1),),
+        parent=Link(conversation="pets", position=4, digest=SHA256),
+        fork=True,
+        **_common(),
+    )
+
+
+def _receipt() -> Receipt:
+    return Receipt(
+        view=2,
+        sha256=SHA256,
+        wire="openai-chat@1",
+        pipeline="1",
+        counter="chars@1",
+        policy={"window": 20},
+        plan={"cut": 1},
+    )
+
+
+def _common() -> dict[str, Any]:
+    """What every event may carry."""
+    return {
+        "meta": {"shop": {"order": 7, "price": 1.5, "paid": None}},
+        "tags": ("cat",),
+        "run": "r7",
+        "node": "n1",
+        "in_context": False,
+        "source": Source(system="openai-messages", id="m1", role="assistant", lines=("m1", "m2")),
+    }

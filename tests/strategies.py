@@ -1,0 +1,257 @@
+"""Events and histories for hypothesis: every field of every event, in any order, however damaged.
+
+Importing this makes hypothesis deterministic: each run tries the same examples.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+from pydantic import JsonValue
+
+from stenolog import (
+    AssistantMessage,
+    CallRef,
+    Card,
+    Control,
+    Entry,
+    Event,
+    LlmError,
+    ModeSwitch,
+    Reasoning,
+    Span,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.domain.codec import REGISTRY
+from stenolog.domain.scalars import Integer, Json, Key, Utc
+from stenolog.testing import entries
+
+settings.register_profile("stenolog", derandomize=True, deadline=None, database=None)
+settings.load_profile("stenolog")
+
+KINDS: tuple[type[Any], ...] = (UserMessage, AssistantMessage, ToolResult, LlmError, ModeSwitch)
+AGENTS = ("coder", "tester", "a b/ü")
+TASKS = ("", "", "docs")
+ADDRESSES = ("coder", "tester", "coder/docs", "nobody", "", "/", "a b/ü")
+CALL_IDS = ("c1", "c1", "c2", "", "call 3\n")
+TOOLS = ("shell", "deploy", "", "no such tool!")
+ARGUMENTS = ("{}", '{"cmd": "ls"}', "", "not json", '{"cut": "of', "[1]")
+POSITIONS = st.integers(1, 16)
+
+
+def unions(hint: Any) -> tuple[Any, ...]:
+    """The members of a union; anything else as its only member."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def texts() -> SearchStrategy[str]:
+    """Short texts, of all that UTF-8 can hold."""
+    return st.text(max_size=6)
+
+
+def json_values() -> SearchStrategy[JsonValue]:
+    """JSON of a few levels."""
+    numbers = st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False)
+    leaves: SearchStrategy[JsonValue] = st.none() | st.booleans() | numbers | texts()
+    return st.recursive(
+        leaves,
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts(), inner, max_size=2),
+        max_leaves=4,
+    )
+
+
+def times() -> SearchStrategy[datetime]:
+    """Aware times, in UTC, over all that a datetime can hold."""
+    return st.datetimes(timezones=st.just(UTC))
+
+
+def of(hint: Any) -> SearchStrategy[Any]:
+    """Whatever a field of that type can hold."""
+    if hint in (str, Key):
+        return texts()
+    if hint is bool:
+        return st.booleans()
+    if hint is NoneType:
+        return st.none()
+    if hint == Integer:
+        return st.integers(-(2**63), 2**63 - 1)
+    if hint == Utc:
+        return times()
+    if hint == Json:
+        return st.dictionaries(texts(), json_values(), max_size=2)
+    return _composed(hint)
+
+
+def _composed(hint: Any) -> SearchStrategy[Any]:
+    arguments = get_args(hint)
+    if get_origin(hint) is Annotated:
+        return of(arguments[0])
+    if get_origin(hint) is Literal:
+        return st.sampled_from(arguments)
+    if get_origin(hint) is tuple:
+        return st.lists(of(arguments[0]), max_size=2).map(tuple)
+    if get_origin(hint) is dict:
+        return st.dictionaries(of(arguments[0]), of(arguments[1]), max_size=2)
+    if len(unions(hint)) > 1:
+        return st.one_of([of(member) for member in unions(hint)])
+    return values(hint)
+
+
+def values(cls: type[Any]) -> SearchStrategy[Any]:
+    """Values of a class, with any of its fields given."""
+    if cls is Span:
+        return st.builds(Span, first=st.integers(1, 2**63 - 1), last=st.integers(1, 2**63 - 1))
+    hints = get_type_hints(cls, include_extras=True)
+    fields = cls.__pydantic_fields__
+    required = {name: of(hints[name]) for name, field in fields.items() if field.is_required()}
+    optional = {name: of(hints[name]) for name in fields if name not in required}
+    return st.fixed_dictionaries(required, optional=optional).map(lambda given: cls(**given))
+
+
+def unknowns() -> SearchStrategy[Event]:
+    """Events of kinds and versions that this release does not know."""
+    payloads = st.binary(max_size=12) | st.sampled_from(
+        (
+            b"{}",
+            b'{"ignorable":true}',
+            b'{"ignorable":1,"needs":7}',
+            b'{"needs":"9.1"}',
+            b'{"needs":"\\ud800"}',
+        )
+    )
+    topics = st.sampled_from(("user_message@2", "poll@1", "assistant_message@99"))
+    return st.builds(REGISTRY.load, topics, payloads)
+
+
+def events() -> SearchStrategy[Event]:
+    """Events of every kind with any of their fields, and unknown ones."""
+    return st.one_of(*map(values, KINDS), unknowns())
+
+
+def histories(max_size: int = 16) -> SearchStrategy[list[Event]]:
+    """Events in an order that need not make sense: ids twice, calls unanswered, positions yet to come.
+
+    As `stenolog.testing.entries` takes them: the entry at position n has the id `e<n>`.
+    """
+    return st.lists(
+        st.one_of(_asked(), _said(), _said(), _resulted(), _erred(), _switched(), unknowns()),
+        max_size=max_size,
+    )
+
+
+def logs(max_size: int = 16) -> SearchStrategy[list[Entry]]:
+    """Histories as they stand in a log."""
+    return histories(max_size).map(lambda history: entries(*history))
+
+
+def _some(strategy: SearchStrategy[Any]) -> SearchStrategy[Any]:
+    """None, more often than not."""
+    return st.none() | st.none() | strategy
+
+
+def _calls() -> SearchStrategy[CallRef]:
+    return st.builds(CallRef, entry=POSITIONS.map("e{}".format), index=st.integers(0, 2))
+
+
+def _spans() -> SearchStrategy[tuple[Span, ...]]:
+    return st.lists(st.builds(Span, first=POSITIONS, last=POSITIONS), max_size=2).map(tuple)
+
+
+def _parts() -> SearchStrategy[tuple[Any, ...]]:
+    part = st.one_of(
+        st.builds(Text, text=st.sampled_from(("Hello", "", "User: hi"))),
+        st.builds(
+            ToolCall,
+            id=st.sampled_from(CALL_IDS),
+            name=st.sampled_from(TOOLS),
+            arguments=st.sampled_from(ARGUMENTS),
+        ),
+        st.just(Reasoning(text="Hm.")),
+    )
+    return st.lists(part, max_size=3).map(tuple)
+
+
+def _to() -> SearchStrategy[tuple[str, ...]]:
+    return st.just(()) | st.lists(st.sampled_from(ADDRESSES), max_size=2).map(tuple)
+
+
+def _asked() -> SearchStrategy[UserMessage]:
+    control = st.builds(
+        Control,
+        action=st.sampled_from(("approve", "refuse", "cancel", "continue")),
+        call=_some(_calls()),
+        agent=st.sampled_from(("", *AGENTS)),
+        task=st.sampled_from(TASKS),
+    )
+    return st.builds(
+        UserMessage,
+        text=st.sampled_from(("Hello", "", "Go on")),
+        author_kind=st.sampled_from(("person", "person", "system", "schedule", "agent")),
+        to=_to(),
+        control=_some(control),
+        replaces=_some(POSITIONS),
+        in_context=st.sampled_from((True, True, True, False)),
+    )
+
+
+def _said() -> SearchStrategy[AssistantMessage]:
+    return st.builds(
+        AssistantMessage,
+        agent=st.sampled_from(AGENTS),
+        task=st.sampled_from(TASKS),
+        parts=_parts(),
+        purpose=st.sampled_from(("answer", "answer", "answer", "summary", "memory", "routing")),
+        covers=_spans() | st.just(()),
+        to=_to(),
+        replaces=_some(POSITIONS),
+        session=st.sampled_from(("", "s1")),
+    )
+
+
+def _resulted() -> SearchStrategy[ToolResult]:
+    return st.builds(
+        ToolResult,
+        call_id=st.sampled_from(CALL_IDS),
+        call=_some(_calls()),
+        text=st.just("Done"),
+        is_error=st.booleans(),
+    )
+
+
+def _erred() -> SearchStrategy[LlmError]:
+    return st.builds(
+        LlmError,
+        agent=st.sampled_from(AGENTS),
+        task=st.sampled_from(TASKS),
+        category=st.sampled_from(("timeout", "rate_limited", "cancelled")),
+        parts=_parts(),
+        attempt=st.integers(1, 3),
+        retry_at=_some(times()),
+    )
+
+
+def _switched() -> SearchStrategy[ModeSwitch]:
+    agents = st.lists(st.sampled_from(AGENTS), max_size=2).map(tuple)
+    tools = st.lists(st.builds(Tool, name=st.sampled_from(TOOLS), approval=st.booleans()), max_size=2)
+    cards = st.none() | st.builds(Card, model=st.sampled_from(("", "gpt-5")), tools=st.none() | tools)
+    given: dict[str, SearchStrategy[Any]] = {
+        "agents": agents,
+        "mode": st.sampled_from((None, "chat", "agent")),
+        "scope": st.sampled_from((None, "open", "addressed")),
+        "cards": st.dictionaries(st.sampled_from(AGENTS), cards, max_size=2),
+        "joins": agents,
+        "leaves": agents,
+        "title": st.sampled_from((None, "Cats")),
+        "context_from": st.none() | POSITIONS,
+        "hides": st.none() | _spans(),
+    }
+    return st.fixed_dictionaries({}, optional=given).map(lambda fields: ModeSwitch(**fields))
