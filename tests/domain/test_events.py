@@ -1,0 +1,142 @@
+"""The events as they are made and read in Python."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+
+from stenolog import (
+    AssistantMessage,
+    Event,
+    LlmError,
+    ModeSwitch,
+    Reasoning,
+    Span,
+    Text,
+    ToolCall,
+    ToolResult,
+    Unknown,
+    UserMessage,
+)
+from stenolog.domain.codec import REGISTRY
+from stenolog.domain.events import Known
+from stenolog.testing import examples
+from tests.strategies import events
+
+CALL = ToolCall(id="c1", name="look")
+
+
+def test_there_are_five_kinds_and_each_has_its_topic_and_its_example() -> None:
+    kinds = [cls.kind for cls in get_args(Known)]
+
+    assert kinds == ["user_message", "assistant_message", "tool_result", "llm_error", "mode_switch"]
+    assert list(REGISTRY.events) == [f"{kind}@1" for kind in kinds]
+    assert list(examples()) == kinds
+
+
+def test_text_and_tool_calls_are_short_for_ordered_parts() -> None:
+    said = AssistantMessage(agent="coder", text="Let me look.", tool_calls=[CALL])
+
+    assert said == AssistantMessage(agent="coder", parts=[Text(text="Let me look."), CALL])
+    assert (said.text, said.tool_calls) == ("Let me look.", (CALL,))
+
+
+def test_the_text_of_several_parts_has_a_line_each_and_nothing_but_text() -> None:
+    said = AssistantMessage(agent="coder", parts=[Text(text="One"), Reasoning(text="Hm"), Text(text="two")])
+
+    assert said.text == "One\ntwo"
+
+
+def test_an_empty_text_says_nothing() -> None:
+    assert UserMessage(text="").parts == ()
+
+
+@pytest.mark.parametrize("kind", [UserMessage, AssistantMessage, ToolResult, LlmError])
+def test_text_and_parts_cannot_both_be_given(kind: type[Any]) -> None:
+    with pytest.raises(ValueError, match="not both"):
+        kind(text="One", parts=[Text(text="two")])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"txt": "Hi"},
+        {"author": 7},
+        {"replaces": True},
+        {"replaces": "1"},
+        {"parts": [CALL]},
+        {"to": "coder"},
+        {"author_kind": "cat"},
+        {"tags": {"a"}},
+    ],
+    ids=str,
+)
+def test_what_is_not_of_the_fields_type_makes_no_event(wrong: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        UserMessage(**wrong)
+
+
+def test_fields_are_given_by_name_alone() -> None:
+    make: Any = UserMessage
+    with pytest.raises(TypeError):
+        make("Hi")
+
+
+def test_a_list_stands_for_a_tuple() -> None:
+    assert UserMessage(to=["coder"], tags=["a"]) == UserMessage(to=("coder",), tags=("a",))
+
+
+def test_an_event_cannot_be_changed_but_a_changed_copy_can_be_made() -> None:
+    message: Any = UserMessage(text="Hi", to=["coder"])
+    with pytest.raises((AttributeError, TypeError)):
+        message.to = ()
+
+    assert dataclasses.replace(message, to=()) == UserMessage(text="Hi")
+
+
+def test_an_event_does_not_change_with_the_dictionary_it_was_made_of() -> None:
+    meta: dict[str, Any] = {"app": {"seen": [1]}}
+    message = UserMessage(meta=meta)
+    meta["app"]["seen"].append(2)
+
+    assert message.meta == {"app": {"seen": [1]}}
+
+
+@given(event=events())
+def test_an_event_travels_between_processes(event: Event) -> None:
+    assert pickle.loads(pickle.dumps(event)) == event
+    assert copy.deepcopy(event) == event
+
+
+def test_patterns_match_by_keyword() -> None:
+    match AssistantMessage(agent="coder", text="Hi", tool_calls=[CALL]):
+        case AssistantMessage(agent="coder", text=text, tool_calls=(ToolCall(name=name),)):
+            found = (text, name)
+        case _:
+            found = ("", "")
+
+    assert found == ("Hi", "look")
+
+
+@pytest.mark.parametrize(("position", "inside"), [(1, False), (2, True), (4, True), (5, False)])
+def test_a_span_holds_both_its_ends(position: int, inside: bool) -> None:
+    assert (position in Span(first=2, last=4)) is inside
+
+
+def test_an_event_is_equal_to_one_of_the_same_fields_and_kind_only() -> None:
+    empty: list[Event] = [UserMessage(), ModeSwitch(), Unknown(topic="a@1", payload=b"")]
+
+    assert [[one == other for other in empty] for one in empty] == [
+        [True, False, False],
+        [False, True, False],
+        [False, False, True],
+    ]
+
+
+def test_a_setting_that_is_left_alone_shows_as_unchanged() -> None:
+    assert repr(ModeSwitch()).count("UNCHANGED") == 9
