@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from stenolog import Entry, Request
 from stenolog.projections.requests import WIRES, build, lanes
 from stenolog.projections.requests.laws import breaches
+from stenolog.projections.requests.rules import RULES
 from tests.requests.histories import PNG, history
 from tests.requests.judging import complaints, needs_judges
 
@@ -84,3 +85,23 @@ def test_one_lanes_words_are_the_same_whatever_the_conversation_is_called(seed: 
     assert [r.bytes for r in every_request(log, "anthropic")] == [
         r.bytes for r in every_request(renamed, "anthropic")
     ]
+
+
+@given(seed=seeds)
+@examples
+def test_every_rule_in_an_explanation_is_in_the_list_of_rules(seed: int) -> None:
+    for wire in WIRES:
+        for request in every_request(history(seed), wire):
+            named = {part.rule for part in request.parts} | {run.rule for run in request.dropped}
+
+            assert named <= set(RULES)
+
+
+def test_every_rule_in_the_list_is_met_in_some_history() -> None:
+    requests = [r for seed in range(600) for wire in WIRES for r in every_request(history(seed), wire)]
+
+    met = {part.rule for r in requests for part in r.parts} | {
+        run.rule for r in requests for run in r.dropped
+    }
+
+    assert set(RULES) - met == set()

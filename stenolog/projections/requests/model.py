@@ -12,6 +12,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from stenolog.domain.parts import Part
 from stenolog.projections.pairing import CallKey
 
+from .rules import REPAIRS
+
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Disposition: TypeAlias = Literal["kept", "reworded", "added"]
 Body: TypeAlias = dict[str, Any]
@@ -130,29 +132,10 @@ class Request:
         return sha256(compact(_by_hash(self.body)).encode()).hexdigest()
 
     @property
-    def repairs(self) -> tuple[Explained, ...]:
-        """The parts that had to be mended, or made up, for a provider to accept them."""
-        return tuple(part for part in self.parts if part.rule in REPAIRS)
-
-
-REPAIRS = frozenset(
-    {
-        "sealed-running",
-        "sealed-interrupted",
-        "late-result",
-        "orphan-result",
-        "second-result",
-        "call-id",
-        "tool-name",
-        "raw-arguments",
-        "tool-stub",
-        "opening-note",
-        "empty-error",
-        "missing-blob",
-        "media-as-text",
-    }
-)
-"""The rules that mend what a provider would refuse."""
+    def repairs(self) -> tuple[Explained | Dropped, ...]:
+        """What had to be mended, made up or left out for a provider to take it."""
+        everything: list[Explained | Dropped] = [*self.parts, *self.dropped]
+        return tuple(part for part in everything if part.rule in REPAIRS)
 
 
 def compact(body: object) -> str:

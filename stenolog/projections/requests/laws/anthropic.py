@@ -55,7 +55,7 @@ def roles_alternate(body: Body) -> Iterator[Finding]:
 def every_call_answered(body: Body) -> Iterator[Finding]:
     """Each tool_use has exactly one tool_result in the turn behind it."""
     messages = body.get("messages", [])
-    for (at, message), answer in zip(_messages(body), [*messages[1:], {}], strict=True):
+    for (at, message), answer in zip(_messages(body), [*messages[1:], {}], strict=False):
         results = [block.get("tool_use_id") for _, block in _blocks("", answer, "tool_result")]
         for place, block in _blocks(at, message, "tool_use"):
             if results.count(block["id"]) != 1:
@@ -66,7 +66,7 @@ def every_call_answered(body: Body) -> Iterator[Finding]:
 def every_result_has_its_call(body: Body) -> Iterator[Finding]:
     """Each tool_result answers a tool_use of the turn before it."""
     messages = body.get("messages", [])
-    for (at, message), before in zip(_messages(body), [{}, *messages[:-1]], strict=True):
+    for (at, message), before in zip(_messages(body), [{}, *messages[:-1]], strict=False):
         called = {block["id"] for _, block in _blocks("", before, "tool_use")}
         for place, block in _blocks(at, message, "tool_result"):
             if block.get("tool_use_id") not in called:

@@ -16,7 +16,7 @@ from stenolog.projections.requests.names import CallIds, arguments_object, tool_
 from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import note, quote
 
-from .sheet import Sheet, explain_tools, media, placeholder, texts
+from .sheet import Sheet, as_text_rule, explain_tools, media, placeholder, texts
 
 NAME = "anthropic"
 VERSION = 1
@@ -152,8 +152,9 @@ def _user_piece(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
         said = texts(piece) + [placeholder(part, "not shown") for part in media(piece)]
         blocks = [{"type": "text", "text": quote("note", "\n".join(said))}]
     else:
-        blocks = [{"type": "text", "text": text} for text in texts(piece)]
-        blocks += [_medium(sheet, part) for part in media(piece)]
+        shown = [_medium(sheet, part) for part in media(piece)]
+        blocks = [{"type": "text", "text": text} for text in texts(piece)] + shown
+        rule = as_text_rule(shown)
     if blocks:
         _turn(sheet, "user").extend(blocks)
         sheet.explain(piece, "".join(_size(block) for block in blocks), rule=rule)
@@ -168,7 +169,8 @@ def _tool_result(sheet: Sheet, piece: Piece, ids: CallIds) -> tuple[Body, str]:
         if not content:
             content, rule = [{"type": "text", "text": NO_OUTPUT}], "empty-error"
     else:
-        content += [_medium(sheet, part) for part in media(piece)]
+        shown = [_medium(sheet, part) for part in media(piece)]
+        content, rule = content + shown, as_text_rule(shown)
     block: Body = {"type": "tool_result", "tool_use_id": ids.of(piece.call)}
     if len(content) == 1 and content[0]["type"] == "text":
         block["content"] = content[0]["text"]

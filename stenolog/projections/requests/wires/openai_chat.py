@@ -14,7 +14,7 @@ from stenolog.projections.requests.model import Body, Piece, Rendered
 from stenolog.projections.requests.names import CallIds, arguments_text, tool_name
 from stenolog.projections.requests.prefix import Prefix
 
-from .sheet import Sheet, explain_tools, media, placeholder, texts
+from .sheet import Sheet, as_text_rule, explain_tools, media, placeholder, texts
 
 NAME = "openai-chat"
 VERSION = 1
@@ -66,9 +66,7 @@ def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) 
             case "system":
                 _write(sheet, piece, {"role": "system", "content": "\n".join(_spoken(piece))})
             case "user":
-                content = _user_content(sheet, piece)
-                if content:
-                    _write(sheet, piece, {"role": "user", "content": content})
+                _user(sheet, piece)
     _flush(sheet, late_media)
     tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in prefix.tools]
     explain_tools(sheet, prefix, tools)
@@ -153,15 +151,15 @@ def _tool(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
 def _flush(sheet: Sheet, late_media: list[Piece]) -> None:
     """The pictures of the results just written, once no further result follows."""
     for piece in late_media:
-        shown = piece._replace(role="user", parts=tuple(media(piece)), rule="media-after-results")
-        _write(sheet, shown, {"role": "user", "content": _user_content(sheet, shown)})
+        _user(sheet, piece._replace(role="user", parts=tuple(media(piece)), rule="media-after-results"))
     late_media.clear()
 
 
-def _user_content(sheet: Sheet, piece: Piece) -> str | list[Body]:
-    content: list[Body] = [{"type": "text", "text": text} for text in texts(piece)]
-    content += [_medium(sheet, part) for part in media(piece)]
-    return _flat(content) or []
+def _user(sheet: Sheet, piece: Piece) -> None:
+    shown = [_medium(sheet, part) for part in media(piece)]
+    content = _flat([*({"type": "text", "text": text} for text in texts(piece)), *shown])
+    if content:
+        _write(sheet, piece, {"role": "user", "content": content}, as_text_rule(shown))
 
 
 def _medium(sheet: Sheet, part: Image | File) -> Body:

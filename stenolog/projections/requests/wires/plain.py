@@ -44,11 +44,13 @@ def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) 
 
 
 def _label(piece: Piece, names: Mapping[CallKey, str], prefix: Prefix) -> str:
-    name = {
-        "assistant": prefix.speaker,
-        "tool": names.get(piece.call, "") if piece.call else "",
-    }.get(piece.role, piece.speaker)
-    role = "Assistant" if piece.by_agent else piece.role.capitalize()
+    """Who speaks: a tool also where its result is shown as text."""
+    if piece.role == "assistant":
+        role, name = "Assistant", prefix.speaker
+    elif piece.raw_id or piece.role == "tool":
+        role, name = "Tool", piece.tool or (names.get(piece.call, "") if piece.call else "")
+    else:
+        role, name = "Assistant" if piece.by_agent else piece.role.capitalize(), piece.speaker
     return f"{role} ({_safe(name)})" if name else role
 
 

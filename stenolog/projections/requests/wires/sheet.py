@@ -83,6 +83,11 @@ def placeholder(part: Image | File, why: str) -> str:
     return f"[{part.type}{name} ({part.media_type}) {why}]"
 
 
+def as_text_rule(shown: list[Body]) -> str:
+    """The rule to name where a picture or a file became a line of text."""
+    return "media-as-text" if any(block["type"] == "text" for block in shown) else ""
+
+
 def explain_tools(sheet: Sheet, prefix: Prefix, tools: list[dict[str, Any]]) -> None:
     """One explanation for the tools of the card, one for the stubs."""
     for made, rule in ((False, "tools"), (True, "tool-stub")):

@@ -1,0 +1,88 @@
+"""Every rule that can stand in an explanation, by name, with what it does, stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "visible: what is left out": {
+            "unknown": "a kind that this release does not know, marked as ignorable",
+            "nothing-said": "nothing in it but blanks",
+            "reset": "it stands before the position that the context begins at",
+            "hidden": "a rewind or a pop took it out of context",
+            "replaced": "a later message stands in its place",
+            "covered": "a summary stands in its place",
+            "not-in-context": "it is for the timeline alone",
+            "not-addressed": "the scope is addressed, and it is for others",
+            "rate-limited": "the error was only a rate limit",
+            "other-lanes-error": "another lane failed, without having said anything",
+            "answered-since": "the lane has answered since this error",
+            "private-purpose": "another agent's memory or routing",
+        },
+        "voice: in which form": {
+            "user": "the user's words, as they are",
+            "system-note": "a note of the system's",
+            "own": "the lane's own answer",
+            "memory": "a fact that the agent keeps",
+            "routing": "the agent's own routing",
+            "attributed": "somebody else's words, quoted with who said them",
+            "summary": "a summary, in the place of what it covers",
+            "result": "the result of one of the lane's own calls",
+            "partial": "what had arrived before the answer was cut off",
+            "error-note": "an answer failed",
+            "interrupted-note": "the user, or the end of a process, stopped the lane",
+            "cut-off-error-note": "why the text before it is cut off",
+            "cut-off-interrupted-note": "who cut the text before it off",
+            "orphan-result": "a result whose call is not in the log, as text",
+            "second-result": "a further result for a call that has one, as text",
+        },
+        "groups and seals: one result for each call": {
+            "late-result": "a result that came after the lane had gone on without it, as text",
+            "sealed-running": "a call without a result yet",
+            "sealed-interrupted": "a call that was interrupted before it had a result",
+            "preview-note": "there is nothing to answer here; the note keeps the preview well formed",
+        },
+        "prefix: what stands before": {
+            "persona": "the persona on the agent's card",
+            "tools": "the tools on the agent's card",
+            "tool-stub": "a tool that was called and that no card declares",
+        },
+        "wire: what its provider takes": {
+            "call-id": "an id that was unfit, or used before",
+            "tool-name": "the name of a tool that was unfit",
+            "raw-arguments": "arguments that are no JSON object, wrapped as `_raw`",
+            "empty-error": "a failed tool that said nothing",
+            "media-as-text": "a picture or file that is gone or not taken here, as a line of text",
+            "media-after-results": "the pictures of a result, in a message of the user's",
+            "opening-note": "the conversation begins with the agent's own words",
+            "reasoning-not-carried": "the wire has no place for reasoning",
+            "foreign-reasoning": "reasoning of another model family, or unsigned",
+            "trailing-thinking": "thinking that nothing follows",
+            "opaque-not-carried": "a part that only its own provider understands",
+        },
+    }
+)
+RULES: Mapping[str, str] = MappingProxyType(
+    {rule: does for rules in STAGES.values() for rule, does in rules.items()}
+)
+REPAIRS = frozenset(
+    {
+        "orphan-result",
+        "second-result",
+        "late-result",
+        "sealed-running",
+        "sealed-interrupted",
+        "tool-stub",
+        "call-id",
+        "tool-name",
+        "raw-arguments",
+        "empty-error",
+        "media-as-text",
+        "opening-note",
+        "trailing-thinking",
+        "nothing-said",
+    }
+)
+"""The rules that mend what a provider would refuse."""
