@@ -85,7 +85,7 @@ class LogDatastore(SQLiteDatastore):
         try:
             connection = self._idle.pop()
         except IndexError:
-            connection = self._guarded(self._connect)
+            connection = self._guarded(self.connect)
         try:
             yield connection
         except sqlite3.Error as error:
@@ -163,7 +163,7 @@ class LogDatastore(SQLiteDatastore):
         """The writer's connection, to a file that is known to be ours and of this release's version."""
         if not self.in_memory:
             _check_path(Path(self.path))
-        connection = self._guarded(self._connect)
+        connection = self._guarded(self.connect)
         try:
             self._prepare(connection)
         except sqlite3.Error as error:
@@ -203,7 +203,8 @@ class LogDatastore(SQLiteDatastore):
                     raise
                 time.sleep(0.01)
 
-    def _connect(self) -> sqlite3.Connection:
+    def connect(self) -> sqlite3.Connection:
+        """A new connection with our settings; whoever asks for it closes it."""
         connection = sqlite3.connect(
             self.path if self.in_memory else _uri(Path(self.path)),
             uri=not self.in_memory,
@@ -239,7 +240,7 @@ class LogDatastore(SQLiteDatastore):
     def _versions(self) -> Generator[int, None, None]:
         """A value that changes whenever another connection has committed. After a failure it changes
         too: whoever wakes then reads, and meets the error."""
-        with closing(self._guarded(self._connect)) as connection:
+        with closing(self._guarded(self.connect)) as connection:
             for failures in itertools.count(1):
                 try:
                     while True:

@@ -1,0 +1,134 @@
+"""Reading a database that may be damaged: nothing here trusts a row, or stops at one that cannot be read."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from stenolog.domain.entry import Record
+
+from . import events, schema
+from .datastore import LogDatastore
+
+TYPES: dict[str, type | tuple[type, ...]] = {
+    "position": int,
+    "id": str,
+    "at": int,
+    "topic": str,
+    "salt": bytes,
+    "payload": bytes,
+    "digest": bytes,
+    "size": int,
+    "erased": (bytes, type(None)),
+}
+"""What must stand in each field of a record."""
+
+
+class Unreadable(NamedTuple):
+    """A place that SQLite cannot read, or where something stands that nobody wrote."""
+
+    position: int
+    pointer: str
+    expected: str
+    found: str
+
+
+class Held(NamedTuple):
+    """A conversation as its row tells it, unchecked."""
+
+    stream: int
+    name: str
+    parent: int | None
+    fork: int
+
+
+@contextmanager
+def inspecting(datastore: LogDatastore) -> Iterator[sqlite3.Connection]:
+    """A connection of its own, on which bytes that are no UTF-8 are read as replacement characters."""
+    if datastore.in_memory:
+        with datastore.reading() as connection:
+            yield connection
+        return
+    with closing(datastore.connect()) as connection:
+        connection.text_factory = lambda text: text.decode("utf-8", "replace")
+        yield connection
+
+
+def faults(connection: sqlite3.Connection) -> Iterator[str]:
+    """What SQLite itself finds wrong with the file, and where its tables are not those we made."""
+    try:
+        for (message,) in connection.execute("PRAGMA integrity_check(20)"):
+            if message != "ok":
+                yield str(message)
+        for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check"):
+            yield f"row {row} of {table} refers to a row of {parent} that is not there"
+        found = _tables(connection)
+    except sqlite3.Error as error:
+        yield str(error)
+        return
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        schema.migrate(fresh, ":memory:")
+        expected = _tables(fresh)
+    for name in sorted({*expected, *found}):
+        if expected.get(name) != found.get(name):
+            yield f"the schema of {name} is not the one that this release makes"
+
+
+def conversations(connection: sqlite3.Connection) -> list[Held]:
+    """Every conversation, the oldest first. Raises `sqlite3.Error` where the table cannot be read."""
+    statement = "SELECT stream, name, parent, coalesce(fork_position, 0) FROM conversations ORDER BY stream"
+    return [Held._make(row) for row in connection.execute(statement).fetchall()]
+
+
+def records(
+    connection: sqlite3.Connection, stream: int, after: int, upto: int
+) -> Iterator[Record | Unreadable]:
+    """The records of a stream, and in the place of a damaged one what is wrong with it."""
+    position = after
+    while True:
+        try:
+            rows = events.page(connection, events.WHOLE, stream, position, upto)
+        except (sqlite3.Error, TypeError, OverflowError) as error:
+            yield Unreadable(position + 1, "", "rows that can be read", str(error))
+            return
+        if not rows:
+            return
+        yield from map(_checked, rows)
+        last = rows[-1][0]
+        if not isinstance(last, int) or last <= position:
+            yield Unreadable(position + 1, "/position", "positions in order", repr(last))
+            return
+        position = last
+
+
+def _checked(row: events.Row) -> Record | Unreadable:
+    """The row as a record, unless a column holds what was never written there."""
+    for (field, kind), value in zip(TYPES.items(), row, strict=True):
+        if not isinstance(value, kind):
+            position = row[0] if isinstance(row[0], int) else 0
+            expected = kind.__name__ if isinstance(kind, type) else "bytes or nothing"
+            return Unreadable(position, f"/{field}", expected, type(value).__name__)
+    return Record._make(row)
+
+
+def blobs(connection: sqlite3.Connection) -> Iterator[tuple[str, bool]]:
+    """The sha256 that each blob is kept under, and whether its bytes are still of that hash."""
+    last = -1
+    while row := connection.execute(
+        "SELECT rowid, sha256, bytes FROM blobs WHERE rowid > ? ORDER BY rowid LIMIT 1", (last,)
+    ).fetchone():
+        last, key, content = row
+        key, content = _bytes(key), _bytes(content)
+        yield key.hex(), sha256(content).digest() == key
+
+
+def _bytes(value: Any) -> bytes:
+    """The value itself; what damage has turned into something else, as bytes that no hash fits."""
+    return value if isinstance(value, bytes) else repr(value).encode()
+
+
+def _tables(connection: sqlite3.Connection) -> dict[str, str]:
+    return {str(name): str(sql) for name, sql in connection.execute("SELECT name, sql FROM sqlite_master")}

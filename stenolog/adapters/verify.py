@@ -1,0 +1,303 @@
+"""Is the log what was written? Every digest, link, payload, blob and checkpoint, worked out anew.
+
+Finds edits, bit rot, reordering and holes. A cut tail, or a chain that was recomputed as a whole, it
+cannot find by itself: give it a head digest that was kept elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from stenolog.domain.codec import REGISTRY
+from stenolog.domain.entry import GENESIS, Entry, Record, digest_of, to_entry
+from stenolog.domain.errors import StenologError
+from stenolog.domain.events import Event, ModeSwitch, Unknown
+from stenolog.domain.settings import NOTHING, configure
+from stenolog.domain.step import INITIAL, step
+
+from .conversation import Conversation
+from .difference import first_difference
+from .keeping import SETTINGS, STATE, Kept
+from .log import Log
+from .stores import inspecting, streams
+from .stores.checkpoints import Checkpoints
+from .stores.events import LAST
+from .stores.inspecting import Held, Unreadable
+
+Code: TypeAlias = Literal[
+    "file", "unreadable", "gap", "digest", "link", "payload", "blob", "checkpoint", "head"
+]
+Watch: TypeAlias = Callable[[Iterable[Any], str, int | None], Iterable[Any]]
+
+Kepts: TypeAlias = dict[int, tuple[bytes, bytes]]
+"""The digest and state of the checkpoints of one fold, by position."""
+
+
+class Problem(NamedTuple):
+    """Something that is not as it was written.
+
+    `pointer` is a JSON pointer into the entry at `position` (`/digest`, `/event/parts/0/text`), or into
+    the checkpoint there. A problem of the file as a whole has no conversation and no position.
+    """
+
+    conversation: str
+    position: int
+    pointer: str
+    code: Code
+    expected: str
+    found: str
+
+
+class Anomaly(NamedTuple):
+    """An entry that came out of order: the log is whole, and what it tells is odd."""
+
+    conversation: str
+    position: int
+    lane: str
+    what: str
+
+
+class Checked(NamedTuple):
+    """A conversation that was checked: where its head stands, and how many entries were checked.
+
+    With a whole log, what a fork inherits is checked once, as its parent's.
+    """
+
+    conversation: str
+    position: int
+    digest: str
+    entries: int
+
+
+class Report(NamedTuple):
+    """What `verify` found. `notes` name what this release does not know, and can therefore not prove."""
+
+    conversations: tuple[Checked, ...]
+    problems: tuple[Problem, ...]
+    anomalies: tuple[Anomaly, ...]
+    notes: tuple[str, ...]
+    blobs: int
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+def verify(subject: Log | Conversation, *, head: str | None = None, watch: Watch | None = None) -> Report:
+    """Check a conversation, or a whole log with its file and its blobs.
+
+    `head` is a digest kept elsewhere: it must stand somewhere in what is checked. `watch` is given each
+    run of entries to pass on, with a label and their number where it is known: it may show progress.
+    What is damaged is reported, never raised.
+    """
+    log = subject if isinstance(subject, Log) else subject.log
+    only = None if isinstance(subject, Log) else subject.name
+    found = _Findings(head.lower() if head else None)
+    with inspecting.inspecting(log.datastore) as connection:
+        if only is None:
+            found.problems += [_of_file(fault) for fault in inspecting.faults(connection)]
+        try:
+            held = inspecting.conversations(connection)
+            for one in held:
+                if only in (None, one.name):
+                    _Check(log.checkpoints, connection, one, found, watch, whole=only is not None).run()
+            _check_blobs(connection, found, everything=only is None)
+        except sqlite3.Error as error:
+            found.problems.append(_of_file(str(error)))
+    return found.report()
+
+
+class _Findings:
+    """What has been found so far."""
+
+    def __init__(self, head: str | None) -> None:
+        self.head = head
+        self.head_seen = False
+        self.checked: list[Checked] = []
+        self.problems: list[Problem] = []
+        self.anomalies: list[Anomaly] = []
+        self.notes: list[str] = []
+        self.named_blobs: dict[str, tuple[str, int, str]] = {}
+        self.blobs = 0
+
+    def report(self) -> Report:
+        if self.head is not None and not self.head_seen:
+            last = self.checked[-1] if len(self.checked) == 1 else Checked("", 0, "no entry with it", 0)
+            self.problems.append(
+                Problem(last.conversation, last.position, "/digest", "head", self.head, last.digest)
+            )
+        return Report(
+            tuple(self.checked), tuple(self.problems), tuple(self.anomalies), tuple(self.notes), self.blobs
+        )
+
+
+class _Check:
+    """One conversation, from its first entry. What a fork inherits is only followed, unless `whole`."""
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        connection: sqlite3.Connection,
+        held: Held,
+        found: _Findings,
+        watch: Watch | None,
+        *,
+        whole: bool,
+    ) -> None:
+        self.connection = connection
+        self.held = held
+        self.found = found
+        self.watch = watch
+        self.own_from = 0 if whole else held.fork
+        self.previous: bytes | None = GENESIS  # None behind what could not be read
+        self.position = 0
+        self.entries = 0
+        self.state = INITIAL
+        self.settings = NOTHING
+        self.kept: list[tuple[Kept[Any], Kepts]] = [
+            (kept, _kept(checkpoints, held.stream, kept)) for kept in (STATE, SETTINGS)
+        ]
+
+    def run(self) -> None:
+        records: Iterable[Record | Unreadable] = self._records()
+        if self.watch:
+            records = self.watch(records, f"verifying {self.held.name}", None)
+        for record in records:
+            if isinstance(record, Unreadable):
+                self._lost(record)
+            else:
+                self._take(record)
+        head = (self.previous or GENESIS).hex()
+        self.found.checked.append(Checked(self.held.name, self.position, head, self.entries))
+
+    def _records(self) -> Iterator[Record | Unreadable]:
+        for segment in streams.lineage(self.connection, self.held.stream, LAST):
+            yield from inspecting.records(self.connection, segment.stream, segment.after, segment.upto)
+            if segment.stream != self.held.stream and self.position < segment.upto:
+                self.position = segment.upto
+                yield Unreadable(segment.upto, "/position", "the entry that was forked from", "nothing")
+
+    def _lost(self, place: Unreadable) -> None:
+        """An entry is missing: neither the next digest nor a later checkpoint can be compared."""
+        self._problem(place.pointer, "unreadable", place.expected, place.found, place.position)
+        self.position = max(self.position, place.position)
+        self.previous = None
+        self.kept = []
+
+    def _take(self, record: Record) -> None:
+        own = record.position > self.own_from
+        if own:
+            self.entries += 1
+            self._check_place(record)
+        self.position = record.position
+        self.previous = record.digest
+        self.found.head_seen |= record.digest.hex() == self.found.head
+        entry = self._decoded(record, own=own)
+        if entry is not None:
+            self._follow(entry, own=own)
+
+    def _check_place(self, record: Record) -> None:
+        expected = self.position + 1
+        if record.position != expected:
+            self._problem("/position", "gap", str(expected), str(record.position), record.position)
+            self.previous = None
+            self.kept = []
+        if self.previous is not None:
+            digest = digest_of(self.previous, record)
+            if digest != record.digest:
+                self._problem("/digest", "digest", digest.hex(), record.digest.hex(), record.position)
+
+    def _decoded(self, record: Record, *, own: bool) -> Entry | None:
+        """The entry, once its event decodes and gives the same bytes again."""
+        try:
+            entry = to_entry(self.held.name, record)
+            topic, payload = REGISTRY.dump(entry.event)
+        except (StenologError, ValueError, TypeError, OverflowError) as error:
+            if own:
+                self._problem("/event", "payload", record.topic, str(error), record.position)
+            return None
+        if own and topic == record.topic and payload != record.payload:
+            self._differs(record, payload)
+        return entry
+
+    def _differs(self, record: Record, payload: bytes) -> None:
+        different = first_difference(json.loads(payload), json.loads(record.payload))
+        pointer, expected, found = different or ("", "the bytes that the codec writes", "other bytes")
+        self._problem(f"/event{pointer}", "payload", expected, found, record.position)
+
+    def _follow(self, entry: Entry, *, own: bool) -> None:
+        """Take the entry into the folds, and compare them with the checkpoints kept there."""
+        self.state, moves = step(self.state, entry)
+        self.settings = configure(self.settings, entry)
+        if not own:
+            return
+        self.found.anomalies += [
+            Anomaly(self.held.name, move.position, move.lane, move.anomaly) for move in moves if move.anomaly
+        ]
+        if isinstance(entry.event, Unknown) and not entry.event.ignorable:
+            what = f"this release does not know {entry.event.topic}"
+            self.found.notes.append(f"{self.held.name!r} at position {entry.position}: {what}")
+        if entry.position == self.held.fork + 1:
+            self._check_link(entry)
+        for pointer, sha in _blobs_of(entry.event):
+            self.found.named_blobs.setdefault(sha, (self.held.name, entry.position, pointer))
+        for (kept, checkpoints), state in zip(self.kept, (self.state, self.settings), strict=False):
+            if entry.position in checkpoints:
+                self._check_checkpoint(kept, checkpoints, state, entry)
+
+    def _check_link(self, entry: Entry) -> None:
+        """A fork's opening names the position that the table forks at; nobody else's names one."""
+        switch = entry.event
+        link = switch.parent if isinstance(switch, ModeSwitch) and switch.fork else None
+        stands = getattr(link, "position", 0)
+        if stands != self.held.fork:
+            self._problem("/event/parent/position", "link", str(self.held.fork), str(stands), entry.position)
+
+    def _check_checkpoint(self, kept: Kept[Any], checkpoints: Kepts, folded: Any, entry: Entry) -> None:
+        """A checkpoint equals the fold from zero; of several that do not, the first tells all."""
+        digest, state = checkpoints[entry.position]
+        if digest.hex() != entry.digest:
+            return  # of another log: nobody would use it
+        different = first_difference(json.loads(kept.dump(folded)), json.loads(state))
+        if different:
+            pointer = f"/{kept.fold.name}{different.pointer}"
+            self._problem(pointer, "checkpoint", different.expected, different.found, entry.position)
+            checkpoints.clear()
+
+    def _problem(self, pointer: str, code: Code, expected: str, found: str, position: int) -> None:
+        self.found.problems.append(Problem(self.held.name, position, pointer, code, expected, found))
+
+
+def _kept(checkpoints: Checkpoints, stream: int, kept: Kept[Any]) -> Kepts:
+    """The digest and state of every checkpoint of a fold, by position."""
+    found = checkpoints.all(stream, kept.fold.name, kept.fold.version)
+    return {checkpoint.position: (checkpoint.digest, checkpoint.state) for checkpoint in found}
+
+
+def _check_blobs(connection: sqlite3.Connection, found: _Findings, *, everything: bool) -> None:
+    """Every blob that is named must be there and whole; with `everything`, every blob that is there too."""
+    whole = dict(inspecting.blobs(connection) if everything or found.named_blobs else ())
+    found.blobs = len(whole)
+    for sha, (conversation, position, pointer) in found.named_blobs.items():
+        if not whole.pop(sha, False):
+            problem = Problem(conversation, position, pointer, "blob", sha, "no such blob, or a damaged one")
+            found.problems.append(problem)
+    for sha, sound in whole.items():
+        if not sound:
+            found.problems.append(Problem("", 0, f"/blobs/{sha}", "blob", sha, "other bytes"))
+
+
+def _blobs_of(event: Event) -> Iterator[tuple[str, str]]:
+    """The blobs that an event names, each with its JSON pointer."""
+    if sha := getattr(event, "blob", ""):
+        yield "/event/blob", sha
+    for at, part in enumerate(getattr(event, "parts", ())):
+        if sha := getattr(part, "blob", ""):
+            yield f"/event/parts/{at}/blob", sha
+
+
+def _of_file(fault: str) -> Problem:
+    return Problem("", 0, "", "file", "a sound database", fault)
