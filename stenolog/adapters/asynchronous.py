@@ -1,0 +1,212 @@
+"""The log for asyncio: the same names, awaited.
+
+    async with stenolog.open_async("talks.db") as log:
+        await log["demo"].append(UserMessage(text="Which test fails?"))
+
+Every call runs in one of a few threads of the log, so that the event loop never waits for the disk. A call
+that is cancelled may have been carried out: repeat an append with the same id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from itertools import islice
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from stenolog.domain.entry import Draft, Entry, Record
+from stenolog.domain.events import Event
+from stenolog.domain.settings import Settings
+from stenolog.domain.state import State
+from stenolog.domain.step import Transition
+from stenolog.projections.requests import DEFAULT_WIRE, Request
+from stenolog.projections.timeline import Item
+
+from . import log as logs
+from .conversation import Conversation, Pending
+from .keeping import Kept
+from .log import Log
+
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
+THREADS = 4
+BATCH = 128
+"""Entries fetched per turn of a thread."""
+
+
+def open_async(path: str | os.PathLike[str], **options: Any) -> AsyncLog:
+    """The log at `path`, opened by `async with` or `await`. The options are those of `open`."""
+    return AsyncLog(lambda: logs.open(path, **options))
+
+
+class AsyncLog:
+    """`Log`, awaited. It belongs to the event loop that it is used in."""
+
+    def __init__(self, opening: Callable[[], Log]) -> None:
+        self._opening = opening
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="stenolog")
+        self._log: Log | None = None
+
+    @property
+    def sync(self) -> Log:
+        """The log underneath, for what needs no event loop."""
+        assert self._log is not None, "open it first: `async with stenolog.open_async(path) as log`"
+        return self._log
+
+    def __await__(self) -> Generator[Any, None, AsyncLog]:
+        return self.__aenter__().__await__()
+
+    async def __aenter__(self) -> AsyncLog:
+        if self._log is None:
+            self._log = await self.run(self._opening)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        if self._log is not None:
+            await self.run(self._log.close)
+        self._threads.shutdown(wait=False)
+
+    def __getitem__(self, name: str) -> AsyncConversation:
+        return AsyncConversation(self, name)
+
+    async def names(self, *, archived: bool = False) -> list[str]:
+        return await self.run(self.sync.names, archived=archived)
+
+    async def exists(self, name: str) -> bool:
+        """Whether there is a conversation of that name."""
+        return await self.run(self.sync.__contains__, name)
+
+    async def put_blob(self, content: bytes) -> str:
+        return await self.run(self.sync.blobs.put, content)
+
+    async def blob(self, sha: str) -> bytes:
+        return await self.run(self.sync.blobs.__getitem__, sha)
+
+    async def backup(self, path: str | os.PathLike[str]) -> None:
+        await self.run(self.sync.backup, path)
+
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Any call of the log, in one of its threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: call(*args, **kwargs))
+
+    async def each(self, entries: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
+        """What an iterator of the log gives, fetched in batches."""
+        iterator = await self.run(entries)
+        while batch := await self.run(lambda: list(islice(iterator, BATCH))):
+            for entry in batch:
+                yield entry
+
+
+class AsyncConversation:
+    """`Conversation`, awaited: see there for what each of these does and raises."""
+
+    def __init__(self, log: AsyncLog, name: str, talk: Conversation | None = None) -> None:
+        self.log = log
+        self._name = name
+        self._talk = talk
+
+    @property
+    def name(self) -> str:
+        return self._talk.name if self._talk else self._name
+
+    async def position(self) -> int:
+        return await self._run(lambda talk: talk.position)
+
+    async def digest(self) -> str:
+        return await self._run(lambda talk: talk.digest)
+
+    async def append(
+        self, event: Event, *, id: str | None = None, at: datetime | None = None, expected: int | None = None
+    ) -> Entry:
+        return await self._run(lambda talk: talk.append(event, id=id, at=at, expected=expected))
+
+    async def extend(self, events: Iterable[Event | Draft], *, expected: int | None = None) -> list[Entry]:
+        return await self._run(lambda talk: talk.extend(events, expected=expected))
+
+    def entries(self, after: int = 0, upto: int | None = None) -> AsyncIterator[Entry]:
+        return self.log.each(lambda: self._sync().entries(after, upto))
+
+    def records(self, after: int = 0, upto: int | None = None) -> AsyncIterator[Record]:
+        return self.log.each(lambda: self._sync().records(after, upto))
+
+    async def tail(self, after: int | None = None, timeout: float | None = None) -> AsyncIterator[Entry]:
+        """The entries behind `after`, then each new one; see `Conversation.tail`."""
+        mark = await self.position() if after is None else after
+        loop, woken = asyncio.get_running_loop(), asyncio.Event()
+        with self.log.sync.datastore.bell.listening(lambda: loop.call_soon_threadsafe(woken.set)):
+            quiet_until = _from_now(timeout)
+            while not self.log.sync.datastore.closed:
+                woken.clear()
+                async for entry in self.entries(mark):
+                    mark = entry.position
+                    yield entry
+                    quiet_until = _from_now(timeout)
+                try:
+                    async with asyncio.timeout_at(quiet_until):
+                        await woken.wait()
+                except TimeoutError:
+                    return
+
+    async def state(self, upto: int | None = None) -> State:
+        return await self._run(lambda talk: talk.state(upto))
+
+    async def settings(self, upto: int | None = None) -> Settings:
+        return await self._run(lambda talk: talk.settings(upto))
+
+    async def fold(self, kept: Kept[S], upto: int | None = None) -> S:
+        return await self._run(lambda talk: talk.fold(kept, upto))
+
+    async def timeline(self, upto: int | None = None) -> list[Item]:
+        return await self._run(lambda talk: talk.timeline(upto))
+
+    async def transitions(self, upto: int | None = None) -> list[Transition]:
+        return await self._run(lambda talk: talk.transitions(upto))
+
+    async def request(
+        self, agent: str, upto: int | None = None, wire: str = DEFAULT_WIRE, *, task: str = ""
+    ) -> Request:
+        return await self._run(lambda talk: talk.request(agent, upto, wire, task=task))
+
+    async def submit(self, command: Event) -> list[Entry]:
+        return await self._run(lambda talk: talk.submit(command))
+
+    async def fork(
+        self, after: int | None = None, name: str | None = None, pending: Pending = "close"
+    ) -> AsyncConversation:
+        made = await self._run(lambda talk: talk.fork(after, name, pending))
+        return AsyncConversation(self.log, made.name, made)
+
+    async def rename(self, name: str) -> None:
+        await self._run(lambda talk: talk.rename(name))
+
+    async def archive(self) -> None:
+        await self._run(lambda talk: talk.archive())
+
+    async def unarchive(self) -> None:
+        await self._run(lambda talk: talk.unarchive())
+
+    async def delete(self) -> None:
+        await self._run(lambda talk: talk.delete())
+
+    async def _run(self, call: Callable[[Conversation], T]) -> T:
+        return await self.log.run(lambda: call(self._sync()))
+
+    def _sync(self) -> Conversation:
+        """The conversation underneath; asked for in a thread, since finding it reads the log."""
+        if self._talk is None:
+            self._talk = self.log.sync[self._name]
+        return self._talk
+
+
+def _from_now(timeout: float | None) -> float | None:
+    return None if timeout is None else asyncio.get_running_loop().time() + timeout
