@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .adapters.conversation import Conversation
 from .adapters.log import Log, open
 from .domain.decide import decide
@@ -49,11 +51,16 @@ from .projections.base import Fold, fold
 from .projections.requests.model import Dropped, Explained, Request
 from .projections.timeline import Item
 
+if TYPE_CHECKING:
+    from .adapters.asynchronous import AsyncConversation, AsyncLog, open_async
+
 __version__ = "0.1.0"
 
 __all__ = [
     "UNCHANGED",
     "AssistantMessage",
+    "AsyncConversation",
+    "AsyncLog",
     "CallRef",
     "CallerError",
     "Card",
@@ -119,5 +126,15 @@ __all__ = [
     "evolve",
     "fold",
     "open",
+    "open_async",
     "step",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """The names for asyncio, imported when they are first asked for: asyncio takes as long as all the rest."""
+    if name in ("AsyncConversation", "AsyncLog", "open_async"):
+        from .adapters import asynchronous
+
+        return getattr(asynchronous, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
