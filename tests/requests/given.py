@@ -1,0 +1,32 @@
+"""The short words that the tests of the rules are written in. The log is given, the messages follow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stenolog import AssistantMessage, Entry, Event, Request, ToolCall, UserMessage
+from stenolog.projections.requests import build
+from tests.requests.histories import START
+
+CALL = ToolCall(id="c1", name="shell", arguments='{"cmd": "ls"}')
+ASKED = UserMessage(text="List the files")
+
+
+def log(*events: Event) -> list[Entry]:
+    """The events as a log; entry ids are e1, e2 …"""
+    return [Entry("talk", i, f"e{i}", START, "", event) for i, event in enumerate(events, 1)]
+
+
+def chat(*events: Event, agent: str = "coder") -> Request:
+    """The request on the OpenAI wire."""
+    return build(log(*events), agent)
+
+
+def said(request: Request) -> list[tuple[str, Any]]:
+    """Role and content of every message."""
+    return [(message["role"], message["content"]) for message in request.body["messages"]]
+
+
+def calls(text: str = "", *made: ToolCall, **fields: Any) -> AssistantMessage:
+    """An answer of the coder."""
+    return AssistantMessage(agent="coder", text=text, tool_calls=made, **fields)

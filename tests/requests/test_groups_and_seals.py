@@ -1,0 +1,97 @@
+"""Each call has exactly one result, in its place."""
+
+from __future__ import annotations
+
+from stenolog import (
+    CallRef,
+    LlmError,
+    Source,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from tests.requests.given import ASKED, CALL, calls, chat, said
+
+
+def test_what_came_between_a_call_and_its_result_comes_behind_them() -> None:
+    request = chat(
+        ASKED, calls("", CALL), UserMessage(text="Hurry"), ToolResult(call_id="c1", text="a.py"), calls("ok")
+    )
+
+    assert [role for role, _ in said(request)][:4] == ["user", "assistant", "tool", "user"]
+
+
+def test_a_pending_call_is_sealed_and_the_request_is_a_preview() -> None:
+    request = chat(ASKED, calls("", CALL))
+
+    assert said(request)[-1] == ("tool", "[no result yet: the call is still running]")
+    assert (request.sendable, request.reason) == (False, "1 of its calls have no result yet")
+
+
+def test_a_call_that_the_user_interrupted_is_sealed_as_interrupted() -> None:
+    request = chat(ASKED, calls("", CALL), LlmError(agent="coder", category="cancelled"), ASKED)
+
+    assert said(request)[2] == ("tool", "[no result: the call was interrupted]")
+
+
+def test_a_seal_that_an_answer_was_built_on_is_final_and_the_result_follows_as_text() -> None:
+    late = ToolResult(call_id="c1", text="a.py")
+    before = (ASKED, calls("", CALL), UserMessage(text="And?"), calls("Still waiting"))
+
+    request = chat(*before, late, UserMessage(text="Now?"))
+
+    assert said(request)[:5] == said(chat(*before))[:5]
+    assert said(request)[5] == ("user", '<tool-result call="c1" tool="shell">\na.py\n</tool-result>')
+
+
+def test_a_second_result_and_an_orphan_become_text() -> None:
+    request = chat(
+        ToolResult(call_id="c0", text="of old"),
+        ASKED,
+        calls("", CALL),
+        ToolResult(call_id="c1", text="one"),
+        ToolResult(call_id="c1", text="two"),
+    )
+
+    assert [part.rule for part in request.parts][:5] == [
+        "orphan-result",
+        "user",
+        "own",
+        "result",
+        "second-result",
+    ]
+
+
+def test_parts_of_one_foreign_message_are_joined_to_one_turn() -> None:
+    source = Source(system="claude-code", id="msg_1")
+    second = ToolCall(id="c2", name="shell")
+
+    request = chat(
+        ASKED,
+        calls("Two calls", CALL, source=source),
+        ToolResult(call_id="c1", text="one"),
+        calls("", second, source=source),
+        ToolResult(call_id="c2", text="two"),
+    )
+
+    assert [role for role, _ in said(request)] == ["user", "assistant", "tool", "tool"]
+    assert [call["id"] for call in request.body["messages"][1]["tool_calls"]] == ["c1", "c2"]
+
+
+def test_a_result_that_names_its_call_finds_it_among_equal_ids() -> None:
+    request = chat(
+        ASKED,
+        calls("", CALL, CALL),
+        ToolResult(call_id="c1", call=CallRef(entry="e2", index=1), text="of the second"),
+        ToolResult(call_id="c1", call=CallRef(entry="e2", index=0), text="of the first"),
+    )
+
+    assert [content for role, content in said(request) if role == "tool"] == ["of the first", "of the second"]
+
+
+def test_what_ends_with_the_agents_own_word_is_a_preview_that_says_so() -> None:
+    request = chat(ASKED, calls("ok"))
+
+    assert request.reason == "nothing to answer: the last word is the agent's own"
+    assert said(request)[-1] == ("user", "[a preview: there is nothing to answer here yet]")
+    assert request.parts[-1].rule == "preview-note"
