@@ -178,3 +178,12 @@ def test_between_two_turns_what_is_sent_begins_with_what_was_sent_before() -> No
         assert messages[: len(before)] == before
         before = messages
         events.append(calls("done"))
+
+
+def test_the_receipt_of_a_request_names_its_view_its_digest_and_what_built_it() -> None:
+    request = chat(ASKED, calls("ok"), ASKED)
+
+    receipt = request.receipt
+
+    assert (receipt.view, receipt.sha256, receipt.wire) == (3, request.sha256, "openai-chat@1")
+    assert calls("done", receipt=receipt).receipt == receipt

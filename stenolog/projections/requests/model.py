@@ -10,9 +10,11 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.parts import Part
+from stenolog.domain.values import Receipt
 from stenolog.projections.pairing import CallKey
 
 from .rules import REPAIRS
+from .tokens import COUNTER
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Disposition: TypeAlias = Literal["kept", "reworded", "added"]
@@ -130,6 +132,18 @@ class Request:
     def sha256(self) -> str:
         """The sha256 of the compact body, each blob's content replaced by `sha256:` and its hash."""
         return sha256(compact(_by_hash(self.body)).encode()).hexdigest()
+
+    @property
+    def receipt(self) -> Receipt:
+        """What the answer to this request keeps of it, so that it can be built and proved again."""
+        return Receipt(
+            view=self.upto,
+            sha256=self.sha256,
+            wire=self.wire,
+            pipeline=self.pipeline,
+            counter=COUNTER,
+            policy=dict(self.policy),
+        )
 
     @property
     def repairs(self) -> tuple[Explained | Dropped, ...]:
