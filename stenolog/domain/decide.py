@@ -1,20 +1,24 @@
 """May this happen now? `decide` refuses what is illegal, and completes what is legal.
 
 A command is the event that somebody wants to record. The events that come back are to be appended
-together, at the position that the state stands at.
+together, at the position that the state stands at; there are none where nothing is left to do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .errors import IllegalCommand, LaterRelease
-from .events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
+from .events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
+from .impulses import cover_fault
 from .lifecycle import Trigger, legal
-from .state import Lane, OpenCall, State, address, blocked_reason
-from .step import find_call
+from .state import Lane, OpenCall, State, address, addressed, blocked_reason, concerned, find_call, named_call
+from .summaries import Summary
 from .values import CallRef, Control
 
 REFUSED = "The user refused this call; it was not run."
 CANCELLED = "Cancelled by the user before a result was there."
+LEFT = "The agent left before a result was there."
 
 
 def decide(state: State, command: Event) -> tuple[Event, ...]:
@@ -26,25 +30,18 @@ def decide(state: State, command: Event) -> tuple[Event, ...]:
     if state.blocked is not None:
         raise LaterRelease(blocked_reason(state.blocked))
     match command:
-        case UserMessage(control=control):
-            _check_replaces(state, command.replaces, command)
-            return (command,) if control is None else _control(state, control, command)
-        case AssistantMessage(purpose="answer"):
-            _check_replaces(state, command.replaces, command)
-            return _if_listed(state.lane(address(command.agent, command.task)), "answered", command)
+        case UserMessage():
+            return _user(state, command)
         case AssistantMessage():
-            _check_covers(state, command)
-            return (command,)
+            return _assistant(state, command)
         case ToolResult():
             if find_call(state, command) is None:
                 raise _illegal(command, f"no open call {command.call_id!r}", _open_ids(state))
             return (command,)
         case LlmError():
-            trigger: Trigger = "cancelled" if command.category == "cancelled" else "erred"
-            return _if_listed(state.lane(address(command.agent, command.task)), trigger, command)
+            return _error(state, command)
         case ModeSwitch():
-            _check_switch(state, command)
-            return (command,)
+            return _switch(state, command)
         case Unknown():
             raise LaterRelease(f"{command.topic} is unknown to this release, so it cannot be decided")
 
@@ -53,10 +50,16 @@ def _illegal(command: Event, found: str, legal_now: str) -> IllegalCommand:
     return IllegalCommand(f"{command.kind}: {found}; legal now: {legal_now}")
 
 
-def _if_listed(lane: Lane, trigger: Trigger, command: Event) -> tuple[Event, ...]:
+def _check_listed(lane: Lane, trigger: Trigger, command: Event) -> None:
     if trigger not in legal(lane.status):
-        raise _illegal(command, f"lane {lane.address} is {lane.status}", ", ".join(legal(lane.status)))
-    return (command,)
+        listed = ", ".join(legal(lane.status))
+        raise _illegal(command, f"{trigger}, but lane {lane.address} is {lane.status}", listed)
+
+
+def _check_replaces(state: State, command: UserMessage | AssistantMessage) -> None:
+    replaces = command.replaces
+    if replaces is not None and not 1 <= replaces <= state.position:
+        raise _illegal(command, f"replaces position {replaces}", f"positions 1 to {state.position}")
 
 
 def _open_ids(state: State) -> str:
@@ -64,74 +67,102 @@ def _open_ids(state: State) -> str:
     return f"a result for {ids}" if ids else "no result, for no call is open"
 
 
+def _user(state: State, message: UserMessage) -> tuple[Event, ...]:
+    """What a person says or tells; an empty message says nothing."""
+    _check_replaces(state, message)
+    if message.control is not None:
+        return _control(state, message.control, message)
+    for where in addressed(state, message):
+        _check_listed(state.lane(where), "asked", message)
+    return (message,) if message != UserMessage() else ()
+
+
 def _control(state: State, control: Control, command: UserMessage) -> tuple[Event, ...]:
-    if control.action in ("approve", "refuse"):
-        call = _awaiting(state, control, command)
-        return (command, _unrun(call, REFUSED)) if control.action == "refuse" else (command,)
-    trigger: Trigger = "cancelled" if control.action == "cancel" else "continued"
-    lanes = [lane for lane in state.lanes.values() if control.agent in ("", lane.agent)]
-    lanes = [lane for lane in lanes if not control.agent or lane.task == control.task]
-    able = [lane for lane in lanes if trigger in legal(lane.status)]
-    if not able:
+    match control.action:
+        case "approve" | "refuse":
+            return _judge(state, control, command)
+        case "cancel":
+            busy = [lane for lane in _able(state, control, "cancelled", command) if lane.status != "idle"]
+            return (*_close(busy, CANCELLED), command) if busy else ()
+        case "continue":
+            lanes = _able(state, control, "continued", command)
+            halted = [lane for lane in lanes if lane.status != "awaiting_llm" or lane.retry_at is not None]
+            return (command,) if halted else ()
+
+
+def _able(state: State, control: Control, trigger: Trigger, command: Event) -> tuple[Lane, ...]:
+    """The lanes that a cancel or a continue is for; every one of them has to be able to."""
+    lanes = concerned(state, control)
+    if not lanes:
         known = ", ".join(f"{lane.address} is {lane.status}" for lane in state.lanes.values()) or "no lane"
-        raise _illegal(command, f"nothing to {control.action} ({known})", "a user_message")
-    if control.action == "continue":
-        return (command,)
-    return (*(_unrun(call, CANCELLED) for lane in able for call in lane.calls), command)
+        raise _illegal(command, f"nothing to {control.action} ({known})", "to name a lane that is there")
+    for lane in lanes:
+        _check_listed(lane, trigger, command)
+    return lanes
 
 
-def _awaiting(state: State, control: Control, command: UserMessage) -> OpenCall:
+def _judge(state: State, control: Control, command: UserMessage) -> tuple[Event, ...]:
+    """An approval or a refusal; a call that needs no approval is approved already, and not to be refused."""
+    found = named_call(state, control.call) if control.call is not None else None
+    if found is not None and found[1].approval:
+        return (command, *_close_calls([found[1]], REFUSED)) if control.action == "refuse" else (command,)
+    if found is not None and control.action == "approve":
+        return ()
     awaiting = [call for _, call in state.open_calls() if call.approval]
-    for call in awaiting:
-        if control.call == CallRef(entry=call.entry, index=call.nth):
-            return call
-    names = ", ".join(f"{call.entry}[{call.nth}] {call.name}" for call in awaiting) or "none awaits approval"
-    raise _illegal(command, f"{control.action} of a call that awaits no approval", names)
-
-
-def _unrun(call: OpenCall, text: str) -> ToolResult:
-    return ToolResult(
-        call_id=call.id,
-        call=CallRef(entry=call.entry, index=call.nth),
-        name=call.name,
-        text=text,
-        is_error=True,
+    names = ", ".join(f"{call.entry}[{call.nth}] {call.name}" for call in awaiting)
+    raise _illegal(
+        command,
+        f"{control.action} of a call that awaits no approval",
+        f"to approve or refuse {names}" if names else "neither, for no call awaits approval",
     )
 
 
-def _check_replaces(state: State, replaces: int | None, command: Event) -> None:
-    if replaces is not None and not 1 <= replaces <= state.position:
-        raise _illegal(command, f"replaces position {replaces}", f"positions 1 to {state.position}")
+def _close(lanes: Iterable[Lane], text: str) -> tuple[ToolResult, ...]:
+    return _close_calls((call for lane in lanes for call in lane.calls), text)
 
 
-def _check_covers(state: State, summary: AssistantMessage) -> None:
-    for span in summary.covers:
-        if span.last > state.position or span.first > span.last:
-            raise _illegal(summary, f"covers {span.first}-{span.last}", f"spans within 1 to {state.position}")
-        for _, call in state.open_calls():
-            if call.position in span:
-                raise _illegal(
-                    summary, f"covers the open call {call.id!r} at {call.position}", "closed calls"
-                )
-        for first, last in state.summaries:
-            inside = span.first <= first and last <= span.last
-            apart = last < span.first or span.last < first
-            if not inside and not apart:
-                raise _illegal(
-                    summary,
-                    f"covers {span.first}-{span.last}, part of the summary of {first}-{last}",
-                    "a span that holds that summary's whole, or nothing of it",
-                )
+def _close_calls(calls: Iterable[OpenCall], text: str) -> tuple[ToolResult, ...]:
+    """Results that say why there is none, so that every call has exactly one."""
+    return tuple(
+        ToolResult(
+            call_id=call.id,
+            call=CallRef(entry=call.entry, index=call.nth),
+            name=call.name,
+            text=text,
+            is_error=True,
+        )
+        for call in calls
+    )
 
 
-def _check_switch(state: State, switch: ModeSwitch) -> None:
-    strangers = [agent for agent in switch.leaves if agent not in state.members]
+def _assistant(state: State, message: AssistantMessage) -> tuple[Event, ...]:
+    _check_replaces(state, message)
+    if message.purpose == "answer":
+        _check_listed(state.lane(address(message.agent, message.task)), "answered", message)
+    if message.covers:
+        wrong = cover_fault(state, Summary(state.position + 1, message.agent, tuple(message.covers)))
+        if wrong:
+            raise _illegal(message, wrong, "spans of the past that hold closed calls and whole summaries")
+    return (message,)
+
+
+def _error(state: State, error: LlmError) -> tuple[Event, ...]:
+    lane = state.lane(address(error.agent, error.task))
+    cancelled = error.category == "cancelled"
+    _check_listed(lane, "cancelled" if cancelled else "erred", error)
+    return (*_close([lane], CANCELLED), error) if cancelled else (error,)
+
+
+def _switch(state: State, switch: ModeSwitch) -> tuple[Event, ...]:
+    """A change of settings, and results for the calls that leave with their agent; no change is nothing."""
+    strangers = [agent for agent in switch.leaves if agent not in state.members or agent in switch.joins]
     if strangers:
         raise _illegal(switch, f"{strangers} cannot leave", f"members {list(state.members)}")
     start = switch.context_from
     if isinstance(start, int) and not 1 <= start <= state.position + 1:
         raise _illegal(switch, f"context_from {start}", f"positions 1 to {state.position + 1}")
-    hides = () if switch.hides is UNCHANGED or switch.hides is None else switch.hides
-    for span in hides:
-        if span.last > state.position:
+    for span in switch.hides if isinstance(switch.hides, tuple) else ():
+        if not span.first <= span.last <= state.position:
             raise _illegal(switch, f"hides {span.first}-{span.last}", f"spans within 1 to {state.position}")
+    gone = (lane for agent in switch.leaves for lane in state.lanes_of(agent))
+    return (*_close(gone, LEFT), switch) if switch != ModeSwitch() else ()

@@ -7,6 +7,7 @@ declaration. A row holds: its guards must all have the wanted truth; the first r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import combinations
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
@@ -46,32 +47,44 @@ def _row(trigger: Trigger, source: Status | list[Status], dest: Status | None, *
     return {"trigger": trigger, "source": source, "dest": dest, "conditions": list(when)}
 
 
+BUSY: Final[tuple[Status, ...]] = ("awaiting_llm", "awaiting_approval", "awaiting_tools")
 _OPEN: list[Status] = ["idle", "awaiting_llm", "awaiting_approval", "awaiting_tools", "failed"]
-_BUSY: list[Status] = ["awaiting_llm", "awaiting_approval", "awaiting_tools"]
+_AT_CALLS: list[Status] = ["awaiting_approval", "awaiting_tools"]  # the lane has open calls just in these
+_FREE: list[Status] = ["idle", "awaiting_llm", "failed"]
 
 TRANSITIONS: Final[list[dict[str, Any]]] = [
-    _row("asked", ["idle", "awaiting_llm", "failed"], "awaiting_llm"),
-    _row("asked", ["awaiting_approval", "awaiting_tools"], None),
+    _row("asked", _FREE, "awaiting_llm"),
+    _row("asked", _AT_CALLS, None),
     _row("answered", _OPEN, "awaiting_approval", "has_calls", "awaits_approval"),
     _row("answered", _OPEN, "awaiting_tools", "has_calls"),
     _row("answered", _OPEN, "idle"),
-    _row("resulted", ["awaiting_approval", "awaiting_tools"], "awaiting_approval", "awaits_approval"),
-    _row("resulted", ["awaiting_approval", "awaiting_tools"], "awaiting_tools", "calls_open"),
-    _row("resulted", ["awaiting_approval", "awaiting_tools"], "awaiting_llm"),
-    _row("resulted", "failed", None),
+    _row("resulted", _AT_CALLS, "awaiting_approval", "awaits_approval"),
+    _row("resulted", _AT_CALLS, "awaiting_tools", "calls_open"),
+    _row("resulted", _AT_CALLS, "awaiting_llm"),
     _row("approved", "awaiting_approval", "awaiting_approval", "awaits_approval"),
     _row("approved", "awaiting_approval", "awaiting_tools"),
-    _row("refused", "awaiting_approval", "awaiting_approval", "awaits_approval"),
-    _row("refused", "awaiting_approval", "awaiting_tools"),
-    _row("erred", ["idle", "awaiting_llm", "failed"], "awaiting_llm", "will_retry"),
-    _row("erred", ["awaiting_approval", "awaiting_tools"], None, "will_retry"),
-    _row("erred", _OPEN, "failed"),
+    _row("refused", "awaiting_approval", None),  # until its result says so, for nothing may run till then
+    _row("erred", _FREE, "awaiting_llm", "will_retry"),
+    _row("erred", _FREE, "failed"),
+    _row("erred", _AT_CALLS, None),  # its model is not what the lane waits for
     _row("cancelled", _OPEN, "idle"),
-    _row("continued", ["idle", "failed", "awaiting_llm"], "awaiting_llm"),
+    _row("continued", _FREE, "awaiting_llm"),
     _row("joined", _OPEN, None),
     _row("joined", "closed", "idle"),
     _row("left", [*_OPEN, "closed"], "closed"),
 ]
+
+
+_CALLBACKS = (
+    "on_enter",
+    "on_exit",
+    "prepare_event",
+    "before_state_change",
+    "after_state_change",
+    "finalize_event",
+    "on_exception",
+    "on_final",
+)
 
 
 class Row(NamedTuple):
@@ -99,15 +112,22 @@ def machine(model: object = None) -> Machine:
 def compile_table(declared: Machine) -> Table:
     """The machine as a frozen table.
 
-    Refuses what a table cannot say: callbacks, guards without a description in `GUARDS`, and rows that
-    stand behind one without guards, where they would never be reached.
+    Refuses what a table cannot say: callbacks, guards without a description in `GUARDS`, and rows that are
+    never reached, since one before them holds whenever they do.
     """
+    for owner in (declared, *declared.states.values()):
+        if called := [name for name in _CALLBACKS if getattr(owner, name, None)]:
+            raise ValueError(
+                f"{getattr(owner, 'name', '')}: {called} are declared; effects belong to the engine"
+            )
     table: dict[tuple[Status, Trigger], tuple[Row, ...]] = {}
     for trigger, event in declared.events.items():
         for source, ways in event.transitions.items():
             rows = tuple(_compiled(trigger, source, way) for way in ways)
-            if any(not row.guards for row in rows[:-1]) or rows[-1].guards:
-                raise ValueError(f"({source}, {trigger}): exactly the last row must be without guards")
+            if rows[-1].guards or any(_hides(row, later) for row, later in combinations(rows, 2)):
+                raise ValueError(
+                    f"({source}, {trigger}): expected a last row without guards, and every row to be reached"
+                )
             table[cast(Status, source), cast(Trigger, trigger)] = rows
     return MappingProxyType(table)
 
@@ -121,13 +141,21 @@ def _compiled(trigger: str, source: str, way: Any) -> Row:
     return Row(guards, way.dest)
 
 
+def _hides(row: Row, later: Row) -> bool:
+    """Whether the later row is never reached."""
+    return set(row.guards) <= set(later.guards)
+
+
 TABLE: Final[Table] = compile_table(machine())
 
 
 def move(status: Status, trigger: Trigger, holds: Callable[[str], bool]) -> tuple[Row, Status] | None:
     """The row that decides, and the state after it; None where the table lists nothing."""
     for row in TABLE.get((status, trigger), ()):
-        if all(holds(name) is wanted for name, wanted in row.guards):
+        for name, wanted in row.guards:
+            if holds(name) is not wanted:
+                break
+        else:
             return row, row.target or status
     return None
 

@@ -52,15 +52,14 @@ def configure(settings: Settings, entry: Entry) -> Settings:
         return settings
     mode, modes = _for_agents(settings.mode, settings.modes, switch.mode, switch.agents, DEFAULT_MODE)
     scope, scopes = _for_agents(settings.scope, settings.scopes, switch.scope, switch.agents, DEFAULT_SCOPE)
-    stay = tuple(agent for agent in settings.members if agent not in switch.leaves)
-    cards = {**settings.cards, **{agent: card for agent, card in switch.cards.items() if card}}
+    cards = {**settings.cards, **switch.cards}
     return Settings(
         mode=mode,
         modes=modes,
         scope=scope,
         scopes=scopes,
-        cards={agent: card for agent, card in cards.items() if switch.cards.get(agent, card) is not None},
-        members=stay + tuple(agent for agent in switch.joins if agent not in stay),
+        cards={agent: card for agent, card in cards.items() if card is not None},
+        members=members_after(settings.members, switch),
         active_run=_set(settings.active_run, switch.active_run, None),
         handoff=_set(settings.handoff, switch.handoff, ""),
         turns=_set(settings.turns, switch.turns, None),
@@ -70,6 +69,12 @@ def configure(settings: Settings, entry: Entry) -> Settings:
         parent=_set(settings.parent, switch.parent, None),
         is_fork=switch.fork or settings.is_fork,
     )
+
+
+def members_after(members: Iterable[str], switch: ModeSwitch) -> tuple[str, ...]:
+    """Who takes part: those who do not leave, then those who join."""
+    stay = (agent for agent in members if agent not in switch.leaves)
+    return tuple(dict.fromkeys((*stay, *switch.joins)))
 
 
 def settings(entries: Iterable[Entry]) -> Settings:

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
-from .events import UserMessage
-from .lifecycle import Status
+from .events import ToolResult, UserMessage
+from .lifecycle import BUSY, Status
+from .summaries import Summary
+from .values import CallRef, Control
 
 
 class OpenCall(NamedTuple):
@@ -28,8 +30,9 @@ class Lane(NamedTuple):
     """One line of work.
 
     `asked` is the position that the lane has to answer (a message or a tool result; 0: none), `answered`
-    that of its last answer;
-    `steps` counts its answers since a person last spoke to it, `attempt` the failures in a row.
+    that of its last answer. `calls` are those of that answer that have no result yet; there are some just
+    while the lane awaits tools or an approval. `steps` counts its answers since a person last spoke to it,
+    `attempt` the failures in a row.
     """
 
     agent: str
@@ -61,7 +64,8 @@ class State(NamedTuple):
     """Where the conversation stands after `position`.
 
     `waiting` is the position of a message that nobody has been there to answer. `approvals` names, per
-    agent, the tools whose calls a person must approve. `summaries` are the spans that summaries cover.
+    agent, the tools whose calls a person must approve. `summaries` are those that hold: a larger one has
+    taken the place of what it covers whole, and what hides or resets has ended those it concerns.
     """
 
     position: int = 0
@@ -69,7 +73,7 @@ class State(NamedTuple):
     members: tuple[str, ...] = ()
     waiting: int = 0
     approvals: dict[str, tuple[str, ...]] = {}  # noqa: RUF012 - as above
-    summaries: tuple[tuple[int, int], ...] = ()
+    summaries: tuple[Summary, ...] = ()
     blocked: Blocked | None = None
     anomalies: int = 0
 
@@ -80,6 +84,11 @@ class State(NamedTuple):
             return found
         agent, _, task = where.partition("/")
         return Lane(agent, task, asked=self.waiting)
+
+    def lanes_of(self, agent: str) -> tuple[Lane, ...]:
+        """The agent's own lane, be it a new one, and those of its tasks."""
+        tasks = (lane for lane in self.lanes.values() if lane.task and lane.agent == agent)
+        return (self.lane(agent), *tasks)
 
     def open_calls(self) -> Iterator[tuple[Lane, OpenCall]]:
         """Every call without a result, with its lane."""
@@ -100,10 +109,33 @@ def addressed(state: State, message: UserMessage) -> tuple[str, ...]:
     if message.author_kind == "system" or not message.in_context:
         return ()
     if message.to:
-        return tuple(message.to)
+        return tuple(dict.fromkeys(state.lane(where).address for where in message.to))
     if state.members:
         return state.members
     return tuple(where for where, lane in state.lanes.items() if not lane.task and lane.status != "closed")
+
+
+def concerned(state: State, control: Control) -> tuple[Lane, ...]:
+    """The lanes that a `cancel` or a `continue` is for: the one it names, else all that it can concern."""
+    if control.agent:
+        lane = state.lanes.get(address(control.agent, control.task))
+        return () if lane is None else (lane,)
+    failed = control.action == "continue"
+    return tuple(lane for lane in state.lanes.values() if lane.status in (("failed",) if failed else BUSY))
+
+
+def find_call(state: State, result: ToolResult) -> tuple[Lane, OpenCall] | None:
+    """The open call that a result belongs to: the one it names, else the nearest of its id."""
+    if result.call is not None:
+        return named_call(state, result.call)
+    same = [(lane, call) for lane, call in state.open_calls() if call.id == result.call_id]
+    return max(same, key=lambda pair: (pair[1].position, -pair[1].nth), default=None)
+
+
+def named_call(state: State, ref: CallRef) -> tuple[Lane, OpenCall] | None:
+    """The open call of that entry and index, with its lane."""
+    found = (pair for pair in state.open_calls() if (pair[1].entry, pair[1].nth) == (ref.entry, ref.index))
+    return next(found, None)
 
 
 Do: TypeAlias = Literal["call_model", "run_tools", "ask_approval", "wait", "stop"]

@@ -6,16 +6,15 @@ names what was found: an old or foreign log never fails to replay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from types import MappingProxyType
 from typing import NamedTuple
 
 from .entry import Entry
-from .events import AssistantMessage, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
-from .lifecycle import Status, Trigger, move
-from .state import Blocked, Decision, Lane, OpenCall, State, address, addressed, decision
-from .values import Control
+from .impulses import Impulse, take
+from .lifecycle import Row, Status, Trigger, move
+from .state import Decision, Lane, State, decision
 
 INITIAL = State()
 HOLDS: MappingProxyType[str, Callable[[Lane], bool]] = MappingProxyType(
@@ -54,24 +53,26 @@ class Step(NamedTuple):
     transitions: tuple[Transition, ...]
 
 
-class _Impulse(NamedTuple):
-    """A lane that has taken in what the entry brings, and the trigger that now moves it."""
+class _Move(NamedTuple):
+    """What the lifecycle said to an impulse: the lane before and after, and the row; None: not listed."""
 
-    lane: Lane
+    before: Lane
+    after: Lane
     trigger: Trigger
+    row: Row | None
 
 
-class _Taken(NamedTuple):
-    """What an entry means: the state without its lanes' moves, the impulses, and what is odd about it."""
+class _Advance(NamedTuple):
+    """The state after an entry, the moves that led to it, and what is out of order in the entry itself."""
 
     state: State
-    impulses: tuple[_Impulse, ...] = ()
-    anomaly: str = ""
+    moves: Sequence[_Move]
+    anomaly: str
 
 
 def evolve(state: State, entry: Entry) -> State:
     """The state after the entry."""
-    return step(state, entry).state
+    return _advance(state, entry).state
 
 
 def fold(entries: Iterable[Entry], state: State = INITIAL) -> State:
@@ -81,164 +82,42 @@ def fold(entries: Iterable[Entry], state: State = INITIAL) -> State:
 
 def step(state: State, entry: Entry) -> Step:
     """The next state, and what each lane did on the way."""
-    now, impulses, anomaly = _take(state._replace(position=entry.position), entry)
+    now, moves, anomaly = _advance(state, entry)
     quiet = Transition(entry.position, entry.event.kind, anomaly=anomaly)
-    if not impulses:
-        return Step(now._replace(anomalies=now.anomalies + bool(anomaly)), (quiet,))
-    lanes = dict(now.lanes)
-    moves = []
-    for impulse in impulses:
-        before = state.lane(impulse.lane.address)
-        after, move_made = _move(before, impulse, quiet)
-        lanes[before.address] = after
-        moves.append((after, move_made))
-    odd = any(made.anomaly for _, made in moves)
-    now = now._replace(lanes=lanes, anomalies=now.anomalies + odd)
-    return Step(now, tuple(made._replace(decision=decision(now, after)) for after, made in moves))
+    return Step(now, tuple(_transition(now, made, quiet) for made in moves) or (quiet,))
 
 
-def _move(before: Lane, impulse: _Impulse, quiet: Transition) -> tuple[Lane, Transition]:
-    """The lane after the impulse; the lane as it was where the lifecycle does not list it."""
+def _advance(state: State, entry: Entry) -> _Advance:
+    taken, impulses, anomaly = take(state, entry)
+    moves = [_move(state, impulse) for impulse in impulses]
+    odd = bool(anomaly) or any(made.row is None for made in moves)
+    lanes = {**state.lanes, **{made.after.address: made.after for made in moves}} if moves else state.lanes
+    now = taken._replace(position=entry.position, lanes=lanes, anomalies=state.anomalies + odd)
+    return _Advance(now, moves, anomaly)
+
+
+def _move(state: State, impulse: Impulse) -> _Move:
+    """The lane as the impulse leaves it; as it was where the lifecycle does not list that."""
     lane, trigger = impulse
-    moved = move(before.status, trigger, lambda guard: HOLDS[guard](lane))
-    made = quiet._replace(lane=before.address, source=before.status, trigger=trigger, target=before.status)
+    moved = move(lane.status, trigger, lambda guard: HOLDS[guard](lane))
     if moved is None:
-        return before, made._replace(anomaly=f"{trigger} is not listed for a lane that is {before.status}")
+        before = state.lane(lane.address)
+        return _Move(before, before, trigger, None)
     row, target = moved
-    return lane._replace(status=target), made._replace(
-        guard=tuple(name for name, _ in row.guards), target=target
+    after = lane if lane.status == target else lane._replace(status=target)
+    return _Move(lane, after, trigger, row)
+
+
+def _transition(now: State, made: _Move, quiet: Transition) -> Transition:
+    before, after, trigger, row = made
+    return Transition(
+        position=quiet.position,
+        kind=quiet.kind,
+        lane=after.address,
+        source=before.status,
+        trigger=trigger,
+        guard=tuple(name for name, _ in row.guards) if row else (),
+        target=after.status,
+        decision=decision(now, after),
+        anomaly=quiet.anomaly if row else f"{trigger} is not listed for a lane that is {before.status}",
     )
-
-
-def _take(state: State, entry: Entry) -> _Taken:
-    event = entry.event
-    match event:
-        case UserMessage(control=control):
-            if control is None:
-                return _asked(state, event, entry.position)
-            return _controlled(state, control, entry.position)
-        case AssistantMessage():
-            return _said(state, event, entry)
-        case ToolResult():
-            return _resulted(state, event, entry.position)
-        case LlmError():
-            return _erred(state, event)
-        case ModeSwitch():
-            return _switched(state, event)
-        case Unknown(ignorable=True):
-            return _Taken(state, anomaly=f"unknown kind {event.topic}, ignorable")
-        case Unknown():
-            blocked = state.blocked or Blocked(entry.position, event.topic, event.needs)
-            return _Taken(state._replace(blocked=blocked), anomaly=f"unknown kind {event.topic}")
-
-
-def _asked(state: State, message: UserMessage, position: int) -> _Taken:
-    lanes = addressed(state, message)
-    if not lanes and message.author_kind != "system" and message.in_context:
-        return _Taken(state._replace(waiting=position))
-    return _Taken(state, tuple(_ask(state, where, position) for where in lanes))
-
-
-def _ask(state: State, where: str, position: int) -> _Impulse:
-    lane = state.lane(where)
-    return _Impulse(lane._replace(asked=position, steps=0, attempt=0, retry_at=None), "asked")
-
-
-def _controlled(state: State, control: Control, position: int) -> _Taken:
-    if control.action in ("approve", "refuse"):
-        for lane, call in state.open_calls():
-            if control.call is not None and (call.entry, call.nth) == (
-                control.call.entry,
-                control.call.index,
-            ):
-                calls = tuple(c._replace(approval=False) if c is call else c for c in lane.calls)
-                trigger: Trigger = "approved" if control.action == "approve" else "refused"
-                return _Taken(state, (_Impulse(lane._replace(calls=calls), trigger),))
-        return _Taken(state, anomaly=f"{control.action}: no such call is open")
-    lanes = _named(state, control)
-    if not lanes:
-        return _Taken(state, anomaly=f"{control.action}: no such lane")
-    if control.action == "cancel":
-        stopped = (lane._replace(calls=(), retry_at=None) for lane in lanes)
-        return _Taken(state, tuple(_Impulse(lane, "cancelled") for lane in stopped))
-    goes_on = (lane._replace(asked=position, attempt=0, retry_at=None) for lane in lanes)
-    return _Taken(state, tuple(_Impulse(lane, "continued") for lane in goes_on))
-
-
-def _named(state: State, control: Control) -> list[Lane]:
-    """The lanes a control is for: the one it names, else all that it can concern."""
-    if control.agent:
-        return [
-            lane for lane in state.lanes.values() if (lane.agent, lane.task) == (control.agent, control.task)
-        ]
-    concerned = (
-        ("failed",)
-        if control.action == "continue"
-        else ("awaiting_llm", "awaiting_approval", "awaiting_tools")
-    )
-    return [lane for lane in state.lanes.values() if lane.status in concerned]
-
-
-def _said(state: State, message: AssistantMessage, entry: Entry) -> _Taken:
-    if message.purpose != "answer":
-        covered = tuple((span.first, span.last) for span in message.covers)
-        return _Taken(state._replace(summaries=state.summaries + covered))
-    where = address(message.agent, message.task)
-    lane = state.lane(where)
-    asks = state.approvals.get(message.agent, ())
-    calls = tuple(
-        OpenCall(entry.id, entry.position, index, call.id, call.name, call.name in asks)
-        for index, call in enumerate(message.tool_calls)
-    )
-    answered = lane._replace(
-        answered=entry.position,
-        calls=calls,
-        attempt=0,
-        retry_at=None,
-        steps=lane.steps + 1,
-        session=message.session or lane.session,
-    )
-    mentioned = (to for to in message.to if to != where and (to in state.lanes or to in state.members))
-    asked = tuple(_ask(state, to, entry.position) for to in mentioned)
-    return _Taken(state._replace(waiting=0), (_Impulse(answered, "answered"), *asked))
-
-
-def _resulted(state: State, result: ToolResult, position: int) -> _Taken:
-    found = find_call(state, result)
-    if found is None:
-        return _Taken(state, anomaly=f"a result for {result.call_id!r}, which is no open call")
-    lane, call = found
-    rest = tuple(other for other in lane.calls if other is not call)
-    return _Taken(state, (_Impulse(lane._replace(calls=rest, asked=position), "resulted"),))
-
-
-def find_call(state: State, result: ToolResult) -> tuple[Lane, OpenCall] | None:
-    """The open call that a result belongs to: the one it names, else the nearest of its id."""
-    if result.call is not None:
-        named = (result.call.entry, result.call.index)
-        return next(((lane, c) for lane, c in state.open_calls() if (c.entry, c.nth) == named), None)
-    same = [(lane, call) for lane, call in state.open_calls() if call.id == result.call_id]
-    return max(same, key=lambda pair: (pair[1].position, -pair[1].nth), default=None)
-
-
-def _erred(state: State, error: LlmError) -> _Taken:
-    lane = state.lane(address(error.agent, error.task))._replace(
-        attempt=error.attempt, retry_at=error.retry_at
-    )
-    state = state._replace(waiting=0)
-    if error.category == "cancelled":
-        return _Taken(state, (_Impulse(lane._replace(calls=(), retry_at=None), "cancelled"),))
-    return _Taken(state, (_Impulse(lane, "erred"),))
-
-
-def _switched(state: State, switch: ModeSwitch) -> _Taken:
-    stay = tuple(agent for agent in state.members if agent not in switch.leaves)
-    members = stay + tuple(agent for agent in switch.joins if agent not in stay)
-    approvals = dict(state.approvals)
-    for agent, card in switch.cards.items():
-        tools = card.tools if card is not None and card.tools is not None else ()
-        approvals[agent] = tuple(tool.name for tool in tools if tool.approval)
-    joined = tuple(_Impulse(state.lane(agent), "joined") for agent in switch.joins)
-    left = tuple(_Impulse(state.lane(agent)._replace(calls=()), "left") for agent in switch.leaves)
-    kept = {agent: tools for agent, tools in approvals.items() if tools}
-    return _Taken(state._replace(members=members, approvals=kept), joined + left)

@@ -1,0 +1,192 @@
+"""What an entry means: what it changes in the state at large, and which lanes it moves by which trigger.
+
+A reading, not a judgement: whether a lane can be moved so is the lifecycle's to say (see `step`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from .entry import Entry
+from .events import AssistantMessage, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
+from .lifecycle import Trigger
+from .settings import members_after
+from .state import Blocked, Lane, OpenCall, State, address, addressed, concerned, find_call, named_call
+from .summaries import Summary, fault, joined
+from .values import Control
+
+
+class Impulse(NamedTuple):
+    """A lane that has taken in what the entry brings, all but its status, and the trigger that moves it."""
+
+    lane: Lane
+    trigger: Trigger
+
+
+class Taken(NamedTuple):
+    """An entry taken in: the state without its lanes' moves, their impulses, and what is out of order."""
+
+    state: State
+    impulses: tuple[Impulse, ...] = ()
+    anomaly: str = ""
+
+
+def take(state: State, entry: Entry) -> Taken:
+    """What the entry means after `state`."""
+    event = entry.event
+    match event:
+        case UserMessage():
+            return _told(state, event, entry.position)
+        case AssistantMessage():
+            return _said(state, event, entry)
+        case ToolResult():
+            return _resulted(state, event, entry.position)
+        case LlmError():
+            return _erred(state, event)
+        case ModeSwitch():
+            return _switched(state, event)
+        case Unknown(ignorable=True):
+            return Taken(state, anomaly=f"unknown kind {event.topic}, ignorable")
+        case Unknown():
+            blocked = state.blocked or Blocked(entry.position, event.topic, event.needs)
+            return Taken(state._replace(blocked=blocked), anomaly=f"unknown kind {event.topic}")
+
+
+def _told(state: State, message: UserMessage, position: int) -> Taken:
+    if message.control is not None:
+        return _controlled(state, message.control, position)
+    lanes = addressed(state, message)
+    if not lanes and message.author_kind != "system" and message.in_context:
+        return Taken(state._replace(waiting=position))
+    return Taken(state, tuple(_ask(state.lane(where), position) for where in lanes))
+
+
+def _ask(lane: Lane, position: int) -> Impulse:
+    return Impulse(lane._replace(asked=position, steps=0, attempt=0, retry_at=None), "asked")
+
+
+def _controlled(state: State, control: Control, position: int) -> Taken:
+    if control.action in ("approve", "refuse"):
+        return _judged(state, control)
+    lanes = concerned(state, control)
+    if not lanes:
+        return Taken(state, anomaly=f"{control.action}: no such lane")
+    if control.action == "cancel":
+        return Taken(state, tuple(_stop(lane, "cancelled") for lane in lanes))
+    goes_on = (lane._replace(asked=position, attempt=0, retry_at=None) for lane in lanes)
+    return Taken(state, tuple(Impulse(lane, "continued") for lane in goes_on))
+
+
+def _judged(state: State, control: Control) -> Taken:
+    """A call that a person approved or refused; a refusal leaves it open until its result says so."""
+    found = named_call(state, control.call) if control.call is not None else None
+    if found is None:
+        return Taken(state, anomaly=f"{control.action}: no such call is open")
+    lane, call = found
+    if control.action == "refuse":
+        return Taken(state, (Impulse(lane, "refused"),))
+    calls = tuple(other._replace(approval=False) if other is call else other for other in lane.calls)
+    return Taken(state, (Impulse(lane._replace(calls=calls), "approved"),))
+
+
+def _stop(lane: Lane, trigger: Trigger) -> Impulse:
+    return Impulse(lane._replace(calls=(), retry_at=None), trigger)
+
+
+def _said(state: State, message: AssistantMessage, entry: Entry) -> Taken:
+    state, anomaly = _covered(state, message, entry.position)
+    if message.purpose != "answer":
+        return Taken(state, anomaly=anomaly)
+    where = address(message.agent, message.task)
+    lane = state.lane(where)
+    answered = lane._replace(
+        answered=entry.position,
+        calls=_calls(state, message, entry),
+        attempt=0,
+        retry_at=None,
+        steps=lane.steps + 1,
+        session=message.session or lane.session,
+    )
+    asked = (_ask(to, entry.position) for to in _mentioned(state, message.to) if to.address != where)
+    if state.waiting:
+        state = state._replace(waiting=0)
+    return Taken(state, (Impulse(answered, "answered"), *asked), anomaly)
+
+
+def _calls(state: State, message: AssistantMessage, entry: Entry) -> tuple[OpenCall, ...]:
+    asks = state.approvals.get(message.agent, ())
+    return tuple(
+        OpenCall(entry.id, entry.position, nth, call.id, call.name, call.name in asks)
+        for nth, call in enumerate(message.tool_calls)
+    )
+
+
+def _mentioned(state: State, to: Iterable[str]) -> Iterable[Lane]:
+    """The lanes that an answer hands on to; who takes no part, or has left, is only spoken of."""
+    for where in dict.fromkeys(to):
+        lane = state.lane(where)
+        if (where in state.lanes or where in state.members) and lane.status != "closed":
+            yield lane
+
+
+def _covered(state: State, message: AssistantMessage, position: int) -> tuple[State, str]:
+    """The state with the summary where it holds; else as it was, and what is wrong with it."""
+    if not message.covers:
+        return state, ""
+    made = Summary(position, message.agent, tuple(message.covers))
+    wrong = cover_fault(state, made)
+    return (state, wrong) if wrong else (state._replace(summaries=joined(state.summaries, made)), "")
+
+
+def cover_fault(state: State, made: Summary) -> str:
+    """Why the summary must not take the place of what it covers; empty where it may."""
+    return fault(made, state.summaries, (call.position for _, call in state.open_calls()))
+
+
+def _resulted(state: State, result: ToolResult, position: int) -> Taken:
+    found = find_call(state, result)
+    if found is None:
+        return Taken(state, anomaly=f"a result for {result.call_id!r}, which is no open call")
+    lane, call = found
+    rest = tuple(other for other in lane.calls if other is not call)
+    return Taken(state, (Impulse(lane._replace(calls=rest, asked=position), "resulted"),))
+
+
+def _erred(state: State, error: LlmError) -> Taken:
+    lane = state.lane(address(error.agent, error.task))
+    if state.waiting:
+        state = state._replace(waiting=0)
+    if error.category == "cancelled":
+        return Taken(state, (_stop(lane._replace(attempt=error.attempt), "cancelled"),))
+    failed = lane._replace(attempt=error.attempt, retry_at=error.retry_at)
+    return Taken(state, (Impulse(failed, "erred"),))
+
+
+def _switched(state: State, switch: ModeSwitch) -> Taken:
+    now = state._replace(
+        members=members_after(state.members, switch),
+        approvals=_approvals(state.approvals, switch),
+        summaries=tuple(made for made in state.summaries if not _ends(switch, made.position)),
+    )
+    gone = (agent for agent in dict.fromkeys(switch.leaves) if agent not in switch.joins)
+    left = (_stop(lane, "left") for agent in gone for lane in state.lanes_of(agent))
+    joins = (Impulse(state.lane(agent), "joined") for agent in dict.fromkeys(switch.joins))
+    return Taken(now, (*left, *joins))
+
+
+def _ends(switch: ModeSwitch, position: int) -> bool:
+    """Whether what stands at a position is out of context from the switch on."""
+    start, hides = switch.context_from, switch.hides
+    if isinstance(start, int) and position < start:
+        return True
+    return isinstance(hides, tuple) and any(position in span for span in hides)
+
+
+def _approvals(known: dict[str, tuple[str, ...]], switch: ModeSwitch) -> dict[str, tuple[str, ...]]:
+    """Which tools of which agents a person must approve; agents without any are left out."""
+    changed = {
+        agent: tuple(tool.name for tool in (card.tools if card and card.tools else ()) if tool.approval)
+        for agent, card in switch.cards.items()
+    }
+    return {agent: tools for agent, tools in {**known, **changed}.items() if tools}
