@@ -44,6 +44,13 @@ class Kept(Generic[S]):
     dump: Callable[[S], bytes]
     load: Callable[[bytes], S]
 
+    @property
+    def version(self) -> str:
+        """What a checkpoint must have been made by: another release may fold otherwise."""
+        from stenolog import __version__  # late: it imports this module
+
+        return f"{self.fold.version} of {__version__}"
+
 
 def kept(fold: Fold[S], state: type[S]) -> Kept[S]:
     """The fold with its state written as JSON, by pydantic: `state` is its type."""
@@ -87,15 +94,16 @@ def current(talk: Conversation, kept: Kept[S], upto: int | None = None) -> S:
 
 def _start(talk: Conversation, kept: Kept[S], upto: int | None) -> tuple[S, int]:
     """Where to begin: the last checkpoint's state and position, or the very beginning."""
-    fold, stream = kept.fold, talk.stream.key
+    stream = talk.stream.key
     if stream is not None:
-        found = talk.log.checkpoints.get(stream, fold.name, fold.version, LAST if upto is None else upto)
+        last = LAST if upto is None else upto
+        found = talk.log.checkpoints.get(stream, kept.fold.name, kept.version, last)
         if found is not None and _agrees(talk, found):
             try:
                 return kept.load(found.state), found.position
-            except ValueError:  # written by another release
+            except ValueError:  # not what `dump` writes
                 pass
-    return fold.initial, 0
+    return kept.fold.initial, 0
 
 
 def _agrees(talk: Conversation, checkpoint: Checkpoint) -> bool:
@@ -108,4 +116,4 @@ def _agrees(talk: Conversation, checkpoint: Checkpoint) -> bool:
 def _keep(talk: Conversation, kept: Kept[S], entry: Entry, state: S) -> None:
     assert talk.stream.key is not None, "a conversation with entries has a stream"
     checkpoint = Checkpoint(entry.position, bytes.fromhex(entry.digest), kept.dump(state))
-    talk.log.checkpoints.put(talk.stream.key, kept.fold.name, kept.fold.version, checkpoint)
+    talk.log.checkpoints.put(talk.stream.key, kept.fold.name, kept.version, checkpoint)

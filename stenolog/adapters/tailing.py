@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from stenolog.domain.entry import Entry
+from stenolog.domain.errors import StoreFailed
 
 from .stores.datastore import LogDatastore
 
@@ -25,10 +26,14 @@ def follow(datastore: LogDatastore, unread: Unread, mark: int, timeout: float | 
         quiet_until = _from_now(timeout)
         while not datastore.closed:
             woken.clear()  # before reading: what comes after that wakes us again
-            for last, entry in unread(mark):
-                mark = last
-                yield entry
-                quiet_until = _from_now(timeout)
+            try:
+                for last, entry in unread(mark):
+                    mark = last
+                    yield entry
+                    quiet_until = _from_now(timeout)
+            except StoreFailed:
+                if not datastore.closed:
+                    raise
             left = quiet_until - time.monotonic()
             if left <= 0 or not woken.wait(min(left, threading.TIMEOUT_MAX)):
                 return

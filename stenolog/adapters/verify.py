@@ -240,7 +240,7 @@ class _Check:
         if isinstance(entry.event, Unknown) and not entry.event.ignorable:
             what = f"this release does not know {entry.event.topic}"
             self.found.notes.append(f"{self.held.name!r} at position {entry.position}: {what}")
-        if entry.position == self.held.fork + 1:
+        if self.held.parent is not None and entry.position == self.held.fork + 1:
             self._check_link(entry)
         for pointer, sha in _blobs_of(entry.event):
             self.found.named_blobs.setdefault(sha, (self.held.name, entry.position, pointer))
@@ -249,10 +249,9 @@ class _Check:
                 self._check_checkpoint(kept, checkpoints, state, entry)
 
     def _check_link(self, entry: Entry) -> None:
-        """A fork's opening names the position that the table forks at; nobody else's names one."""
-        switch = entry.event
-        link = switch.parent if isinstance(switch, ModeSwitch) and switch.fork else None
-        stands = getattr(link, "position", 0)
+        """A fork's opening names the position that its row in the table forks at."""
+        link = entry.event.parent if isinstance(entry.event, ModeSwitch) else None
+        stands = getattr(link, "position", None)
         if stands != self.held.fork:
             self._problem("/event/parent/position", "link", str(self.held.fork), str(stands), entry.position)
 
@@ -273,7 +272,7 @@ class _Check:
 
 def _kept(checkpoints: Checkpoints, stream: int, kept: Kept[Any]) -> Kepts:
     """The digest and state of every checkpoint of a fold, by position."""
-    found = checkpoints.all(stream, kept.fold.name, kept.fold.version)
+    found = checkpoints.all(stream, kept.fold.name, kept.version)
     return {checkpoint.position: (checkpoint.digest, checkpoint.state) for checkpoint in found}
 
 

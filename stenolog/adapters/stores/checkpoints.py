@@ -20,7 +20,7 @@ SPACING = 4096
 PATIENCE = 0.2
 """Seconds to wait for another process before doing without."""
 TABLE = """CREATE TABLE IF NOT EXISTS checkpoints (
-    stream INTEGER, fold TEXT, version INTEGER, slot INTEGER,
+    stream INTEGER, fold TEXT, version TEXT, slot INTEGER,
     position INTEGER, digest BLOB, state BLOB, sum BLOB,
     PRIMARY KEY (stream, fold, version, slot)
 ) WITHOUT ROWID"""
@@ -50,17 +50,17 @@ class Checkpoints:
         self._turn = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
-    def get(self, stream: int, fold: str, version: int, upto: int) -> Checkpoint | None:
+    def get(self, stream: int, fold: str, version: str, upto: int) -> Checkpoint | None:
         """The last checkpoint at or before `upto`; None where there is none that is whole."""
         rows = self._execute(GET, (stream, fold, version, upto))
         return _whole(rows[0]) if rows else None
 
-    def all(self, stream: int, fold: str, version: int) -> list[Checkpoint]:
+    def all(self, stream: int, fold: str, version: str) -> list[Checkpoint]:
         """Every checkpoint of a fold over a stream that is whole, the earliest first."""
         rows = self._execute(ALL, (stream, fold, version))
         return [checkpoint for checkpoint in map(_whole, rows) if checkpoint]
 
-    def put(self, stream: int, fold: str, version: int, checkpoint: Checkpoint) -> None:
+    def put(self, stream: int, fold: str, version: str, checkpoint: Checkpoint) -> None:
         """Keep a checkpoint, in the place of the one before it in the same stretch of positions."""
         slot = checkpoint.position // SPACING
         self._execute(PUT, (stream, fold, version, slot, *checkpoint, _sum(*checkpoint)))

@@ -67,9 +67,17 @@ def page(connection: sqlite3.Connection, columns: str, stream: int, after: int, 
     size = 0
     while size < PAGE_BYTES and (chunk := cursor.fetchmany(CHUNK_ROWS)):
         rows += chunk
-        size += sum(map(len, map(payload_of, chunk)))
+        size += _bytes(chunk)
     cursor.close()
     return rows
+
+
+def _bytes(rows: list[Row]) -> int:
+    """How long the payloads are; what has no length is damage, which whoever decodes it will name."""
+    try:
+        return sum(map(len, map(payload_of, rows)))
+    except TypeError:
+        return 0
 
 
 def by_id(connection: sqlite3.Connection, stream: int, id: str) -> Record | None:

@@ -91,7 +91,7 @@ def records(
     while True:
         try:
             rows = events.page(connection, events.WHOLE, stream, position, upto)
-        except (sqlite3.Error, TypeError, OverflowError) as error:
+        except sqlite3.Error as error:
             yield Unreadable(position + 1, "", "rows that can be read", str(error))
             return
         if not rows:

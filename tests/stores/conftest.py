@@ -1,0 +1,55 @@
+"""Logs to test with: on disk and in memory, with times, ids and salts that are the same in every run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+import stenolog
+from stenolog import Conversation, Log, UserMessage
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def fixed_clock() -> Callable[[], datetime]:
+    """A clock that goes on by a second each time it is looked at."""
+    ticks = count()
+    return lambda: START + timedelta(seconds=next(ticks))
+
+
+def fixed_ids(prefix: str = "e") -> Callable[[], str]:
+    """e1, e2, e3 …"""
+    numbers = count(1)
+    return lambda: f"{prefix}{next(numbers)}"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "talks.db"
+
+
+@pytest.fixture(params=["file", "memory"])
+def log(request: pytest.FixtureRequest, path: Path) -> Iterator[Log]:
+    where = path if request.param == "file" else ":memory:"
+    with stenolog.open(where, clock=fixed_clock(), ids=fixed_ids(), entropy=bytes) as opened:
+        yield opened
+
+
+@pytest.fixture
+def talk(log: Log) -> Conversation:
+    return log["demo"]
+
+
+def said(talk: Conversation, *texts: str) -> None:
+    """Append a user message for each text."""
+    for text in texts:
+        talk.append(UserMessage(text=text))
+
+
+def texts(talk: Conversation, after: int = 0, upto: int | None = None) -> list[str]:
+    """What was said, the opening left out."""
+    return [entry.event.text for entry in talk.entries(after, upto) if isinstance(entry.event, UserMessage)]

@@ -1,0 +1,216 @@
+"""Several processes and threads on one file: nobody starves, nothing is lost, and a kill loses nothing."""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import signal
+import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from pathlib import Path
+from statistics import mean
+
+import pytest
+
+import stenolog
+from stenolog import Log, StaleAppend, StoreBusy, StoreFailed, UserMessage
+from stenolog.adapters.stores.filelock import FileLock
+from stenolog.adapters.verify import verify
+from tests.stores import workers
+from tests.stores.conftest import said, texts
+
+KILLS = int(os.environ.get("STENOLOG_KILLS", "20"))
+
+
+def test_an_acknowledged_entry_survives_kill_9(path: Path) -> None:
+    chance = random.Random(7)
+    acknowledged: dict[int, str] = {}
+    for _ in range(KILLS):
+        acknowledged |= killed_after(path, chance.uniform(0.0, 0.08))
+
+    with stenolog.open(path) as log:
+        report = verify(log)
+        kept = {entry.position: entry.digest for entry in log["demo"].entries()}
+    assert report.problems == ()
+    assert sorted(kept) == list(range(1, len(kept) + 1))
+    assert acknowledged.items() <= kept.items()
+    assert len(acknowledged) > KILLS
+
+
+def killed_after(path: Path, seconds: float) -> dict[int, str]:
+    """Have a process append for some time after its first acknowledgement, kill it, and tell what it had."""
+    receiver, sender = workers.CONTEXT.Pipe(duplex=False)
+    process = workers.started(workers.append_until_killed, str(path), sender)
+    sender.close()
+    assert select.select([receiver.fileno()], [], [], workers.PATIENCE)[0]
+    time.sleep(seconds)
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join(workers.PATIENCE)
+    said = b""
+    while some := os.read(receiver.fileno(), 1 << 16):
+        said += some
+    receiver.close()
+    lines = said.decode().rpartition("\n")[0].splitlines()
+    return {int(position): digest for position, digest in (line.split() for line in lines)}
+
+
+def test_of_eight_processes_on_eight_conversations_the_slowest_gets_half_of_the_mean(path: Path) -> None:
+    counts = workers.run(8, workers.append_for, str(path), 1.5)
+
+    assert min(counts) >= mean(counts) / 2
+    with stenolog.open(path) as log:
+        assert [log[f"talk {n}"].position for n in range(8)] == [count + 2 for count in counts]
+
+
+def test_of_eight_processes_on_one_conversation_every_append_is_in(path: Path) -> None:
+    positions = workers.run(8, workers.append_many, str(path), 25)
+
+    assert sorted([*chain(*positions)]) == list(range(2, 202))
+    assert all(each == sorted(each) for each in positions)
+    with stenolog.open(path) as log:
+        ids = [entry.id for entry in log["demo"].entries(after=1)]
+        assert [ids.index(f"{n}-{k}") + 2 for n in range(8) for k in range(25)] == [*chain(*positions)]
+        assert verify(log).ok
+
+
+def test_two_processes_that_append_strictly_never_get_the_same_position(path: Path) -> None:
+    with stenolog.open(path) as log:
+        said(log["demo"], "first")
+
+    positions = workers.run(2, workers.append_strictly, str(path), 60)
+
+    assert sorted([*chain(*positions)]) == list(range(3, 123))
+
+
+@pytest.mark.parametrize("_", range(5))
+def test_eight_processes_can_open_a_new_file_at_once(path: Path, _: int) -> None:
+    assert workers.run(8, workers.open_new, str(path)) == ["ok"] * 8
+    with stenolog.open(path) as log:
+        assert sorted(texts(log["demo"])) == list("01234567")
+
+
+class TestThreads:
+    """A log and its handles may be shared between threads."""
+
+    def test_threads_on_one_handle(self, log: Log) -> None:
+        talk = log["demo"]
+
+        def work(number: int) -> None:
+            for n in range(25):
+                talk.append(UserMessage(text=f"{number}-{n}"))
+                assert talk.position > n
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, range(8)))
+        assert sorted(texts(talk)) == sorted(f"{number}-{n}" for number in range(8) for n in range(25))
+        assert verify(log).ok
+
+    def test_threads_that_read_while_others_write(self, log: Log) -> None:
+        talk = log["demo"]
+        said(talk, "first")
+
+        def write() -> None:
+            for n in range(100):
+                said(talk, str(n))
+
+        def read() -> None:
+            while True:
+                positions = [entry.position for entry in talk.entries()]
+                assert positions == list(range(1, len(positions) + 1))
+                if len(positions) == 102:
+                    return
+
+        with ThreadPoolExecutor(5) as pool:
+            readers = [pool.submit(read) for _ in range(4)]
+            pool.submit(write).result()
+            for reader in readers:
+                reader.result(workers.PATIENCE)
+
+    def test_strict_appends_of_threads(self, log: Log) -> None:
+        talk = log["demo"]
+        said(talk, "first")
+
+        def work(_: int) -> int:
+            done = 0
+            while done < 20:
+                try:
+                    talk.append(UserMessage(text="x"), expected=talk.position)
+                except StaleAppend:
+                    continue
+                done += 1
+            return done
+
+        with ThreadPoolExecutor(4) as pool:
+            assert sum(pool.map(work, range(4))) == 80
+        assert talk.position == 82
+
+
+class TestWaiting:
+    """Every call has a deadline."""
+
+    def test_who_waits_longer_than_the_deadline_is_told(self, path: Path) -> None:
+        with stenolog.open(path, deadline=0.05) as log:
+            said(log["demo"], "a")
+            holder = FileLock(f"{path}-lock")
+            assert holder.acquire(0)
+
+            with pytest.raises(StoreBusy, match=r"0\.05 s"):
+                said(log["demo"], "b")
+            holder.release()
+            said(log["demo"], "c")
+            holder.close()
+            assert texts(log["demo"]) == ["a", "c"]
+
+    def test_so_is_who_waits_for_another_program_that_writes(self, path: Path) -> None:
+        with stenolog.open(path, deadline=0.05) as log:
+            said(log["demo"], "a")
+            other = sqlite3.connect(path, isolation_level=None)
+            other.execute("BEGIN IMMEDIATE")
+
+            with pytest.raises(StoreBusy, match="another program"):
+                said(log["demo"], "b")
+            assert texts(log["demo"]) == ["a"]
+            other.close()
+            said(log["demo"], "c")
+
+    def test_a_lock_that_comes_too_late_is_let_go(self, tmp_path: Path) -> None:
+        one, other, third = (FileLock(str(tmp_path / "lock")) for _ in range(3))
+        assert one.acquire(0)
+        assert not other.acquire(0.01)
+        one.release()
+
+        assert third.acquire(workers.PATIENCE)
+        for lock in (one, other, third):
+            lock.close()
+
+    def test_a_lock_is_handed_on_to_who_waits(self, tmp_path: Path) -> None:
+        one, other = (FileLock(str(tmp_path / "lock")) for _ in range(2))
+        assert one.acquire(0)
+
+        with ThreadPoolExecutor() as pool:
+            waiting = pool.submit(other.acquire, workers.PATIENCE)
+            one.release()
+            assert waiting.result()
+        assert not one.acquire(0.01)
+        for lock in (one, other):
+            lock.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_log_carried_across_a_fork_of_the_process_refuses_to_work(path: Path) -> None:
+    with stenolog.open(path) as log:
+        said(log["demo"], "a")
+        child = os.fork()
+        if not child:
+            try:
+                said(log["demo"], "from the child")
+            except StoreFailed as error:
+                os._exit(0 if "open it again" in str(error) else 1)
+            os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert texts(log["demo"]) == ["a"]

@@ -1,0 +1,146 @@
+"""Reading by ranges, in pages, and what a damaged row does to a reader."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import stenolog
+from stenolog import Conversation, CorruptLog, Log, Unknown, UserMessage
+from stenolog.adapters.stores import events
+from stenolog.domain.entry import digest_of
+from stenolog.testing import examples
+from tests.stores.conftest import said, texts
+
+
+def test_a_range_is_after_one_position_and_up_to_another(talk: Conversation) -> None:
+    said(talk, *"abcdef")
+
+    assert texts(talk, after=3) == ["c", "d", "e", "f"]
+    assert texts(talk, upto=3) == ["a", "b"]
+    assert texts(talk, after=3, upto=5) == ["c", "d"]
+    assert texts(talk, after=5, upto=3) == []
+    assert texts(talk, after=99) == []
+    assert texts(talk, after=-1, upto=2) == ["a"]
+
+
+def test_a_conversation_without_entries_reads_as_empty(log: Log) -> None:
+    assert list(log["nobody"].entries()) == []
+    assert list(log["nobody"].records()) == []
+    assert list(log) == []
+
+
+@given(pages=st.integers(1, 7), after=st.integers(0, 25), upto=st.none() | st.integers(0, 25))
+def test_pages_of_any_size_give_the_same_entries(pages: int, after: int, upto: int | None) -> None:
+    with stenolog.open(":memory:") as log, pytest.MonkeyPatch.context() as patch:
+        talk = log["demo"]
+        talk.extend([UserMessage(text=str(n)) for n in range(2, 21)])
+        patch.setattr(events, "PAGE", events.PAGE.replace("512", str(pages)))
+
+        expected = range(max(after, 0) + 1, min(20, 20 if upto is None else upto) + 1)
+        assert [entry.position for entry in talk.entries(after, upto)] == list(expected)
+        assert [record.position for record in talk.records(after, upto)] == list(expected)
+
+
+def test_long_entries_are_read_a_few_at_a_time(
+    log: Log, talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "PAGE_BYTES", 1000)
+    monkeypatch.setattr(events, "CHUNK_ROWS", 2)
+    talk.extend([UserMessage(text="x" * 600) for _ in range(9)])
+
+    with log.datastore.reading() as connection:
+        rows = events.page(connection, events.WHOLE, 1, 0, 99)
+
+    assert len(rows) == 4
+    assert len(list(talk.entries())) == 10
+
+
+def test_what_is_appended_while_one_reads_is_read_too(talk: Conversation) -> None:
+    said(talk, "a")
+    reader = talk.entries()
+    next(reader)
+    said(talk, "b")
+
+    assert [entry.position for entry in reader] == [2, 3]
+
+
+def test_records_are_chained_by_their_digests(talk: Conversation) -> None:
+    talk.extend([*examples().values()], expected=0)
+
+    previous = b""
+    for record in talk.records():
+        assert digest_of(previous, record) == record.digest
+        previous = record.digest
+    assert previous.hex() == talk.digest
+
+
+def test_every_kind_of_event_is_read_back_as_it_was_written(talk: Conversation) -> None:
+    written = [*examples().values()]
+    talk.extend(written, expected=0)
+
+    assert [entry.event for entry in talk.entries(after=1)] == written
+
+
+def test_an_event_of_a_later_release_is_kept_byte_for_byte(talk: Conversation) -> None:
+    later = Unknown(topic="user_message@7", payload=b'{"needs": "9.0", "text" : 1}', needs="9.0")
+    talk.append(later)
+
+    (entry,) = talk.entries(after=1)
+    (record,) = talk.records(after=1)
+    assert entry.event == later
+    assert (record.topic, record.payload) == (later.topic, later.payload)
+
+
+class TestDamage:
+    """A reader stops at what nobody wrote, and says where."""
+
+    @pytest.fixture
+    def damaged(self, path: Path) -> Path:
+        with stenolog.open(path) as log:
+            said(log["demo"], "the secret word", "b", "c", "d")
+        return path
+
+    def read_after(self, path: Path, damage: str) -> None:
+        with sqlite3.connect(path) as connection:
+            connection.execute(damage)
+        connection.close()
+        with stenolog.open(path) as log:
+            list(log["demo"].entries())
+
+    @pytest.mark.parametrize("position", [1, 3])
+    def test_a_missing_entry_is_a_gap(self, damaged: Path, position: int) -> None:
+        with pytest.raises(CorruptLog, match=r"'demo': expected the positions 1 to"):
+            self.read_after(damaged, f"DELETE FROM stored_events WHERE originator_version = {position}")
+
+    @pytest.mark.parametrize(
+        ("column", "value"),
+        [
+            ("state", "x'7b7d7d'"),
+            ("state", "x''"),
+            ("state", "42"),
+            ("state", "x'7b22706172747322'"),
+            ("at", "'noon'"),
+            ("at", f"{2**62}"),
+            ("digest", "7"),
+            ("topic", "x'ff'"),
+        ],
+    )
+    def test_a_row_that_does_not_decode_is_named_by_its_position(
+        self, damaged: Path, column: str, value: str
+    ) -> None:
+        damage = f"UPDATE stored_events SET {column} = {value} WHERE originator_version = 2"
+
+        with pytest.raises(CorruptLog, match="'demo' at position 2") as caught:
+            self.read_after(damaged, damage)
+        assert "secret" not in str(caught.value)
+
+    def test_text_that_is_no_utf_8_is_an_error_of_the_stored_data(self, damaged: Path) -> None:
+        damage = "UPDATE stored_events SET topic = cast(x'ff' AS TEXT) WHERE originator_version = 2"
+
+        with pytest.raises(CorruptLog, match="UTF-8"):
+            self.read_after(damaged, damage)

@@ -1,0 +1,154 @@
+"""Following a log live, within a process and across processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from threading import Thread
+
+import stenolog
+from stenolog import Conversation, Entry, Log, UserMessage
+from stenolog.adapters.stores import bell
+from tests.stores.conftest import said
+
+WAIT = 20.0
+"""Seconds that no test here should ever need."""
+
+
+def positions(entries: Iterator[Entry], count: int) -> list[int]:
+    return [entry.position for entry in islice(entries, count)]
+
+
+def test_a_tail_gives_what_is_there_and_then_what_comes(talk: Conversation) -> None:
+    said(talk, "a")
+    tail = talk.tail(after=0, timeout=WAIT)
+
+    assert positions(tail, 2) == [1, 2]
+    said(talk, "b", "c")
+    assert positions(tail, 2) == [3, 4]
+
+
+def test_without_a_position_it_begins_at_the_head_of_when_it_was_asked_for(talk: Conversation) -> None:
+    said(talk, "a")
+    tail = talk.tail(timeout=WAIT)
+    said(talk, "b")
+
+    assert positions(tail, 1) == [3]
+
+
+def test_it_ends_when_nothing_comes_for_the_timeout(talk: Conversation) -> None:
+    said(talk, "a")
+
+    assert [entry.position for entry in talk.tail(after=0, timeout=0.01)] == [1, 2]
+
+
+def test_other_conversations_do_not_keep_it_going(log: Log, talk: Conversation) -> None:
+    said(talk, "a")
+    tail = talk.tail(timeout=0.2)
+
+    def chatter() -> None:
+        for number in range(100):
+            said(log["other"], str(number))
+
+    with ThreadPoolExecutor() as pool:
+        pool.submit(chatter)
+        assert list(tail) == []
+
+
+def test_it_wakes_for_an_append_of_another_thread(talk: Conversation) -> None:
+    said(talk, "a")
+    tail = talk.tail(timeout=WAIT)
+
+    with ThreadPoolExecutor() as pool:
+        following = pool.submit(positions, tail, 50)
+        for number in range(50):
+            said(talk, str(number))
+        assert following.result() == list(range(3, 53))
+
+
+def test_many_tails_all_see_everything(talk: Conversation) -> None:
+    said(talk, "a")
+    tails = [talk.tail(timeout=WAIT) for _ in range(8)]
+
+    with ThreadPoolExecutor(8) as pool:
+        following = [pool.submit(positions, tail, 20) for tail in tails]
+        for number in range(20):
+            said(talk, str(number))
+        assert [future.result() for future in following] == [list(range(3, 23))] * 8
+
+
+def test_it_wakes_for_an_append_of_another_process(path: Path) -> None:
+    append = (
+        "import sys, stenolog\n"
+        "with stenolog.open(sys.argv[1]) as log:\n"
+        "    log['demo'].append(stenolog.UserMessage(text='from afar'))\n"
+    )
+    with stenolog.open(path) as log:
+        said(log["demo"], "a")
+        tail = log["demo"].tail(timeout=WAIT)
+        with subprocess.Popen([sys.executable, "-c", append, str(path)]):
+            entry = next(tail)
+
+    assert entry.event == UserMessage(text="from afar")
+
+
+def test_the_whole_log_is_followed_in_the_order_of_its_commits(log: Log) -> None:
+    said(log["a"], "before")
+    tail = log.tail(timeout=WAIT)
+    said(log["b"], "1")
+    said(log["a"], "2")
+    log["a"].rename("c")
+    said(log["b"], "3")
+
+    seen = [(entry.conversation, entry.position) for entry in islice(tail, 4)]
+    assert seen == [("b", 1), ("b", 2), ("c", 3), ("b", 3)]
+
+
+def test_a_fork_is_followed_through_what_it_inherits(talk: Conversation) -> None:
+    said(talk, "a", "b")
+    fork = talk.fork(after=2)
+
+    assert positions(fork.tail(after=0, timeout=WAIT), 3) == [1, 2, 3]
+
+
+def test_it_ends_when_the_log_is_closed(path: Path) -> None:
+    log = stenolog.open(path)
+    said(log["demo"], "a")
+    seen: list[int] = []
+
+    def follow() -> None:
+        seen.extend(entry.position for entry in log["demo"].tail(after=0))
+
+    thread = Thread(target=follow)
+    thread.start()
+    while len(seen) < 2 and thread.is_alive():
+        pass
+    log.close()
+    thread.join(WAIT)
+
+    assert not thread.is_alive()
+    assert seen == [1, 2]
+
+
+def test_nobody_looks_for_other_processes_once_nobody_listens(path: Path) -> None:
+    with stenolog.open(path) as log:
+        said(log["demo"], "a")
+        tail = log["demo"].tail(after=0, timeout=WAIT)
+        next(tail)
+        assert log.datastore.bell._stop is not None
+        tail.close()  # type: ignore[attr-defined]
+
+        assert log.datastore.bell._stop is None
+
+
+def test_a_listener_that_fails_does_not_fail_the_append() -> None:
+    def gone() -> None:
+        raise RuntimeError("the event loop is closed")
+
+    quiet = bell.Bell(None)
+    with quiet.listening(gone):
+        quiet.ring()

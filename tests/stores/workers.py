@@ -1,0 +1,103 @@
+"""What the processes of the tests do: each a function that a fresh process can be started with."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from multiprocessing.synchronize import Barrier
+from typing import Any
+
+import stenolog
+from stenolog import Draft, StaleAppend, UserMessage
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["stenolog", "tests.stores.workers"])
+PATIENCE = 60.0
+"""Seconds after which a process that should long have ended is given up."""
+
+
+def started(work: Callable[..., None], *args: Any) -> BaseProcess:
+    process = CONTEXT.Process(target=work, args=args, daemon=True)
+    process.start()
+    return process
+
+
+def run(count: int, work: Callable[..., Any], *args: Any) -> list[Any]:
+    """`work(number, barrier, *args)` in so many processes at once; what each of them gave back."""
+    barrier = CONTEXT.Barrier(count)
+    pipes = [CONTEXT.Pipe(duplex=False) for _ in range(count)]
+    processes = [
+        started(_reporting, sender, work, number, barrier, *args) for number, (_, sender) in enumerate(pipes)
+    ]
+    answers = [receiver.recv() if receiver.poll(PATIENCE) else "no answer" for receiver, _ in pipes]
+    for process in processes:
+        process.join(PATIENCE)
+    return answers
+
+
+def _reporting(sender: Connection, work: Callable[..., Any], *args: Any) -> None:
+    try:
+        sender.send(work(*args))
+    except BaseException as error:
+        sender.send(f"{type(error).__name__}: {error}")
+
+
+def append_until_killed(path: str, sender: Connection) -> None:
+    """Append alone and in batches, and tell of each entry once it is acknowledged."""
+    with stenolog.open(path) as log:
+        talk = log["demo"]
+        while True:
+            entries = [talk.append(UserMessage(text="one"))]
+            entries += talk.extend([UserMessage(text="of three" * 50)] * 3)
+            os.write(sender.fileno(), b"".join(f"{e.position} {e.digest}\n".encode() for e in entries))
+
+
+def append_for(number: int, barrier: Barrier, path: str, seconds: float) -> int:
+    """How many appends to a conversation of its own succeed in so many seconds."""
+    with stenolog.open(path) as log:
+        talk = log[f"talk {number}"]
+        talk.append(UserMessage(text="first"))
+        barrier.wait(PATIENCE)
+        end = time.monotonic() + seconds
+        count = 0
+        while time.monotonic() < end:
+            talk.append(UserMessage(text="x" * 1000))
+            count += 1
+    return count
+
+
+def append_many(number: int, barrier: Barrier, path: str, count: int) -> list[int]:
+    """The positions at which so many messages landed in the one conversation that everybody appends to."""
+    with stenolog.open(path) as log:
+        barrier.wait(PATIENCE)
+        drafts = [Draft(UserMessage(text=str(number)), id=f"{number}-{n}") for n in range(count)]
+        return [log["demo"].append(draft.event, id=draft.id).position for draft in drafts]
+
+
+def append_strictly(number: int, barrier: Barrier, path: str, count: int) -> list[int]:
+    """The same, each at the position it expects; decided again whenever somebody else was first."""
+    positions: list[int] = []
+    with stenolog.open(path) as log:
+        talk = log["demo"]
+        barrier.wait(PATIENCE)
+        while len(positions) < count:
+            expected = talk.position
+            try:
+                entry = talk.append(UserMessage(text=str(number)), expected=expected)
+            except StaleAppend:
+                continue
+            assert entry.position == expected + 1
+            positions.append(entry.position)
+    return positions
+
+
+def open_new(number: int, barrier: Barrier, path: str) -> str:
+    """Open a file that is not there yet, at the same moment as the others, and append at once."""
+    barrier.wait(PATIENCE)
+    with stenolog.open(path) as log:
+        log["demo"].append(UserMessage(text=str(number)))
+    return "ok"
