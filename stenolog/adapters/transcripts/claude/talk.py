@@ -1,0 +1,269 @@
+"""What the people and agents of a Claude Code session say: user and assistant records to events."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
+from stenolog.domain.parts import Text
+from stenolog.domain.values import Source
+
+from ..failures import category
+from ..fields import compact, obj, text
+from ..media import Blobs
+from ..scribe import Answer, Scribe
+from ..settings import Setup
+from ..steps import Held
+from .agents import SubAgents
+from .blocks import PROVIDER, assistant_part, blocks, usage, user_part
+from .tree import Tree
+
+MAIN = "claude"
+USER = "user"
+Block: TypeAlias = dict[str, Any]
+Kind: TypeAlias = Literal["person", "system", "result", "interrupted"]
+
+_INTERRUPTED = re.compile(r"\[Request interrupted by user( for tool use)?\]")
+_LOCAL_COMMAND = re.compile(r"\s*<command-name>")
+"""What Claude Code does by itself: no prompt, so that nothing is left behind when its branch is."""
+_CLEARED = re.compile(r"\s*<command-name>/clear</command-name>")
+_SYSTEM = re.compile(
+    r"\s*(<(system-reminder|local-command-(stdout|stderr|caveat)|bash-(stdout|stderr)"
+    r"|task-notification|agent-notification)>|Caveat: The messages below were generated)"
+)
+
+
+class Line(NamedTuple):
+    """One record of a conversation: its key, the agent in whose lane it stands, when it was written."""
+
+    key: str
+    value: dict[str, Any]
+    agent: str
+    at: datetime
+
+    @property
+    def message(self) -> dict[str, Any]:
+        return obj(self.value.get("message"))
+
+    @property
+    def uuid(self) -> str:
+        return text(self.value.get("uuid"))
+
+    @property
+    def parent(self) -> str:
+        return text(self.value.get("parentUuid")) or text(self.value.get("logicalParentUuid"))
+
+
+class Talk:
+    """A session as it is taken down. `beyond` counts what is no message, `decided` what was settled how."""
+
+    def __init__(self, log: Held) -> None:
+        self.scribe = Scribe("claude-code", MAIN, log)
+        self.setup = Setup(self.scribe)
+        self.setup.card(MAIN, provider=PROVIDER)
+        self.agents = SubAgents(log.agents)
+        self.tree = Tree()
+        self.beyond: Counter[str] = Counter()
+        self.decided: Counter[str] = Counter()
+        self._forget = False
+
+    def source(self, line: Line, id: str = "") -> Source:
+        return self.scribe.source(id or line.uuid, text(line.value.get("type")), line.key)
+
+    def note(self, line: Line, *, begins: bool = False) -> None:
+        """Remember where in the tree a record stands."""
+        if line.uuid and line.agent == MAIN and line.uuid not in self.tree:
+            self.tree.note(line.uuid, line.parent, begins=begins)
+
+    def settle(self, line: Line) -> None:
+        """Write the settings that hold for what is said next, by whomever."""
+        here = self.scribe.here + 1
+        if line.agent == MAIN and (opened := self.tree.opens(line.parent)) is not None:
+            self._forget = self._forget or self.tree.way(opened) == "reset"
+            self.tree.current = opened
+        if self._forget:
+            self._forget = False
+            self.setup.context_from, self.setup.hides = here, None
+            self.decided["context cleared"] += 1
+        self.tree.start(here)
+        self.setup.settle(line.key, line.at)
+
+    # What users say, and what is put into their mouths
+
+    def user(self, line: Line, queued: str = "") -> None:
+        """A user record; `queued` is the entry that kept its words while they waited."""
+        content = blocks(line.message.get("content"))
+        if not content:
+            self.beyond["empty message"] += 1
+            return self.note(line)
+        if line.value.get("isCompactSummary"):
+            return self._summary(line, content)
+        kinds = [_kind(block, line) for block in content]
+        typed = line.agent == MAIN and "person" in kinds and "result" not in kinds
+        is_prompt = typed and not _any(_LOCAL_COMMAND, content)
+        if is_prompt:
+            self._turn_to(line)
+        self.settle(line)
+        if is_prompt:
+            self.tree.prompt(line.uuid, self.scribe.here + 1)
+        self.note(line)
+        for nth, (kind, run) in enumerate(_runs(kinds, content)):
+            self._said(line, f"{line.key}:{nth}" if nth else line.key, kind, run, queued)
+        if typed and _any(_CLEARED, content):
+            self.tree.forget(line.uuid)
+            self._forget = True
+        return None
+
+    def message(
+        self, line: Line, id: str, kind: Kind, run: list[Block], *, in_context: bool = True, queued: str = ""
+    ) -> None:
+        """A user message in the line's lane."""
+        blobs: Blobs = {}
+        by_agent = kind == "person" and line.agent != MAIN
+        said = UserMessage(
+            parts=tuple(user_part(block, blobs) for block in run),
+            author=MAIN if by_agent else "",
+            author_kind="system" if kind == "system" else "agent" if by_agent else "person",
+            to=(line.agent,),
+            in_context=in_context,
+            meta={"claude-code": {"queued": queued}} if queued else {},
+            source=self.source(line),
+        )
+        self.scribe.say(said, id, line.at, blobs)
+
+    def _said(self, line: Line, id: str, kind: Kind, run: list[Block], queued: str) -> None:
+        match kind:
+            case "result":
+                self._result(line, id, run[0])
+            case "interrupted":
+                words = text(run[0].get("text"))
+                error = LlmError(
+                    agent=line.agent, category="cancelled", message=words, source=self.source(line)
+                )
+                self.scribe.say(error, id, line.at)
+            case _:
+                self.message(line, id, kind, run, queued=queued)
+
+    def _result(self, line: Line, id: str, block: Block) -> None:
+        blobs: Blobs = {}
+        call_id = text(block.get("tool_use_id"))
+        result = ToolResult(
+            call_id=call_id,
+            call=self.scribe.answered(call_id),
+            parts=tuple(user_part(part, blobs) for part in blocks(block.get("content"))),
+            is_error=block.get("is_error") is True,
+            source=self.source(line, call_id),
+        )
+        self.scribe.say(result, id, line.at, blobs)
+
+    def _turn_to(self, line: Line) -> None:
+        """Go to the turn that a prompt goes on from; what is not on its way back leaves the context."""
+        base = self.tree.base(line.parent) if "parentUuid" in line.value else self.tree.current
+        way = self.tree.way(base)
+        if way == "rewind":
+            start, hidden = self.tree.hidden(base, self.scribe.here)
+            self.setup.context_from = start if start > 1 else None
+            self.setup.hides = hidden or None
+            self.setup.branches = True
+            self.decided["rewound"] += 1
+        self._forget = self._forget or way == "reset"
+        self.tree.current = base
+
+    def _summary(self, line: Line, content: list[Block]) -> None:
+        """A compaction: the main agent's summary takes the place of what it could see so far."""
+        self.settle(line)
+        self.note(line)
+        hidden = {p for span in self.setup.hides or () for p in range(span.first, span.last + 1)}
+        main = line.agent == MAIN
+        summary = AssistantMessage(
+            agent=line.agent,
+            purpose="summary",
+            covers=self.scribe.visible(self.setup.context_from or 1, hidden) if main else (),
+            parts=tuple(Text(text=text(block.get("text")) or compact(block)) for block in content),
+            to=(USER if main else line.agent,),
+            source=self.source(line),
+        )
+        self.scribe.say(summary, line.key, line.at)
+        self.decided["compaction as a summary"] += 1
+
+    # What agents say
+
+    def assistant(self, line: Line) -> None:
+        content = blocks(line.message.get("content"))
+        self.note(line)
+        if not content:
+            self.beyond["empty message"] += 1
+        elif line.value.get("isApiErrorMessage"):
+            self.settle(line)
+            self.failed(line, "\n".join(text(block.get("text")) for block in content))
+        else:
+            self._answer(line, content)
+
+    def _answer(self, line: Line, content: list[Block]) -> None:
+        message = line.message
+        model = text(message.get("model")).replace("<synthetic>", "")
+        source_id = text(message.get("id")) or line.key
+        if self.scribe.begins(line.key, line.agent, source_id):
+            if model:
+                self.setup.card(line.agent, model=model, provider=PROVIDER)
+            self.settle(line)
+        for block in content:
+            self.agents.starts(text(block.get("id")), block.get("input"))
+        heard = Answer(
+            agent=line.agent,
+            source_id=source_id,
+            at=line.at,
+            parts=[assistant_part(b, model, f"{line.key}-{nth}") for nth, b in enumerate(content)],
+            to=(USER if line.agent == MAIN else line.agent,),
+            model=model,
+            finish_reason=text(message.get("stop_reason")),
+            usage=usage(message.get("usage")) if model else None,
+        )
+        self.scribe.hear(line.key, heard)
+
+    def failed(
+        self, line: Line, words: str, *, status: int = 0, attempt: int = 1, retry_in_ms: float | None = None
+    ) -> None:
+        """A model call that failed."""
+        error = LlmError(
+            agent=line.agent,
+            category=category(words, status),
+            message=words,
+            attempt=max(attempt, 1),
+            retry_at=None if retry_in_ms is None else line.at + timedelta(milliseconds=retry_in_ms),
+            source=self.source(line),
+        )
+        self.scribe.say(error, line.key, line.at)
+
+
+def _any(pattern: re.Pattern[str], content: list[Block]) -> bool:
+    return any(pattern.match(text(block.get("text"))) for block in content)
+
+
+def _kind(block: Block, line: Line) -> Kind:
+    words = text(block.get("text"))
+    if block.get("type") == "tool_result":
+        return "result"
+    if _INTERRUPTED.fullmatch(words.strip()):
+        return "interrupted"
+    return "system" if line.value.get("isMeta") or by_system(words) else "person"
+
+
+def by_system(words: str) -> bool:
+    """Whether Claude Code itself wrote the words, by the mark they begin with."""
+    return _SYSTEM.match(words) is not None
+
+
+def _runs(kinds: list[Kind], content: list[Block]) -> Iterator[tuple[Kind, list[Block]]]:
+    """Blocks of one kind that follow each other are one message; results and interruptions stand alone."""
+    for kind, run in groupby(zip(kinds, content, strict=True), key=lambda pair: pair[0]):
+        found = [block for _, block in run]
+        if kind in ("result", "interrupted"):
+            yield from ((kind, [block]) for block in found)
+        else:
+            yield kind, found

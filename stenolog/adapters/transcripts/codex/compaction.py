@@ -1,0 +1,60 @@
+"""A Codex compaction: the new history replaces what the model was shown so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypeAlias
+
+from stenolog.domain.parts import AssistantPart, Opaque, Text
+
+from ..fields import compact, items, obj, text
+from .items import PROVIDER, content
+
+Words: TypeAlias = tuple[str, ...]
+
+
+class Compacted(NamedTuple):
+    """What stays in sight, what the summary says, and which messages of the new history are new."""
+
+    kept: set[int]
+    parts: tuple[AssistantPart, ...]
+    fresh: list[dict[str, Any]]
+
+
+class Compaction:
+    """Remembers what users said and where, to find it again in the history that replaces it."""
+
+    def __init__(self) -> None:
+        self._said: dict[Words, list[list[int]]] = {}
+
+    def said(self, message: dict[str, Any], positions: list[int]) -> None:
+        """A message of a user, the system or the developer stands at these positions."""
+        self._said.setdefault(_words(message), []).append(positions)
+
+    def forget(self, positions: Iterable[int]) -> None:
+        """These positions are no longer in sight."""
+        gone = set(positions)
+        for places in self._said.values():
+            places[:] = [place for place in places if not gone.intersection(place)]
+
+    def compact(self, payload: dict[str, Any]) -> Compacted:
+        """Read a `compacted` record. Messages that it repeats stay where they are, the latest first."""
+        summary = text(payload.get("message"))
+        parts: list[AssistantPart] = [Text(text=summary)] if summary else []
+        kept: dict[Words, list[list[int]]] = {}
+        fresh = []
+        for item in map(obj, reversed(items(payload.get("replacement_history")))):
+            words = _words(item)
+            if item.get("type") != "message" or item.get("role") == "assistant":
+                parts.append(Opaque(provider=PROVIDER, raw=compact(item)))
+            elif places := self._said.get(words):
+                kept.setdefault(words, []).insert(0, places.pop())
+            elif not (summary and any(summary in said for said in words)):
+                fresh.append(item)
+        self._said = kept
+        stays = {position for places in kept.values() for place in places for position in place}
+        return Compacted(stays, tuple(parts), fresh[::-1])
+
+
+def _words(message: dict[str, Any]) -> Words:
+    return tuple(text(part.get("text")) or compact(part) for part in content(message.get("content")))

@@ -1,0 +1,117 @@
+"""The items of an OpenAI Responses history, as Codex writes them, to parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stenolog.domain.parts import (
+    AssistantPart,
+    File,
+    Image,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    UserPart,
+)
+from stenolog.domain.values import Usage
+
+from ..fields import Json, arguments, compact, items, obj, text, whole
+from ..media import Blobs, keep_data_url
+
+PROVIDER = "openai"
+CALLS = ("function_call", "custom_tool_call", "tool_search_call", "local_shell_call")
+OUTPUTS = ("function_call_output", "custom_tool_call_output", "tool_search_output", "local_shell_call_output")
+
+
+def assistant_parts(item: dict[str, Any], model: str, call_id: str) -> list[AssistantPart]:
+    """What one item of an answer says; `call_id` stands in for the id of a call that has none."""
+    match item.get("type"):
+        case "message":
+            return [_spoken(part, model) for part in content(item.get("content"))]
+        case "reasoning":
+            return [_reasoning(item)]
+        case "function_call":
+            return [_call(item, call_id, text(item.get("name")), item.get("arguments"))]
+        case "custom_tool_call":
+            return [_call(item, call_id, text(item.get("name")), item.get("input"))]
+        case "tool_search_call" if item.get("execution") == "client":
+            return [_call(item, call_id, "tool_search", item.get("arguments"))]
+        case "local_shell_call":
+            return [_call(item, call_id, "local_shell", item.get("action"))]
+        case _:
+            return [Opaque(provider=PROVIDER, model=model, raw=compact(item))]
+
+
+def content(value: Json) -> list[dict[str, Any]]:
+    """The parts of a message; a string is one part of text."""
+    if isinstance(value, str):
+        return [{"type": "input_text", "text": value}]
+    return [obj(part) or {"text": compact(part)} for part in items(value)]
+
+
+def user_part(part: dict[str, Any], blobs: Blobs) -> UserPart:
+    """One part of a message or of an output; what is unknown becomes its JSON text."""
+    match part.get("type"):
+        case "input_image" if url := text(part.get("image_url")):
+            kept = keep_data_url(url, blobs)
+            return Image(url=url) if kept is None else Image(media_type=kept[0], blob=kept[1])
+        case "input_file" if url := text(part.get("file_data")) or text(part.get("file_url")):
+            kept = keep_data_url(url, blobs)
+            name = text(part.get("filename"))
+            return (
+                File(name=name, url=url)
+                if kept is None
+                else File(name=name, media_type=kept[0], blob=kept[1])
+            )
+        case _ if isinstance(part.get("text"), str):
+            return Text(text=part["text"])
+        case _:
+            return Text(text=compact(part))
+
+
+def output_parts(item: dict[str, Any], blobs: Blobs) -> tuple[UserPart, ...]:
+    """What a tool gave back."""
+    output = item.get("output", item.get("tools"))
+    if isinstance(output, list) and item.get("type") != "tool_search_output":
+        return tuple(user_part(part, blobs) for part in content(output))
+    return (Text(text=output if isinstance(output, str) else compact(output)),)
+
+
+def usage(counted: Json) -> Usage | None:
+    """Tokens; OpenAI counts what comes from the cache, and the reasoning, in the totals."""
+    if not isinstance(counted, dict):
+        return None
+    return Usage(
+        input=whole(counted.get("input_tokens")),
+        output=whole(counted.get("output_tokens")),
+        cache_read=whole(counted.get("cached_input_tokens")),
+        reasoning=whole(counted.get("reasoning_output_tokens")),
+    )
+
+
+def _spoken(part: dict[str, Any], model: str) -> AssistantPart:
+    if isinstance(part.get("refusal"), str):
+        return Refusal(text=part["refusal"])
+    if isinstance(part.get("text"), str):
+        return Text(text=part["text"])
+    return Opaque(provider=PROVIDER, model=model, raw=compact(part))
+
+
+def _reasoning(item: dict[str, Any]) -> Reasoning:
+    said = [
+        text(obj(part).get("text")) for part in (*items(item.get("summary")), *items(item.get("content")))
+    ]
+    return Reasoning(
+        text="\n\n".join(filter(None, said)),
+        provider=PROVIDER,
+        id=text(item.get("id")),
+        encrypted=text(item.get("encrypted_content")),
+    )
+
+
+def _call(item: dict[str, Any], call_id: str, name: str, given: Json) -> ToolCall:
+    return ToolCall(
+        id=text(item.get("call_id")) or text(item.get("id")) or call_id, name=name, arguments=arguments(given)
+    )

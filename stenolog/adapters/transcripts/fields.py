@@ -1,0 +1,65 @@
+"""Picking fields out of foreign JSON, where anything may be missing or of another type."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from stenolog.domain.entry import EPOCH, LONGEST_NAME
+
+Json = Any
+
+
+def obj(value: Json) -> dict[str, Any]:
+    """The object, or an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Json) -> list[Any]:
+    """The list, or an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def text(value: Json) -> str:
+    """The string, or an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def whole(value: Json) -> int:
+    """The number as a non-negative integer, or 0."""
+    return max(int(value), 0) if isinstance(value, int | float) and not isinstance(value, bool) else 0
+
+
+def compact(value: Json) -> str:
+    """The value as JSON without blanks, keys in their own order."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def arguments(value: Json) -> str:
+    """The arguments of a tool call as a raw string: as they are, or dumped where they are no string."""
+    return value if isinstance(value, str) else compact({} if value is None else value)
+
+
+def when(value: Json, default: datetime = EPOCH) -> datetime:
+    """An ISO time or seconds since 1970, aware and in UTC; the default where it is neither."""
+    try:
+        if isinstance(value, str):
+            found = datetime.fromisoformat(value)
+            return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return EPOCH + timedelta(seconds=value)
+    except (ValueError, OverflowError):
+        pass
+    return default
+
+
+def key_of(value: str) -> str:
+    """The text as the id of an entry may be, with room for a suffix: printable, not too long."""
+    printable = "".join(char if char.isprintable() else "_" for char in value).strip()
+    return printable[: LONGEST_NAME - 20].strip()
+
+
+def name_of(value: str, default: str = "conversation") -> str:
+    """The text as the name of a conversation or an agent may be, with room for a suffix."""
+    return key_of(value) or default

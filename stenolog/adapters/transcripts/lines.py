@@ -1,0 +1,227 @@
+"""Bytes to records: JSON Lines as they are found in the wild, one line at a time.
+
+What can be saved is saved: objects glued together on one line are told apart, bytes that are not UTF-8
+and lone surrogates become U+FFFD, NaN and infinities become their names. What cannot is skipped, with
+its line number and the reason. Memory is bounded by the longest line that is read.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
+
+from stenolog.domain.errors import NotATranscript
+
+Json: TypeAlias = Any
+JsonObject: TypeAlias = dict[str, Any]
+
+LONGEST_LINE = 32 * 1024 * 1024
+LONGEST_DOCUMENT = 64 * 1024 * 1024
+DEEPEST = 100
+"""How deep a record may be nested: far beyond any real one, and what the log can read back."""
+_CHUNK = 1024 * 1024
+_BLANK = " \t\r\n\0"
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_RECORD_START = re.compile(r'\{"(?:parentUuid|timestamp|uuid|sessionId)"')
+_CANDIDATES = 32
+_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
+
+
+class Record(NamedTuple):
+    """One object of a file. `line` is its line number, or `line.n` where it is the nth on the line."""
+
+    line: str
+    value: JsonObject
+
+    @property
+    def number(self) -> int:
+        return int(self.line.partition(".")[0])
+
+
+class Skipped(NamedTuple):
+    """A line that could not be read, and why."""
+
+    line: int
+    reason: str
+
+
+class Reading:
+    """What was found on the way: the lines skipped, what was repaired, whether the end is cut off."""
+
+    def __init__(self, longest: int = LONGEST_LINE) -> None:
+        self.longest = longest
+        self.skipped: list[Skipped] = []
+        self.repaired: Counter[str] = Counter()
+        self.incomplete = 0
+        self._decoder = json.JSONDecoder(parse_constant=self._constant, parse_float=self._float)
+
+    def records(self, stream: BinaryIO) -> Iterator[Record]:
+        """The objects of a stream of JSON Lines, in order."""
+        for number, raw, ended in physical_lines(stream, self.longest):
+            if raw is None:
+                self._skip(number, f"the line is longer than {self.longest // 1024**2} MiB")
+                continue
+            text = self._text(raw).strip(_BLANK)
+            if not text:
+                if b"\0" in raw:
+                    self._skip(number, "NUL bytes and nothing else")
+                continue
+            yield from self._objects(number, text, ended)
+
+    def document(self, stream: BinaryIO) -> Json:
+        """The one JSON value of a stream. Raises `NotATranscript` where it is none, or too large."""
+        raw = stream.read(LONGEST_DOCUMENT + 1)
+        if len(raw) > LONGEST_DOCUMENT:
+            raise NotATranscript(
+                f"expected a JSON document of at most {LONGEST_DOCUMENT // 1024**2} MiB, found a larger one"
+            )
+        text = self._text(raw).strip(_BLANK)
+        try:
+            value, end = self._decoder.raw_decode(text)
+            if end != len(text):
+                raise json.JSONDecodeError("more data after the document", text, end)
+        except json.JSONDecodeError as error:
+            cut = (
+                " (is the file cut off?)" if error.pos >= len(text) - 1 or "Unterminated" in error.msg else ""
+            )
+            raise NotATranscript(
+                f"expected one JSON document; line {error.lineno}, column {error.colno}: {error.msg}{cut}"
+            ) from None
+        except (ValueError, RecursionError) as error:
+            raise NotATranscript(f"expected one JSON document, found one that is {_why(error)}") from None
+        if _too_deep(text):
+            raise NotATranscript(f"expected JSON of at most {DEEPEST} levels, found deeper nesting")
+        return self._mended(text, value)
+
+    def _skip(self, number: int, reason: str) -> None:
+        self.skipped.append(Skipped(number, reason))
+
+    def _text(self, raw: bytes) -> str:
+        text = raw.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
+        if broken := text.count("\ufffd") - raw.count(b"\xef\xbf\xbd"):
+            self.repaired["bytes that are not UTF-8"] += broken
+        return text
+
+    def _objects(self, number: int, text: str, ended: bool) -> Iterator[Record]:
+        values, reason = self._split(text, whole=ended)
+        for nth, value in enumerate(values, 1):
+            line = str(number) if nth == 1 else f"{number}.{nth}"
+            if isinstance(value, dict):
+                yield Record(line, self._mended(text, value))
+            else:
+                self._skip(number, f"expected an object, found {type(value).__name__}")
+        if len(values) > 1:
+            self.repaired["objects glued together on one line"] += 1
+        if reason and ended:
+            self._skip(number, reason)
+        elif reason:
+            self.incomplete += 1
+
+    def _split(self, text: str, *, whole: bool) -> tuple[list[Json], str]:
+        """The JSON values of a line, and what is wrong with the rest of it.
+
+        Behind a broken object a whole one may follow, where a writer was killed and the next one went on
+        in the same line. The end of a file that is still being written is left alone.
+        """
+        values: list[Json] = []
+        at = 0
+        while at < len(text):
+            try:
+                value, end = self._decoder.raw_decode(text, at)
+            except (ValueError, RecursionError) as error:
+                rest = self._resumed(text, at + 1) if whole else []
+                return values + rest, _why(error)
+            if _too_deep(text[at:end]):
+                return values, f"nested deeper than {DEEPEST} levels"
+            values.append(value)
+            at = end
+            while at < len(text) and text[at] in _BLANK:
+                at += 1
+        return values, ""
+
+    def _resumed(self, text: str, start: int) -> list[Json]:
+        for tried, match in enumerate(_RECORD_START.finditer(text, start)):
+            if tried == _CANDIDATES:
+                break
+            try:
+                value, end = self._decoder.raw_decode(text, match.start())
+            except (ValueError, RecursionError):
+                continue
+            if end == len(text):
+                return [value]
+        return []
+
+    def _mended(self, text: str, value: Json) -> Json:
+        return self._without_surrogates(value) if _ESCAPED_SURROGATE.search(text) else value
+
+    def _without_surrogates(self, value: Json) -> Json:
+        match value:
+            case str():
+                mended, found = _SURROGATE.subn("\ufffd", value)
+                if found:
+                    self.repaired["lone surrogates"] += found
+                return mended
+            case list():
+                return [self._without_surrogates(item) for item in value]
+            case dict():
+                return {
+                    self._without_surrogates(key): self._without_surrogates(item)
+                    for key, item in value.items()
+                }
+            case _:
+                return value
+
+    def _constant(self, name: str) -> str:
+        self.repaired["NaN and infinities"] += 1
+        return name
+
+    def _float(self, text: str) -> float | str:
+        number = float(text)
+        return number if math.isfinite(number) else self._constant(text)
+
+
+def physical_lines(stream: BinaryIO, longest: int) -> Iterator[tuple[int, bytes | None, bool]]:
+    """Number and bytes of each line (None where it is too long to hold), and whether it was ended."""
+    number = 0
+    while raw := stream.readline(longest):
+        number += 1
+        if raw.endswith(b"\n") or len(raw) < longest:
+            yield number, raw, raw.endswith(b"\n")
+        else:
+            yield number, None, _pass_over(stream)
+
+
+def _pass_over(stream: BinaryIO) -> bool:
+    while rest := stream.readline(_CHUNK):
+        if rest.endswith(b"\n"):
+            return True
+    return False
+
+
+def _why(error: ValueError | RecursionError) -> str:
+    if isinstance(error, RecursionError):
+        return f"nested deeper than {DEEPEST} levels"
+    if isinstance(error, json.JSONDecodeError):
+        return f"not JSON at column {error.colno}: {error.msg}"
+    return f"not readable: {error}"
+
+
+def _too_deep(text: str) -> bool:
+    """Whether brackets outside of strings are nested too deep; counted only where there are many."""
+    if text.count("[") + text.count("{") <= DEEPEST:
+        return False
+    depth = deepest = 0
+    for match in _BRACKETS.finditer(text):
+        token = match[0]
+        if token in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token in "]}":
+            depth -= 1
+    return deepest > DEEPEST

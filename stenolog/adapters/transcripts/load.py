@@ -1,0 +1,238 @@
+"""Importing a file: its records through a converter, the steps into the log, and a report of it all."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+from stenolog.domain.entry import Draft
+from stenolog.domain.errors import CallerError, ConversationInUse
+
+from . import originals, portable
+from .claude.records import ClaudeCode
+from .codex.records import Codex
+from .fields import name_of, obj, text
+from .lines import Reading, Record, Skipped
+from .openai import files
+from .openai.messages import OpenAIChat
+from .recognise import recognise_stream
+from .report import Format, Imported, Report
+from .scribe import Scribe
+from .steps import Append, Held, Step, held
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Log
+
+BATCH = 500
+"""How many entries are appended in one transaction."""
+
+
+class Converter(Protocol):
+    """What turns the records of one conversation into steps; the rest is for the report."""
+
+    scribe: Scribe
+    beyond: Counter[str]
+    decided: Counter[str]
+
+    def take(self, record: Record) -> list[Step]: ...
+
+    def end(self) -> list[Step]: ...
+
+
+def import_file(
+    log: Log,
+    path: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    keep_raw: bool = False,
+    progress: Callable[[int], object] | None = None,
+) -> Report:
+    """Import a transcript into the log, and tell what became of it.
+
+    What the log holds already is not appended again, so a file that has grown can be imported again.
+    `name` is for the first conversation of the file; more of them are called `name/` and their own name.
+    `keep_raw` keeps the file itself as blobs. `progress` is called with the number of records read so far.
+
+    Raises `NotATranscript` where no importer knows the file, `CorruptLog` for a stenolog export that was
+    changed, and OSError where the file cannot be read. What goes wrong inside one conversation is told in
+    the report, and does not stop the others.
+    """
+    path = Path(path)
+    with path.open("rb") as stream:
+        report = Report(str(path), recognise_stream(stream))
+        reading = Reading()
+        naming = Naming(path.stem, name)
+        if report.format == "stenolog":
+            portable.import_stream(log, stream, report, naming.name)
+        elif report.format == "openai-chat":
+            _import_messages(log, stream, reading, report, naming)
+        else:
+            _import_lines(log, _counted(reading.records(stream), progress), report, naming)
+        report.skipped, report.repaired = reading.skipped, reading.repaired
+        report.incomplete = reading.incomplete
+        if keep_raw:
+            for found in report.conversations:
+                if not found.failed and found.name in log:
+                    originals.keep(log[found.name], stream, path.name)
+    return report
+
+
+class Naming:
+    """What the conversations of a file are called: by the name asked for, else by their own."""
+
+    def __init__(self, stem: str, asked: str | None) -> None:
+        self._stem = stem
+        self._asked = asked
+        self._used: set[str] = set()
+
+    def name(self, own: str) -> str:
+        """A name for one more conversation, whose own name may be empty."""
+        own = name_of(own or self._stem)
+        name = own if self._asked is None else f"{self._asked}/{own}" if self._used else self._asked
+        number = 1
+        while name in self._used:
+            number += 1
+            name = f"{own}-{number}"
+        self._used.add(name)
+        return name
+
+
+class Intake:
+    """One conversation on its way from a converter into the log."""
+
+    def __init__(self, log: Log, name: str, make: Callable[[Held], Converter]) -> None:
+        self.found = Imported(name)
+        self._log = log
+        self._talk = log[name]
+        known = held(self._talk.entries())
+        self._position = known.head
+        self._converter = make(known)
+        self._drafts: list[Draft] = []
+
+    def take(self, record: Record) -> None:
+        """Take one record in; one that cannot be taken down is skipped, and told in the report."""
+        if self.found.failed:
+            return
+        try:
+            self._apply(self._converter.take(record))
+        except CallerError as error:
+            self.found.failed = str(error)
+        except (ValueError, RecursionError) as error:
+            self.found.skipped.append(Skipped(record.number, f"cannot be taken down: {_first_line(error)}"))
+
+    def end(self) -> Imported:
+        """The file has ended; what became of the conversation."""
+        if not self.found.failed:
+            try:
+                self._apply(self._converter.end())
+                self._flush()
+            except CallerError as error:
+                self.found.failed = str(error)
+        self.found.beyond = self._converter.beyond
+        self.found.decided = self._converter.decided
+        self.found.already = self._converter.scribe.already
+        return self.found
+
+    def _apply(self, steps: list[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Append):
+                for content in step.blobs.values():
+                    self._log.blobs.put(content)
+                self._drafts.append(step.draft)
+                if len(self._drafts) >= BATCH:
+                    self._flush()
+            else:
+                self._flush()
+                self._fork(step.after)
+
+    def _flush(self) -> None:
+        if self._drafts:
+            self._talk.extend(self._drafts, expected=self._position)
+            self._position += len(self._drafts)
+            self.found.appended += len(self._drafts)
+            self._drafts = []
+
+    def _fork(self, after: int) -> None:
+        """Keep the branch, unless an import that was broken off has kept it already."""
+        name = f"{self._talk.name}~{after}"
+        with suppress(ConversationInUse):
+            self._talk.fork(after=after, name=name, pending="keep")
+            self.found.forks.append(name)
+
+
+class Sessions:
+    """The sessions of a JSON Lines file. A record that names none belongs to the one before it, and what
+    stands before the first one belongs to the first.
+    """
+
+    def __init__(self, log: Log, format: Format, naming: Naming) -> None:
+        self._log = log
+        self._make: type[ClaudeCode] | type[Codex] = ClaudeCode if format == "claude-code" else Codex
+        self._naming = naming
+        self._intakes: dict[str, Intake] = {}
+        self._now: Intake | None = None
+        self._early: list[Record] = []
+
+    def send(self, record: Record) -> None:
+        """Give a record to the session that it belongs to."""
+        own = self._session_of(record)
+        if own:
+            self._go_to(own)
+        if self._now is None:
+            self._early.append(record)
+        else:
+            self._now.take(record)
+
+    def end(self) -> list[Imported]:
+        """The file has ended; what became of its sessions."""
+        if self._early:
+            self._go_to("")
+        return [intake.end() for intake in self._intakes.values()]
+
+    def _session_of(self, record: Record) -> str:
+        """The session that a record names. A rollout is one session, whoever its history was copied from."""
+        if self._make is ClaudeCode:
+            return text(record.value.get("sessionId"))
+        payload = obj(record.value.get("payload")) if record.value.get("type") == "session_meta" else {}
+        return "" if self._now is not None else text(payload.get("id")) or text(payload.get("session_id"))
+
+    def _go_to(self, own: str) -> None:
+        if own not in self._intakes:
+            self._intakes[own] = Intake(self._log, self._naming.name(own), self._make)
+        self._now = self._intakes[own]
+        early, self._early = self._early, []
+        for record in early:
+            self._now.take(record)
+
+
+def _import_lines(log: Log, records: Iterator[Record], report: Report, naming: Naming) -> None:
+    sessions = Sessions(log, report.format, naming)
+    for record in records:
+        sessions.send(record)
+    report.conversations = sessions.end()
+
+
+def _import_messages(log: Log, stream: BinaryIO, reading: Reading, report: Report, naming: Naming) -> None:
+    for messages in files.read(stream, reading):
+        intake = Intake(log, naming.name(messages.name), partial(OpenAIChat, card=messages.card))
+        for record in messages.records:
+            intake.take(record)
+        found = intake.end()
+        found.beyond += messages.beyond
+        report.conversations.append(found)
+
+
+def _counted(records: Iterator[Record], progress: Callable[[int], object] | None) -> Iterator[Record]:
+    for number, record in enumerate(records, 1):
+        if progress is not None:
+            progress(number)
+        yield record
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

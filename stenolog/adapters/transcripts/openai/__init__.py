@@ -1,0 +1,1 @@
+"""OpenAI chat messages, in and out."""

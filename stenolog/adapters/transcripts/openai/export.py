@@ -1,0 +1,120 @@
+"""A conversation as OpenAI chat messages, the way one agent lived it.
+
+Unlike a request, nothing is sealed, shortened or added: what is in context for the agent is written down
+as it stands. Imported again, the messages give the same bytes when they are exported again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import UnknownAgent
+from stenolog.domain.events import AssistantMessage, Event, Known, LlmError, ToolResult, UserMessage
+from stenolog.domain.parts import Reasoning, Refusal
+from stenolog.projections.context import context
+from stenolog.projections.requests import Lane, lanes
+from stenolog.projections.requests.quoting import quote
+from stenolog.projections.requests.visible import visible
+from stenolog.projections.requests.voice import in_prose
+
+from ..fields import obj
+from .messages import KNOWN, SYSTEM
+from .parts import content
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation import Conversation
+
+Message = dict[str, Any]
+Blobs = Mapping[str, bytes]
+
+
+def export_openai(talk: Conversation, agent: str) -> list[Message]:
+    """The messages of one agent, oldest first; its persona is the first of them.
+
+    Raises `UnknownAgent` where nobody of that name takes part, `MissingBlob` where a picture is gone.
+    """
+    return messages(list(talk.entries()), agent, talk.log.blobs)
+
+
+def messages(log: Sequence[Entry], agent: str, blobs: Blobs) -> list[Message]:
+    """The same from entries; `blobs` maps a sha256 to bytes."""
+    known = {lane.agent for lane in lanes(log)}
+    if agent not in known:
+        raise UnknownAgent(
+            f"no agent {agent!r} takes part; known are {', '.join(sorted(known)) or 'nobody yet'}"
+        )
+    lane = Lane(agent)
+    now = context(log)
+    seen = visible(log, lane, now)
+    card = now.settings.cards.get(agent)
+    said: list[Message | None] = [
+        {"role": "system", "content": card.persona} if card and card.persona else None
+    ]
+    said += (_message(entry.event, lane, seen.owners.get(entry.position), blobs) for entry in seen.shown)
+    return [message for message in said if message is not None]
+
+
+def _message(event: Event, lane: Lane, owner: Event | None, blobs: Blobs) -> Message | None:
+    match event:
+        case UserMessage() as message:
+            return _user(message, blobs)
+        case AssistantMessage(purpose="summary") | AssistantMessage(covers=(_, *_)):
+            return {"role": "user", "content": event.text}
+        case AssistantMessage() as message if lane.owns(message):
+            return _own(message, blobs)
+        case AssistantMessage(agent=agent) | LlmError(agent=agent) if not lane.owns(event):
+            return {"role": "user", "content": in_prose(event.parts), "name": agent}
+        case ToolResult() as result:
+            return _result(result, lane, owner, blobs)
+        case LlmError(parts=parts) if partial := in_prose(parts):
+            return {"role": "assistant", "content": partial}
+        case _:
+            return None
+
+
+def _user(message: UserMessage, blobs: Blobs) -> Message:
+    role = "user"
+    if message.author_kind == "system":
+        told = message.source.role if message.source is not None else ""
+        role = told if told in SYSTEM else "system"
+    named = {"name": message.author} if message.author else {}
+    return {"role": role, "content": content(message.parts, blobs), **named, **_rest(message, "user")}
+
+
+def _own(message: AssistantMessage, blobs: Blobs) -> Message:
+    thought = "\n\n".join(part.text for part in message.parts if isinstance(part, Reasoning) and part.text)
+    refused = "\n".join(part.text for part in message.parts if isinstance(part, Refusal))
+    made: Message = {"role": "assistant", "content": content(message.parts, blobs)}
+    if thought:
+        made["reasoning_content"] = thought
+    if refused:
+        made["refusal"] = refused
+    if calls := message.tool_calls:
+        made["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in calls
+        ]
+    return made | _rest(message, "assistant")
+
+
+def _result(result: ToolResult, lane: Lane, owner: Event | None, blobs: Blobs) -> Message:
+    """An own result as such; another agent's as words of its owner."""
+    if isinstance(owner, AssistantMessage) and not lane.owns(owner):
+        text = quote("tool-result", in_prose(result.parts), call=result.call_id, tool=result.name)
+        return {"role": "user", "content": text, "name": owner.agent}
+    named = {"name": result.name} if result.name else {}
+    said = content(result.parts, blobs)
+    return {
+        "role": "tool",
+        "tool_call_id": result.call_id,
+        **named,
+        "content": "" if said is None else said,
+        **_rest(result, "tool"),
+    }
+
+
+def _rest(event: Known, role: str) -> Message:
+    """What an import kept of the message beside what the event has fields for."""
+    return {name: value for name, value in obj(event.meta.get("openai")).items() if name not in KNOWN[role]}

@@ -1,0 +1,108 @@
+"""The files that OpenAI chat messages come in: a list of messages, an object that holds one, a list of
+tau-bench trajectories, or JSON Lines of messages or of such objects.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from stenolog.domain.errors import NotATranscript
+from stenolog.domain.values import Card
+
+from ..fields import Json, items, obj
+from ..lines import Reading, Record
+from .messages import ROLES, card_of
+
+_SAID = ("content", "tool_calls", "function_call", "refusal")
+_ANTHROPIC = ("tool_use", "tool_result", "thinking", "redacted_thinking")
+
+
+@dataclass
+class Messages:
+    """One conversation: its messages as records, by number, its agent's card, what else is there.
+
+    `name` is empty where the file does not tell one.
+    """
+
+    name: str
+    records: list[Record]
+    card: Card = field(default_factory=Card)
+    beyond: Counter[str] = field(default_factory=Counter)
+
+
+def is_message(value: Json) -> bool:
+    """Whether it is an OpenAI chat message, and not an item of another API."""
+    if not isinstance(value, dict) or "type" in value or not isinstance(value.get("role"), str):
+        return False
+    parts = items(value.get("content"))
+    return any(name in value for name in _SAID) and not any(
+        obj(part).get("type") in _ANTHROPIC for part in parts
+    )
+
+
+def are_messages(value: Json) -> bool:
+    """Whether it is a list of messages, at least one of them an OpenAI chat message in a known role."""
+    found = [message for message in items(value) if is_message(message)]
+    all_have_roles = all(isinstance(obj(message).get("role"), str) for message in items(value))
+    no_other_api = all(is_message(m) or not items(obj(m).get("content")) for m in items(value))
+    return all_have_roles and no_other_api and any(message["role"] in ROLES for message in found)
+
+
+def conversations_in(document: Json) -> list[Messages] | None:
+    """The conversations of a document; None where it is none that holds OpenAI chat messages."""
+    if are_messages(document):
+        return [Messages("", _numbered(document))]
+    if isinstance(document, dict) and are_messages(document.get("messages")):
+        return [_of_object(document)]
+    if (
+        isinstance(document, list)
+        and document
+        and all(are_messages(obj(item).get("traj")) for item in document)
+    ):
+        return [_of_trajectory(trajectory) for trajectory in document]
+    return None
+
+
+def read(stream: BinaryIO, reading: Reading) -> Iterator[Messages]:
+    """The conversations of a file that was recognised as OpenAI chat messages."""
+    records = list(reading.records(stream))
+    if not records or records[0].number != 1:
+        stream.seek(0)
+        again = Reading()
+        try:
+            document = again.document(stream)
+        except NotATranscript:
+            document = None
+        if document is not None:
+            reading.skipped, reading.repaired, reading.incomplete = [], again.repaired, 0
+            yield from conversations_in(document) or ()
+            return
+    if is_message(records[0].value):
+        yield Messages("", records)
+        return
+    for record in records:
+        yield from conversations_in(record.value) or ()
+
+
+def _of_object(document: dict[str, Any]) -> Messages:
+    """Messages, and the answer to them where the object is the record of a call."""
+    messages = list(document["messages"])
+    choices = items(obj(document.get("response")).get("choices"))
+    answer = obj(obj(choices[0] if choices else None).get("message"))
+    if answer.get("role") == "assistant":
+        messages.append(answer)
+    beyond = Counter(name for name in document if name not in ("messages", "model", "tools"))
+    return Messages("", _numbered(messages), card_of(document), beyond)
+
+
+def _of_trajectory(trajectory: dict[str, Any]) -> Messages:
+    name = f"task-{trajectory.get('task_id')}-trial-{trajectory.get('trial')}"
+    beyond = Counter(key for key in trajectory if key not in ("traj", "task_id", "trial"))
+    return Messages(name, _numbered(trajectory["traj"]), beyond=beyond)
+
+
+def _numbered(messages: list[dict[str, Any]]) -> list[Record]:
+    return [Record(str(number), message) for number, message in enumerate(messages, 1)]

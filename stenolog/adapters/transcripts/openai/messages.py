@@ -1,0 +1,179 @@
+"""OpenAI chat messages to events: one list of messages is one conversation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from stenolog.domain.entry import EPOCH
+from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.parts import AssistantPart, Opaque, Reasoning, Refusal, Text
+from stenolog.domain.values import Card, Source, Tool
+
+from ..fields import Json, compact, items, obj, text, when
+from ..lines import Record
+from ..media import Blobs
+from ..scribe import Scribe
+from ..steps import Held, Step
+from .parts import tool_call, user_parts
+
+MAIN = "assistant"
+SYSTEM = ("system", "developer")
+ROLES = (*SYSTEM, "user", "assistant", "tool", "function")
+KNOWN = {
+    "system": ("role", "content", "name"),
+    "user": ("role", "content", "name"),
+    "assistant": ("role", "content", "refusal", "tool_calls", "function_call", "reasoning_content"),
+    "tool": ("role", "content", "tool_call_id", "name"),
+}
+"""The keys of a message, by its role, that have a place in the event; all others are kept as `meta`."""
+
+
+class OpenAIChat:
+    """Takes the messages of one conversation and gives the steps that take it down.
+
+    `card` is what the file tells of the agent beside its messages. Where a message has no time, it is
+    1970-01-01T00:00:00Z, so that an import is the same on every day.
+    """
+
+    def __init__(self, log: Held, card: Card) -> None:
+        self.scribe = Scribe("openai", MAIN, log)
+        self.beyond: Counter[str] = Counter()
+        self.decided: Counter[str] = Counter()
+        self._card = card
+        self._opened = False
+        self._at = EPOCH
+        self._function_call = ""
+
+    def take(self, record: Record) -> list[Step]:
+        """What a message adds; its line is its number in the list."""
+        message = record.value
+        key, role = f"#{record.line}", text(message.get("role"))
+        if role not in ROLES:
+            self.beyond[f"role {role or message.get('role')!r}"] += 1
+            return []
+        self._at = when(message.get("timestamp"), self._at)
+        persona = _persona(message) if role in SYSTEM and not self._opened else None
+        self._open(key, persona)
+        match role:
+            case "assistant":
+                self._assistant(key, message)
+            case "tool" | "function":
+                self._tool(key, role, message)
+            case _:
+                if persona is None:
+                    self._user(key, role, message)
+        return self.scribe.drain()
+
+    def end(self) -> list[Step]:
+        """What is left when the list ends."""
+        return self.scribe.drain()
+
+    def _open(self, key: str, persona: str | None) -> None:
+        """The first system message is no message, but the agent's persona."""
+        if self._opened:
+            return
+        self._opened = True
+        card = self._card
+        dealt = Card(model=card.model, provider="openai", persona=persona or "", tools=card.tools)
+        lines = (key,) if persona is not None else ()
+        switch = ModeSwitch(
+            mode="chat", joins=(MAIN,), cards={MAIN: dealt}, source=self.scribe.source("", "system", *lines)
+        )
+        self.scribe.say(switch, f"{key}:settings", self._at)
+
+    def _source(self, key: str, role: str) -> Source:
+        return self.scribe.source(key, role, key)
+
+    def _user(self, key: str, role: str, message: dict[str, Any]) -> None:
+        blobs: Blobs = {}
+        said = UserMessage(
+            parts=user_parts(message.get("content"), blobs),
+            author=text(message.get("name")),
+            author_kind="person" if role == "user" else "system",
+            meta=_rest(message, "user"),
+            source=self._source(key, role),
+        )
+        self.scribe.say(said, key, self._at, blobs)
+
+    def _assistant(self, key: str, message: dict[str, Any]) -> None:
+        parts = [*_spoken(message), *self._calls(key, message)]
+        said = AssistantMessage(
+            agent=MAIN,
+            parts=tuple(parts),
+            model=text(message.get("model")),
+            meta=_rest(message, "assistant"),
+            source=self._source(key, "assistant"),
+        )
+        self.scribe.say(said, key, self._at)
+
+    def _calls(self, key: str, message: dict[str, Any]) -> list[AssistantPart]:
+        calls: list[AssistantPart] = [
+            tool_call(call, f"{key}-{nth}") for nth, call in enumerate(items(message.get("tool_calls")))
+        ]
+        if isinstance(message.get("function_call"), dict):
+            self._function_call = f"{key}-function"
+            calls.append(tool_call({"function": message["function_call"]}, self._function_call))
+        return calls
+
+    def _tool(self, key: str, role: str, message: dict[str, Any]) -> None:
+        blobs: Blobs = {}
+        call_id = text(message.get("tool_call_id")) or (self._function_call if role == "function" else "")
+        result = ToolResult(
+            call_id=call_id,
+            call=self.scribe.answered(call_id),
+            name=text(message.get("name")),
+            parts=user_parts(message.get("content"), blobs),
+            meta=_rest(message, "tool"),
+            source=self._source(key, role),
+        )
+        self.scribe.say(result, key, self._at, blobs)
+
+
+def card_of(document: dict[str, Any]) -> Card:
+    """What a document tells of the agent beside the messages: its model, its tools."""
+    called_with = obj(document.get("kwargs"))
+    tools = document.get("tools") or called_with.get("tools")
+    model = text(document.get("model")) or text(called_with.get("model"))
+    known = tuple(_tool(obj(tool.get("function")) or tool) for tool in map(obj, items(tools)))
+    return Card(model=model or text(obj(document.get("response")).get("model")), tools=known or None)
+
+
+def _tool(function: dict[str, Any]) -> Tool:
+    return Tool(
+        name=text(function.get("name")),
+        description=text(function.get("description")),
+        parameters=obj(function.get("parameters")),
+    )
+
+
+def _persona(message: dict[str, Any]) -> str | None:
+    """The text of a system message that is one text and nothing else."""
+    content = message.get("content")
+    if isinstance(content, list) and len(content) == 1:
+        content = obj(content[0]).get("text")
+    return content if isinstance(content, str) and content and set(message) <= {"role", "content"} else None
+
+
+def _spoken(message: dict[str, Any]) -> list[AssistantPart]:
+    """What an answer says beside its calls: what was thought, said, refused."""
+    parts: list[AssistantPart] = []
+    if thought := text(message.get("reasoning_content")):
+        parts.append(Reasoning(text=thought, provider="openai"))
+    content = message.get("content")
+    for part in [content] if isinstance(content, str) else items(content):
+        words = part if isinstance(part, str) else obj(part).get("text")
+        if isinstance(words, str):
+            parts.append(Text(text=words))
+        elif refused := text(obj(part).get("refusal")):
+            parts.append(Refusal(text=refused))
+        else:
+            parts.append(Opaque(provider="openai", raw=compact(part)))
+    if refused := text(message.get("refusal")):
+        parts.append(Refusal(text=refused))
+    return parts
+
+
+def _rest(message: dict[str, Any], role: str) -> dict[str, Json]:
+    rest = {name: value for name, value in message.items() if name not in KNOWN[role]}
+    return {"openai": rest} if rest else {}

@@ -1,0 +1,265 @@
+"""Conversations as JSON Lines that another database takes in with the same digests.
+
+One header line a conversation, then one line an entry, with its payload exactly as it is stored; a blob
+stands before the first entry that names it. What a fork inherits is written like the rest, so that an
+export stands on its own.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from hashlib import sha256
+from itertools import islice
+from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
+
+from stenolog.adapters.stores import events, streams
+from stenolog.domain.codec import REGISTRY
+from stenolog.domain.entry import EPOCH, GENESIS, MICROSECOND, Record, check_name, digest_of, microseconds
+from stenolog.domain.errors import ConversationInUse, CorruptLog, LaterRelease, StaleAppend, StenologError
+
+from .fields import compact
+from .lines import JsonObject, Reading
+from .report import Imported, Report
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.log import Log
+
+VERSION = 1
+LONGEST_LINE = 512 * 1024 * 1024
+_BATCH = 500
+_SHA256 = re.compile(rb'"([0-9a-f]{64})"')
+
+
+class Header(NamedTuple):
+    """What an exported conversation is called, where it stands, and the digest there (hexadecimal)."""
+
+    conversation: str
+    entries: int
+    head: str
+
+
+class Blob(NamedTuple):
+    """A blob, by its sha256."""
+
+    sha: str
+    content: bytes
+
+
+Piece: TypeAlias = Header | Blob | Record
+
+
+# Out
+
+
+def export_jsonl(talk: Conversation, stream: IO[str]) -> int:
+    """Write the conversation to a text stream; the number of entries written.
+
+    Raises `MissingBlob` where a blob is damaged, and `CorruptLog` where an entry was erased.
+    """
+    head = talk.position
+    digest = talk.digest if head else ""
+    _write(stream, {"stenolog": VERSION, "conversation": talk.name, "entries": head, "head": digest})
+    written: set[str] = set()
+    for record in talk.records(upto=head):
+        for sha in _blobs_of(talk, record, written):
+            _write(stream, {"blob": sha, "base64": b64encode(talk.log.blobs[sha]).decode()})
+        _write(stream, _out(talk.name, record))
+    return head
+
+
+def _write(stream: IO[str], line: JsonObject) -> None:
+    stream.write(compact(line) + "\n")
+
+
+def _blobs_of(talk: Conversation, record: Record, written: set[str]) -> Iterator[str]:
+    """Whatever in the payload looks like a hash, and is that of a blob."""
+    for match in _SHA256.finditer(record.payload):
+        sha = match[1].decode()
+        if sha not in written and sha in talk.log.blobs:
+            written.add(sha)
+            yield sha
+
+
+def _out(conversation: str, record: Record) -> JsonObject:
+    if record.erased is not None:
+        raise CorruptLog(
+            f"{conversation!r} at position {record.position}: an erased entry cannot be exported"
+        )
+    try:
+        payload = {"payload": record.payload.decode()}
+    except UnicodeDecodeError:
+        payload = {"payload_base64": b64encode(record.payload).decode()}
+    return {
+        "position": record.position,
+        "id": record.id,
+        "at": (EPOCH + record.at * MICROSECOND).isoformat(timespec="microseconds"),
+        "topic": record.topic,
+        "salt": record.salt.hex(),
+        "digest": record.digest.hex(),
+        **payload,
+    }
+
+
+# In
+
+
+def import_stream(log: Log, stream: BinaryIO, report: Report, name: Callable[[str], str]) -> None:
+    """Take an export in: first all of it is proved, then all of it is written, in one transaction.
+
+    `name` gives the name to use for a conversation of that name. One that is there already gets what it
+    lacks. Raises `CorruptLog`, and `ConversationInUse` where another of that name is there.
+    """
+    plan = _proved(log, stream, name)
+    for piece in _pieces(stream):
+        if isinstance(piece, Blob):
+            log.blobs.put(piece.content)
+    with log.datastore.writing() as connection:
+        pieces = _pieces(stream)
+        for found in plan:
+            key = streams.find(connection, found.name)
+            head = events.head(connection, key) if key is not None else None
+            if (head.position if head else 0) != found.already and found.appended:
+                raise StaleAppend(found.name, expected=found.already, found=head.position if head else 0)
+            records = islice(_records(pieces), found.already + found.appended)
+            fresh = islice(records, found.already, None)
+            while batch := list(islice(fresh, _BATCH)):
+                key = streams.create(connection, found.name) if key is None else key
+                events.insert(connection, key, batch)
+            for _ in records:  # what is held already
+                pass
+    report.conversations = plan
+
+
+def _records(pieces: Iterator[Piece]) -> Iterator[Record]:
+    return (piece for piece in pieces if isinstance(piece, Record))
+
+
+def _proved(log: Log, stream: BinaryIO, name: Callable[[str], str]) -> list[Imported]:
+    """What is to be written, once every entry is known to be what its digest says."""
+    proofs: list[Proof] = []
+    for piece in _pieces(stream):
+        match piece:
+            case Header():
+                if proofs:
+                    proofs[-1].end()
+                proofs.append(Proof(piece, log[name(piece.conversation)]))
+            case Record() if proofs:
+                proofs[-1].take(piece)
+            case Record():
+                raise CorruptLog("expected a header line before the first entry")
+            case Blob():
+                pass
+    if proofs:
+        proofs[-1].end()
+    return [proof.found for proof in proofs]
+
+
+class Proof:
+    """One exported conversation, checked entry by entry, against itself and against what the log holds."""
+
+    def __init__(self, header: Header, talk: Conversation) -> None:
+        self.found = Imported(talk.name)
+        self._header = header
+        self._standing = talk.records()
+        self._digest = GENESIS
+        self._position = 0
+        self._ids: set[str] = set()
+
+    def take(self, record: Record) -> None:
+        self._position += 1
+        if record.position != self._position:
+            raise self._corrupt(f"expected position {self._position}, found {record.position}")
+        if digest_of(self._digest, record) != record.digest:
+            raise self._corrupt("the entry is not what its digest says")
+        if record.id in self._ids:
+            raise self._corrupt(f"the id {record.id!r} stands there twice")
+        self._ids.add(check_name(record.id, what="entry id"))
+        self._check_payload(record)
+        self._digest = record.digest
+        standing = next(self._standing, None)
+        if standing is None:
+            self.found.appended += 1
+        elif standing.digest == record.digest:
+            self.found.already += 1
+        else:
+            raise ConversationInUse(
+                f"{self.found.name!r}: another conversation of this name exists, which differs at position "
+                f"{record.position}; import with another name"
+            )
+
+    def end(self) -> None:
+        """The export must be whole."""
+        found, expected = (self._position, self._digest.hex()), (self._header.entries, self._header.head)
+        if found != expected:
+            raise CorruptLog(
+                f"{self._header.conversation!r}: expected {expected[0]} entries up to the digest "
+                f"{expected[1][:12]}, found {found[0]} up to {found[1][:12]}; is the export cut off?"
+            )
+
+    def _check_payload(self, record: Record) -> None:
+        """What this release knows, it must write just as it stands there."""
+        try:
+            event = REGISTRY.load(record.topic, record.payload)
+            same = record.topic not in REGISTRY.events or REGISTRY.dump(event) == (
+                record.topic,
+                record.payload,
+            )
+        except StenologError as error:
+            raise self._corrupt(str(error)) from None
+        if not same:
+            raise self._corrupt(f"the payload is not as {record.topic} is written")
+
+    def _corrupt(self, what: str) -> CorruptLog:
+        return CorruptLog(f"{self._header.conversation!r} at position {self._position}: {what}")
+
+
+def _pieces(stream: BinaryIO) -> Iterator[Piece]:
+    """The lines of an export. Raises `CorruptLog` at the first that is none."""
+    stream.seek(0)
+    reading = Reading(LONGEST_LINE)
+    for record in reading.records(stream):
+        _refuse_damage(reading)
+        try:
+            yield _piece(record.value)
+        except (KeyError, ValueError, AttributeError, TypeError) as error:
+            raise CorruptLog(f"line {record.line}: not a line of a stenolog export ({error})") from None
+    _refuse_damage(reading)
+
+
+def _refuse_damage(reading: Reading) -> None:
+    if reading.skipped:
+        line, reason = reading.skipped[0]
+        raise CorruptLog(f"line {line}: {reason}")
+    if reading.incomplete or reading.repaired:
+        raise CorruptLog(
+            f"the export is damaged: {', '.join(reading.repaired) or 'its last line is cut off'}"
+        )
+
+
+def _piece(line: JsonObject) -> Piece:
+    if "stenolog" in line:
+        if line["stenolog"] != VERSION:
+            raise LaterRelease(f"an export of version {line['stenolog']}; this release reads {VERSION}")
+        return Header(line["conversation"], line["entries"], line["head"])
+    if "blob" in line:
+        content = b64decode(line["base64"], validate=True)
+        if sha256(content).hexdigest() != line["blob"]:
+            raise CorruptLog(f"the blob {line['blob']} is not what its hash says")
+        return Blob(line["blob"], content)
+    payload = (
+        line["payload"].encode() if "payload" in line else b64decode(line["payload_base64"], validate=True)
+    )
+    return Record(
+        position=line["position"],
+        id=line["id"],
+        at=microseconds(datetime.fromisoformat(line["at"])),
+        topic=line["topic"],
+        salt=bytes.fromhex(line["salt"]),
+        payload=payload,
+        digest=bytes.fromhex(line["digest"]),
+        size=len(payload),
+    )

@@ -1,0 +1,161 @@
+"""Which format a file has, by its content, never by its name."""
+
+from __future__ import annotations
+
+import io
+import os
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+from stenolog.domain.errors import NotATranscript
+
+from .fields import obj
+from .lines import Json, JsonObject, Reading, Record
+from .openai.files import are_messages, conversations_in, is_message
+from .report import Format
+
+LOOKED_AT = 200
+"""How many records of a file decide what it is."""
+SUPPORTED = "a Claude Code session, a Codex rollout, OpenAI chat messages, or a stenolog export"
+_CODEX = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
+_CLAUDE_ASIDE = {
+    "file-history-snapshot": "snapshot",
+    "summary": "leafUuid",
+    "progress": "data",
+    "system": "subtype",
+    "queue-operation": "operation",
+    "permission-mode": "permissionMode",
+    "ai-title": "sessionId",
+    "last-prompt": "sessionId",
+    "attachment": "attachment",
+}
+_OTHERS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("a Gemini CLI chat", frozenset({"sessionId", "projectHash", "messages"})),
+    ("a Gemini CLI recording", frozenset({"method", "response"})),
+    ("an OpenHands run", frozenset({"instance_id"})),
+    ("a SWE-agent trajectory", frozenset({"trajectory", "history"})),
+    ("a SWE-agent demonstration", frozenset({"history"})),
+    ("an ATIF trajectory", frozenset({"schema_version", "steps"})),
+    ("an ADK evaluation set", frozenset({"eval_cases"})),
+    ("an ADK session", frozenset({"events", "id"})),
+    ("an OpenHands state", frozenset({"agent", "workspace"})),
+    ("a Copilot CLI session", frozenset({"type", "data", "id", "parentId"})),
+    ("an OpenCode record", frozenset({"sessionID"})),
+    ("an OpenCode session", frozenset({"projectID", "directory"})),
+    ("a recording of API calls", frozenset({"provider", "request", "response"})),
+    ("a Qwen Code session", frozenset({"uuid", "parentUuid", "sessionId", "type"})),
+    ("a Burr log", frozenset({"type", "action", "sequence_id"})),
+)
+
+
+def recognise(source: str | os.PathLike[str] | bytes) -> Format:
+    """The format of a file, given its path, or of the bytes themselves.
+
+    Raises `NotATranscript`, saying what was expected and what was found.
+    """
+    if isinstance(source, bytes):
+        return recognise_stream(io.BytesIO(source))
+    with Path(source).open("rb") as stream:
+        return recognise_stream(stream)
+
+
+def recognise_stream(stream: BinaryIO) -> Format:
+    """The format of what the stream holds; the stream is left at its beginning."""
+    try:
+        return _recognised(stream)
+    finally:
+        stream.seek(0)
+
+
+def _recognised(stream: BinaryIO) -> Format:
+    first = stream.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n\0")
+    stream.seek(0)
+    if not first:
+        raise NotATranscript(f"expected {SUPPORTED}, found an empty file")
+    if first.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise NotATranscript("expected UTF-8, found UTF-16")
+    if first.startswith(b"["):
+        return _of_document(Reading().document(stream))
+    if not first.startswith(b"{"):
+        raise NotATranscript(f"expected {SUPPORTED}, found text that begins with {first[:20]!r}")
+    return _of_objects(stream)
+
+
+def _of_objects(stream: BinaryIO) -> Format:
+    """JSON Lines, unless the first line is no whole object while the file is: a document over many lines."""
+    records = list(islice(Reading().records(stream), LOOKED_AT))
+    stream.seek(0)
+    if not records or records[0].number != 1:
+        try:
+            return _of_document(Reading().document(stream))
+        except NotATranscript as error:
+            if not records:
+                raise
+            refused = error
+    else:
+        refused = NotATranscript(f"expected {SUPPORTED}, found {_described(records[0].value)}")
+    found = _of_records(records)
+    if found is None:
+        raise refused
+    return found
+
+
+def _of_document(document: Json) -> Format:
+    if conversations_in(document) is None:
+        raise NotATranscript(f"expected {SUPPORTED}, found {_described(document)}")
+    return "openai-chat"
+
+
+def _of_records(records: list[Record]) -> Format | None:
+    for record in records:
+        value = record.value
+        if isinstance(value.get("stenolog"), int):
+            return "stenolog"
+        if value.get("type") in _CODEX and isinstance(value.get("payload"), dict):
+            return "codex"
+        if _is_claude(value):
+            return "claude-code"
+        if are_messages(value.get("messages")):
+            return "openai-chat"
+        if is_message(value):
+            return _openai_lines(records)
+    aside = any(_CLAUDE_ASIDE.get(str(record.value.get("type"))) in record.value for record in records)
+    others = any("parts" in obj(record.value.get("message")) for record in records)
+    return "claude-code" if aside and not others else None
+
+
+def _openai_lines(records: list[Record]) -> Format:
+    for record in records:
+        if not isinstance(record.value.get("role"), str):
+            raise NotATranscript(
+                f"expected an OpenAI chat message on each line, found on line {record.line} "
+                f"{_described(record.value)}"
+            )
+    return "openai-chat"
+
+
+def _is_claude(value: JsonObject) -> bool:
+    return (
+        value.get("type") in ("user", "assistant")
+        and "content" in obj(value.get("message"))
+        and ("sessionId" in value or "parentUuid" in value)
+    )
+
+
+def _described(document: Json) -> str:
+    """What was found in place of a transcript: another format by name, or the keys."""
+    if isinstance(document, list):
+        inside = (
+            f", the first of them {_described(document[0])}"
+            if document and isinstance(document[0], dict)
+            else ""
+        )
+        return f"a list of {len(document)} items{inside}"
+    if not isinstance(document, dict):
+        return f"a JSON {type(document).__name__}"
+    for name, marks in _OTHERS:
+        if marks <= document.keys():
+            return f"{name}, which has no importer"
+    keys = ", ".join(list(document)[:6])
+    return f"an object with the keys {keys}" if keys else "an empty object"

@@ -1,0 +1,233 @@
+"""The scribe knows where each event lands in the log, without touching the log.
+
+A converter reads a file from its beginning each time. What the log already holds is recognised by its
+entry id, or by the foreign records in `source.lines`: it is not written again, but keeps its position.
+So a file that has grown appends only what is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import NamedTuple
+
+from stenolog.domain.entry import Draft, Entry
+from stenolog.domain.errors import IdTaken
+from stenolog.domain.events import AssistantMessage, Known, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.parts import AssistantPart
+from stenolog.domain.values import CallRef, Source, Span, Usage
+
+from .steps import NO_BLOBS, Append, Branch, Held, Step
+
+
+@dataclass
+class Answer:
+    """An assistant message whose records are still coming in; `source_id` is what they share."""
+
+    agent: str
+    source_id: str
+    at: datetime
+    parts: list[AssistantPart] = field(default_factory=list)
+    to: tuple[str, ...] = ()
+    model: str = ""
+    finish_reason: str = ""
+    usage: Usage | None = None
+    lines: list[str] = field(default_factory=list)
+
+    def is_of(self, agent: str, source_id: str) -> bool:
+        return (self.agent, self.source_id) == (agent, source_id)
+
+    def add(self, more: Answer) -> None:
+        """One more record of the same answer; its usage stands for all of it."""
+        self.parts += more.parts
+        self.model = more.model or self.model
+        self.finish_reason = more.finish_reason or self.finish_reason
+        self.usage = more.usage or self.usage
+
+
+class OpenCall(NamedTuple):
+    """A call without a result, and the position of the message that makes it."""
+
+    ref: CallRef
+    name: str
+    position: int
+
+
+class Scribe:
+    """Takes down what a converter hears, for one conversation; `main` is its main agent.
+
+    `already` counts the entries that the log held; `here` is the position of the last one gone through.
+    """
+
+    def __init__(self, system: str, main: str, log: Held) -> None:
+        self.system = system
+        self.main = main
+        self.log = log
+        self.already = 0
+        self.here = 0
+        self.answer: Answer | None = None
+        self._steps: list[Step] = []
+        self._next = log.head + 1
+        self._recalled: set[str] = set()
+        self._calls: dict[str, list[OpenCall]] = {}
+        self._owners: dict[str, str] = {}
+        self._results: dict[str, list[int]] = {}
+        self._seen: list[int] = []
+        self._silent: set[int] = set()
+
+    def drain(self) -> list[Step]:
+        """The steps since the last time."""
+        steps, self._steps = self._steps, []
+        return steps
+
+    def source(self, id: str, role: str, *lines: str) -> Source:
+        """Where an event came from."""
+        return Source(system=self.system, id=id, role=role, lines=lines)
+
+    def holds(self, id: str) -> bool:
+        """Whether the log held this entry before the import."""
+        return id in self.log.positions
+
+    def say(self, event: Known, id: str, at: datetime, blobs: Mapping[str, bytes] = NO_BLOBS) -> int:
+        """Take an event down behind the open answer, unless the log holds it; its position."""
+        self.close()
+        return self._put(event, id, at, blobs)
+
+    def branch(self) -> None:
+        """Keep what stands up to here as a fork."""
+        self.close()
+        self._steps.append(Branch(self._next - 1))
+
+    def begins(self, line: str, agent: str, source_id: str) -> bool:
+        """Whether a record begins a message, or else goes on with one."""
+        if (entry := self.log.answers.get(line)) is not None:
+            source = entry.event.source if isinstance(entry.event, AssistantMessage) else None
+            return source is not None and source.lines[0] == line
+        return self.answer is None or not self.answer.is_of(agent, source_id)
+
+    def hear(self, line: str, heard: Answer) -> None:
+        """Records of one answer that follow each other become one message; `heard` is one of them."""
+        if (entry := self.log.answers.get(line)) is not None:
+            self.close()
+            self._recall(entry)
+            return
+        if self.answer is not None and self.answer.is_of(heard.agent, heard.source_id):
+            self.answer.add(heard)
+        else:
+            self.close()
+            self.answer = heard
+        self.answer.lines.append(line)
+
+    def close(self) -> None:
+        """The open answer is complete, as far as anybody can tell."""
+        if (answer := self.answer) is None:
+            return
+        self.answer = None
+        event = AssistantMessage(
+            agent=answer.agent,
+            parts=tuple(answer.parts),
+            to=answer.to,
+            model=answer.model,
+            finish_reason=answer.finish_reason,
+            usage=answer.usage,
+            source=self.source(answer.source_id, "assistant", *answer.lines),
+        )
+        self._put(event, answer.lines[0], answer.at, NO_BLOBS)
+
+    def count(self, id: str, usage: Usage) -> None:
+        """Tell the tokens of a message that was taken down but not drained yet."""
+        for nth, step in enumerate(self._steps):
+            if isinstance(step, Append) and step.draft.id == id:
+                event = step.draft.event
+                if isinstance(event, AssistantMessage):
+                    counted = step.draft._replace(event=replace(event, usage=usage))
+                    self._steps[nth] = step._replace(draft=counted)
+
+    def answered(self, call_id: str) -> CallRef | None:
+        """The latest unanswered call of that id, which has its answer now; None where there is none."""
+        self.close()
+        calls = self._calls.get(call_id)
+        return calls.pop().ref if calls else None
+
+    def unanswered(self, name: str) -> str:
+        """The id of the latest unanswered call of that tool; empty where there is none."""
+        self.close()
+        found = [(c.position, id) for id, calls in self._calls.items() for c in calls if c.name == name]
+        return max(found, default=(0, ""))[1]
+
+    def visible(self, start: int, spared: Iterable[int]) -> tuple[Span, ...]:
+        """What the main agent could see from `start` on, for a summary to take its place.
+
+        Not in it is what is `spared`, and each message with an open call together with its results.
+        """
+        self.close()
+        out = set(spared)
+        for call in (call for calls in self._calls.values() for call in calls):
+            out |= {call.position, *self._results.get(call.ref.entry, ())}
+        return tuple(spans((p for p in self._seen if p >= start and p not in out), self._silent))
+
+    def _put(self, event: Known, id: str, at: datetime, blobs: Mapping[str, bytes]) -> int:
+        position = self.log.positions.get(id)
+        if position is None:
+            position = self._next
+            self._next += 1
+            self._steps.append(Append(Draft(event, id, at), blobs))
+        else:
+            self._check_same(event, id)
+            self.already += 1
+        self._note(event, id, position)
+        return position
+
+    def _check_same(self, event: Known, id: str) -> None:
+        """What is known by its line number alone might be the line of another file."""
+        known = self.log.said.get(id)
+        if isinstance(event, UserMessage | ToolResult) and known not in (None, hash(event.parts)):
+            raise IdTaken(
+                f"expected line {id.removeprefix('#')} as it was imported before, found other words: "
+                "is it another transcript? Then give it another name"
+            )
+
+    def _recall(self, entry: Entry) -> None:
+        if entry.id not in self._recalled and isinstance(entry.event, AssistantMessage):
+            self._recalled.add(entry.id)
+            self.already += 1
+            self._note(entry.event, entry.id, entry.position)
+
+    def _note(self, event: Known, id: str, position: int) -> None:
+        """Remember what later events will ask for: open calls, and what the main agent sees."""
+        self.here = position
+        match event:
+            case AssistantMessage(agent=agent, tool_calls=calls):
+                self._owners[id] = agent
+                for nth, call in reversed(list(enumerate(calls))):
+                    opened = OpenCall(CallRef(entry=id, index=nth), call.name, position)
+                    self._calls.setdefault(call.id, []).append(opened)
+                seen = agent == self.main
+            case ToolResult(call=call):
+                if call is not None:
+                    self._results.setdefault(call.entry, []).append(position)
+                seen = call is None or self._owners.get(call.entry) == self.main
+            case UserMessage(to=to, in_context=in_context):
+                seen = in_context and (not to or self.main in to)
+            case LlmError(agent=agent):
+                seen = agent == self.main
+            case ModeSwitch():
+                self._silent.add(position)
+                return
+        if seen:
+            self._seen.append(position)
+
+
+def spans(positions: Iterable[int], silent: set[int]) -> Iterator[Span]:
+    """The runs of the positions; what is silent, a setting, does not break a run."""
+    first = last = 0
+    for position in sorted(positions):
+        if first and all(between in silent for between in range(last + 1, position)):
+            last = position
+            continue
+        if first:
+            yield Span(first=first, last=last)
+        first = last = position
+    if first:
+        yield Span(first=first, last=last)

@@ -1,0 +1,74 @@
+"""Settings are gathered as the file tells them, and written as one mode switch before the next event.
+
+So a file without a conversation leaves nothing, and the opening holds all that is known by then.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from stenolog.domain.events import ModeSwitch
+from stenolog.domain.values import Card, Span
+
+from .scribe import Scribe
+
+
+class Setup:
+    """What is set and what is wanted: mode, title, cards, and what is in context."""
+
+    def __init__(self, scribe: Scribe, mode: str = "agent", scope: str = "addressed") -> None:
+        self.scribe = scribe
+        self.mode = mode
+        self.scope = scope
+        self.title: str | None = None
+        self.context_from: int | None = None
+        self.hides: tuple[Span, ...] | None = None
+        self.cards: dict[str, Card] = {}
+        self.meta: dict[str, Any] = {}
+        self.branches = False
+        self._written: dict[str, Any] = {"title": None, "context_from": None, "hides": None}
+        self._dealt: dict[str, Card] = {}
+        self._told: dict[str, Any] = {}
+
+    def card(self, agent: str, **changes: Any) -> None:
+        """Change an agent's card; an agent's first card brings it into the conversation."""
+        old = self.cards.get(agent, Card())
+        fields = {"model": old.model, "provider": old.provider, "persona": old.persona, "tools": old.tools}
+        self.cards[agent] = Card(**{**fields, **changes})
+
+    def about(self, system: str, told: dict[str, Any]) -> None:
+        """What else the file tells of its settings; kept as `meta` with the next mode switch."""
+        told = {name: value for name, value in told.items() if value}
+        if self._told != told:
+            self._told = told
+            self.meta = {system: {**self.meta.get(system, {}), **told}}
+
+    def settle(self, line: str, at: datetime) -> None:
+        """Write what has changed since the last time, with an id made of the record that comes next."""
+        wanted: dict[str, Any] = {
+            "mode": self.mode,
+            "scope": self.scope,
+            "title": self.title,
+            "context_from": self.context_from,
+            "hides": self.hides,
+        }
+        changed = {name: value for name, value in wanted.items() if self._written.get(name) != value}
+        dealt: dict[str, Card | None] = {
+            agent: card for agent, card in self.cards.items() if self._dealt.get(agent) != card
+        }
+        if not (changed or dealt or self.meta):
+            return
+        id = f"{line}:settings"
+        if self.branches and not self.scribe.holds(id):
+            self.scribe.branch()
+        switch = ModeSwitch(
+            **changed,
+            cards=dealt,
+            joins=tuple(agent for agent in dealt if agent not in self._dealt),
+            meta=self.meta,
+            source=self.scribe.source("", "settings", line),
+        )
+        self.scribe.say(switch, id, at)
+        self._written, self._dealt = wanted, dict(self.cards)
+        self.meta, self.branches = {}, False

@@ -1,0 +1,58 @@
+"""What an importer asks of the log, step by step, and what it has to know of the log beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
+
+from stenolog.domain.entry import Draft, Entry
+from stenolog.domain.events import AssistantMessage, ToolResult, UserMessage
+
+NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
+
+
+class Append(NamedTuple):
+    """Append this draft at the head, after putting these blobs (by their sha256)."""
+
+    draft: Draft
+    blobs: Mapping[str, bytes] = NO_BLOBS
+
+
+class Branch(NamedTuple):
+    """Keep what stands up to `after` as a fork: the conversation is about to leave a part of it."""
+
+    after: int
+
+
+Step: TypeAlias = Append | Branch
+
+
+@dataclass
+class Held:
+    """What the log holds of a conversation already."""
+
+    head: int = 0
+    positions: dict[str, int] = field(default_factory=dict)
+    """By entry id."""
+    answers: dict[str, Entry] = field(default_factory=dict)
+    """The assistant messages, by each foreign record they were made of."""
+    said: dict[str, int] = field(default_factory=dict)
+    """By entry id, a hash of the parts of what is known by its line number alone."""
+    agents: set[str] = field(default_factory=set)
+
+
+def held(entries: Iterable[Entry]) -> Held:
+    """Read off the log what an import of more of the same file has to know."""
+    found = Held()
+    for entry in entries:
+        event = entry.event
+        found.head = entry.position
+        found.positions[entry.id] = entry.position
+        if isinstance(event, AssistantMessage):
+            found.agents.add(event.agent)
+            found.answers.update(dict.fromkeys(event.source.lines if event.source else (), entry))
+        elif isinstance(event, UserMessage | ToolResult) and entry.id.startswith("#"):
+            found.said[entry.id] = hash(event.parts)
+    return found
