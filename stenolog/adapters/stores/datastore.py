@@ -9,11 +9,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from eventsourcing.sqlite import SQLiteConnection, SQLiteCursor, SQLiteDatastore
+from eventsourcing.sqlite import SQLiteCursor, SQLiteDatastore
 
 from stenolog.domain.errors import NotALog, StoreBusy, StoreFailed
 
@@ -52,8 +52,9 @@ class LogDatastore(SQLiteDatastore):
         self._turn = threading.Lock()
         self._lock = None if self.in_memory else FileLock(f"{path}-lock")
         self._process = os.getpid()
-        self._closed = False
+        self._closed = True
         self._writer = self._open()
+        self._closed = False
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -78,22 +79,13 @@ class LogDatastore(SQLiteDatastore):
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection to read from; finish each cursor, so that the write-ahead log can be folded in."""
         self._check()
-        if self.in_memory:
-            with self._turn:
-                yield self._writer
-            return
-        try:
-            connection = self._idle.pop()
-        except IndexError:
-            connection = self._guarded(self.connect)
+        connection = self._take_reader()
         try:
             yield connection
         except sqlite3.Error as error:
             raise translated(error, self.path) from error
         finally:
-            self._idle.append(connection)
-            if self._closed:
-                connection.close()
+            self._put_back(connection)
 
     @contextmanager
     def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
@@ -101,18 +93,13 @@ class LogDatastore(SQLiteDatastore):
         with self.writing() if commit else self.reading() as connection:
             yield SQLiteCursor(connection.cursor())
 
-    @contextmanager
-    def get_connection(self, *, commit: bool) -> Iterator[SQLiteConnection]:
-        raise NotImplementedError("use transaction(commit=...)")
-        yield  # pragma: no cover
-
     @property
     def closed(self) -> bool:
         return self._closed
 
     def close(self) -> None:
         """Close every connection; the last one out folds the write-ahead log into the file."""
-        if getattr(self, "_closed", True):
+        if getattr(self, "_closed", True):  # a datastore that could not be opened is collected, too
             return
         self._closed = True
         self.bell.close()
@@ -143,6 +130,24 @@ class LogDatastore(SQLiteDatastore):
         if self._lock:
             self._lock.release()
         self._turn.release()
+
+    def _take_reader(self) -> sqlite3.Connection:
+        if self.in_memory:
+            if not self._turn.acquire(timeout=self.deadline):
+                raise self._busy()
+            return self._writer
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._guarded(self.connect)
+
+    def _put_back(self, connection: sqlite3.Connection) -> None:
+        if self.in_memory:
+            self._turn.release()
+            return
+        self._idle.append(connection)
+        if self._closed:
+            connection.close()
 
     def _busy(self) -> StoreBusy:
         return StoreBusy(f"{self.path}: waited {self.deadline} s for others that write")
@@ -189,7 +194,7 @@ class LogDatastore(SQLiteDatastore):
             schema.migrate(connection, self.path)
         finally:
             if self._lock:
-                self._lock.release()
+                self._lock.close()
 
     def _write_ahead(self, connection: sqlite3.Connection) -> None:
         """Switch to write-ahead logging; a reader elsewhere can refuse that for a moment."""
@@ -231,11 +236,12 @@ class LogDatastore(SQLiteDatastore):
         _check_path(path)
         part = path.with_name(f"{path.name}.part")
         try:
-            with self.reading() as source, closing(sqlite3.connect(part)) as target:
-                source.backup(target)
+            with self.reading() as source:
+                _copy(source, part)
             part.replace(path)
         finally:
-            part.unlink(missing_ok=True)
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
 
     def _versions(self) -> Generator[int, None, None]:
         """A value that changes whenever another connection has committed. After a failure it changes
@@ -247,6 +253,14 @@ class LogDatastore(SQLiteDatastore):
                         yield int(connection.execute("PRAGMA data_version").fetchone()[0])
                 except sqlite3.Error:
                     yield -failures
+
+
+def _copy(source: sqlite3.Connection, path: Path) -> None:
+    try:
+        with closing(sqlite3.connect(path)) as target:
+            source.backup(target)
+    except sqlite3.Error as error:
+        raise translated(error, str(path)) from error
 
 
 def _check_path(path: Path) -> None:

@@ -1,0 +1,78 @@
+"""A backup is a whole log, taken while others go on writing."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import stenolog
+from stenolog import Log, StoreFailed, UserMessage
+from stenolog.adapters.verify import verify
+from tests.stores.conftest import said, texts
+
+
+def test_a_backup_holds_what_the_log_holds(log: Log, tmp_path: Path) -> None:
+    said(log["demo"], "a", "b")
+    said(log["demo"].fork(after=2), "c")
+    sha = log.blobs.put(b"blob")
+    log.backup(tmp_path / "copy.db")
+
+    with stenolog.open(tmp_path / "copy.db") as copy:
+        assert list(copy) == ["demo", "demo~1"]
+        assert list(copy["demo~1"].records()) == list(log["demo~1"].records())
+        assert copy.blobs[sha] == b"blob"
+        assert verify(copy).ok
+        said(copy["demo"], "goes on")
+
+
+def test_others_go_on_writing_meanwhile(path: Path, tmp_path: Path) -> None:
+    with stenolog.open(path, synchronous="normal") as log:
+        talk = log["demo"]
+        talk.extend([UserMessage(text="x" * 500) for _ in range(2000)])
+
+        def write() -> None:
+            for _ in range(300):
+                said(talk, "meanwhile")
+
+        with ThreadPoolExecutor() as pool:
+            writing = pool.submit(write)
+            for number in range(3):
+                log.backup(tmp_path / f"copy{number}.db")
+            writing.result()
+
+    for number in range(3):
+        with stenolog.open(tmp_path / f"copy{number}.db") as copy:
+            assert copy["demo"].position >= 2001
+            assert verify(copy).ok
+
+
+def test_a_backup_overwrites_nothing(log: Log, tmp_path: Path) -> None:
+    target = tmp_path / "copy.db"
+    target.write_text("precious")
+
+    with pytest.raises(StoreFailed, match="exists already"):
+        log.backup(target)
+    assert target.read_text() == "precious"
+
+
+def test_a_backup_that_fails_leaves_nothing_behind(log: Log, tmp_path: Path) -> None:
+    said(log["demo"], "a")
+    (tmp_path / "copy.db.part").mkdir()
+
+    with pytest.raises(StoreFailed):
+        log.backup(tmp_path / "copy.db")
+    assert not (tmp_path / "copy.db").exists()
+    with pytest.raises(StoreFailed, match="does not exist"):
+        log.backup(tmp_path / "nowhere" / "copy.db")
+
+
+def test_a_backup_needs_no_file_beside_it(log: Log, tmp_path: Path) -> None:
+    said(log["demo"], "a")
+    (tmp_path / "alone").mkdir()
+    log.backup(tmp_path / "alone" / "copy.db")
+
+    assert [each.name for each in (tmp_path / "alone").iterdir()] == ["copy.db"]
+    with stenolog.open(tmp_path / "alone" / "copy.db") as copy:
+        assert texts(copy["demo"]) == ["a"]

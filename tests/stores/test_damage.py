@@ -1,0 +1,137 @@
+"""Faults of the disk: a flipped bit is found or harmless, a full disk loses nothing."""
+
+from __future__ import annotations
+
+import random
+import resource
+import signal
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import stenolog
+from stenolog import (
+    AssistantMessage,
+    Image,
+    Log,
+    StenologError,
+    StoreFailed,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.adapters.verify import verify
+from stenolog.testing import examples
+from tests.stores import workers
+from tests.stores.conftest import said, texts
+
+FLIPS = 200
+
+
+def everything(log: Log) -> object:
+    """All that a reader can get from a log."""
+    names = log.names(archived=True)
+    entries = {name: (list(log[name].records()), [e.event for e in log[name].entries()]) for name in names}
+    return list(log), names, entries, dict(log.blobs)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sound") / "talks.db"
+    with stenolog.open(path) as log:
+        talk = log["demo"]
+        log.blobs.put(b"test")  # the one that the examples name
+        picture = log.blobs.put(random.Random(1).randbytes(5000))
+        talk.extend([*examples().values()], expected=0)
+        talk.append(UserMessage(parts=[Image(blob=picture)]))  # type: ignore[arg-type]
+        for number in range(40):
+            said(log[f"talk {number % 4}"], "x" * (37 * number))
+        talk.append(AssistantMessage(agent="a", tool_calls=[ToolCall(id="c", name="n" * 3000)]))
+        talk.append(ToolResult(call_id="c", text="long " * 2000))
+        said(talk.fork(after=4), "in the fork", "again")
+        log["talk 1"].delete()
+        log["talk 2"].archive()
+    return path
+
+
+@pytest.mark.parametrize("seed", range(FLIPS))
+def test_a_flipped_bit_is_found_or_harmless(sound: Path, tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "talks.db"
+    content = bytearray(sound.read_bytes())
+    bit = random.Random(seed).randrange(len(content) * 8)
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
+    with stenolog.open(sound) as log:
+        truth = everything(log)
+
+    try:
+        with stenolog.open(path) as log:
+            report = verify(log)
+            assert not report.ok or everything(log) == truth, f"bit {bit} is silent"
+    except StenologError:
+        pass  # found, and named
+
+
+class TestFullDisk:
+    """Nothing is half written when the disk is full, and the log goes on when it no longer is."""
+
+    @pytest.fixture
+    def talk(self, path: Path) -> Iterator[stenolog.Conversation]:
+        with stenolog.open(path) as log:
+            said(log["demo"], "a")
+            yield log["demo"]
+
+    def fill(self, talk: stenolog.Conversation) -> int:
+        """Append until the disk is full; how many were acknowledged."""
+        for count in range(10_000):
+            try:
+                talk.append(UserMessage(text="x" * 1000))
+            except StoreFailed:
+                return count
+        raise AssertionError("the disk is never full")
+
+    def test_of_a_database_that_may_not_grow(self, talk: stenolog.Conversation) -> None:
+        connection: sqlite3.Connection = talk.log.datastore._writer
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages + 50}")
+
+        count = self.fill(talk)
+        assert talk.position == 2 + count
+        with pytest.raises(StoreFailed, match="full"):
+            talk.extend([UserMessage(text="x" * 1000)] * 10)
+        with pytest.raises(StoreFailed, match="full"):
+            talk.log.blobs.put(bytes(100_000))
+        assert talk.position == 2 + count
+
+        connection.execute("PRAGMA max_page_count = 1000000")
+        said(talk, "b")
+        assert talk.position == 3 + count
+        assert verify(talk.log).ok
+
+    def test_of_a_process_whose_files_may_not_grow(self, path: Path) -> None:
+        assert workers.run(1, fill_under_a_limit, str(path)) == ["went on"]
+        with stenolog.open(path) as log:
+            assert verify(log).ok
+            assert texts(log["demo"])[-1] == "after"
+
+
+def fill_under_a_limit(number: int, barrier: object, path: str) -> str:
+    """In a process of its own: let files grow to 100 kB, fill them, and go on without the limit."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with stenolog.open(path) as log:
+        talk = log["demo"]
+        said(talk, "before")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+        acknowledged = 2
+        try:
+            while acknowledged < 10_000:
+                acknowledged = talk.append(UserMessage(text="x" * 1000)).position
+        except StoreFailed:
+            assert talk.position == acknowledged
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        said(talk, "after")
+        assert talk.position == acknowledged + 1
+    return "went on"

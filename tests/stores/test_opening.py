@@ -1,0 +1,235 @@
+"""Opening a file: what it must be, what is made, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import stenolog
+from stenolog import (
+    CorruptLog,
+    LaterRelease,
+    NotALog,
+    StenologError,
+    StoredDataError,
+    StoreFailed,
+    UserMessage,
+)
+from stenolog.adapters.stores import schema
+from stenolog.adapters.verify import verify
+from tests.stores.conftest import said, texts
+
+
+def pragma(path: Path, name: str) -> object:
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute(f"PRAGMA {name}").fetchone()[0]
+    finally:
+        connection.close()
+
+
+def test_a_new_file_is_made_and_says_what_it_is(path: Path) -> None:
+    stenolog.open(path).close()
+
+    assert pragma(path, "application_id") == schema.APPLICATION_ID
+    assert pragma(path, "user_version") == schema.VERSION
+    assert pragma(path, "journal_mode") == "wal"
+
+
+def test_an_empty_file_is_a_new_one(path: Path) -> None:
+    path.touch()
+
+    with stenolog.open(path) as log:
+        said(log["demo"], "a")
+    with stenolog.open(path) as log:
+        assert texts(log["demo"]) == ["a"]
+
+
+def test_what_was_written_is_there_when_the_file_is_opened_again(path: Path) -> None:
+    with stenolog.open(path) as log:
+        said(log["demo"], "a")
+        digest = log["demo"].digest
+    with stenolog.open(str(path), synchronous="normal") as log:
+        said(log["demo"], "b")
+        assert texts(log["demo"]) == ["a", "b"]
+        assert [entry.digest for entry in log["demo"].entries()][1] == digest
+
+
+def test_after_closing_only_the_database_and_its_lock_are_left(path: Path) -> None:
+    with stenolog.open(path) as log:
+        said(log["demo"], "a")
+        log["demo"].state()
+
+    assert {each.name for each in path.parent.iterdir()} - {"talks.db-checkpoints"} == {
+        "talks.db",
+        "talks.db-lock",
+    }
+
+
+def test_logs_in_memory_know_nothing_of_each_other() -> None:
+    with stenolog.open(":memory:") as one, stenolog.open(":memory:") as other:
+        said(one["demo"], "a")
+
+        assert list(other) == []
+
+
+def test_a_path_with_odd_characters_is_a_path(tmp_path: Path) -> None:
+    path = tmp_path / "talks?mode=memory&x#y %41 ü.db"
+
+    with stenolog.open(path) as log:
+        said(log["demo"], "a")
+    assert path.exists()
+
+
+def test_durability_is_full_unless_told_otherwise(path: Path) -> None:
+    def synchronous(log: stenolog.Log) -> object:
+        return log.datastore._writer.execute("PRAGMA synchronous").fetchone()[0]
+
+    with stenolog.open(path) as log:
+        assert synchronous(log) == 2
+    with stenolog.open(path, synchronous="normal") as log:
+        assert synchronous(log) == 1
+    with pytest.raises(ValueError, match="'full' or 'normal'"):
+        stenolog.open(path, synchronous="off")  # type: ignore[arg-type]
+
+
+class TestRefused:
+    """What is not ours is refused, and left as it was."""
+
+    @pytest.mark.parametrize(
+        "content", [b"hello", b"\0" * 5000, b"SQLite format 2\0", b"x" * 100_000, b"{}\n{}\n"]
+    )
+    def test_a_file_that_is_no_database(self, path: Path, content: bytes) -> None:
+        path.write_bytes(content)
+
+        with pytest.raises(NotALog, match="expected a stenolog database"):
+            stenolog.open(path)
+        assert path.read_bytes() == content
+
+    def test_the_database_of_another_program(self, path: Path) -> None:
+        with sqlite3.connect(path) as connection:
+            connection.execute("CREATE TABLE customers (name)")
+        connection.close()
+        before = path.read_bytes()
+
+        with pytest.raises(NotALog, match="another program"):
+            stenolog.open(path)
+        assert path.read_bytes() == before
+        assert [each.name for each in path.parent.iterdir()] == ["talks.db"]
+
+    def test_the_database_of_another_application_id(self, path: Path) -> None:
+        with sqlite3.connect(path) as connection:
+            connection.execute("PRAGMA application_id = 7")
+        connection.close()
+
+        with pytest.raises(NotALog, match="0x7"):
+            stenolog.open(path)
+
+    def test_one_of_a_later_release(self, path: Path) -> None:
+        stenolog.open(path).close()
+        with sqlite3.connect(path) as connection:
+            connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+        connection.close()
+
+        with pytest.raises(LaterRelease, match=f"file format {schema.VERSION + 1}.*upgrade stenolog"):
+            stenolog.open(path)
+
+    def test_a_directory(self, tmp_path: Path) -> None:
+        with pytest.raises(NotALog, match="found a directory"):
+            stenolog.open(tmp_path)
+
+    def test_a_place_that_does_not_exist(self, tmp_path: Path) -> None:
+        with pytest.raises(StoreFailed, match="does not exist"):
+            stenolog.open(tmp_path / "nowhere" / "talks.db")
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("part", [0.1, 0.5, 0.9, 0.999])
+    def test_a_truncated_one_is_refused_or_found_by_verify(self, path: Path, part: float) -> None:
+        with stenolog.open(path) as log:
+            log["demo"].extend([UserMessage(text="x" * 500) for _ in range(100)])
+        content = path.read_bytes()
+        path.write_bytes(content[: int(len(content) * part)])
+
+        try:
+            with stenolog.open(path) as log:
+                assert not verify(log).ok
+                with pytest.raises(StoredDataError):
+                    list(log["demo"].entries())
+        except CorruptLog:
+            pass
+
+
+class TestReadOnly:
+    """A file that may not be written can be read."""
+
+    @pytest.fixture
+    def frozen(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        with stenolog.open(path) as log:
+            said(log["demo"], "a")
+        path.chmod(0o444)
+        monkeypatch.setattr(os, "access", lambda *_: False)  # who is root may write everything
+        return path
+
+    def test_it_is_read(self, frozen: Path) -> None:
+        with stenolog.open(frozen) as log:
+            assert texts(log["demo"]) == ["a"]
+            assert verify(log).ok
+
+    def test_an_append_fails_and_says_why(self, frozen: Path) -> None:
+        with stenolog.open(frozen) as log, pytest.raises(StoreFailed, match="readonly"):
+            said(log["demo"], "b")
+
+
+class TestClosed:
+    """A closed log says that it is closed."""
+
+    def test_every_call_is_refused(self, log: stenolog.Log) -> None:
+        talk = log["demo"]
+        said(talk, "a")
+        log.close()
+
+        for call in (lambda: said(talk, "b"), lambda: list(talk.entries()), lambda: list(log), talk.state):
+            with pytest.raises(StoreFailed, match="closed"):
+                call()
+
+    def test_closing_twice_is_closing_once(self, log: stenolog.Log) -> None:
+        log.close()
+        log.close()
+
+
+class TestMigration:
+    """A new file is made by the same scripts that bring an old one up to date."""
+
+    @pytest.fixture
+    def two_versions(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        with stenolog.open(path) as log:
+            said(log["demo"], "a")
+        later = (
+            *schema.MIGRATIONS,
+            "CREATE TABLE claims (stream INTEGER); CREATE TABLE drafts (stream INTEGER)",
+        )
+        monkeypatch.setattr(schema, "MIGRATIONS", later)
+        monkeypatch.setattr(schema, "VERSION", 2)
+        return path
+
+    def test_an_old_file_gets_what_is_new_and_keeps_what_it_has(self, two_versions: Path) -> None:
+        with stenolog.open(two_versions) as log:
+            assert texts(log["demo"]) == ["a"]
+            assert verify(log).ok
+        assert pragma(two_versions, "user_version") == 2
+
+    def test_a_migration_that_fails_changes_nothing(
+        self, two_versions: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        broken = (*schema.MIGRATIONS[:1], "CREATE TABLE claims (stream); CREATE TABLE nonsense")
+        monkeypatch.setattr(schema, "MIGRATIONS", broken)
+
+        with pytest.raises(StenologError):
+            stenolog.open(two_versions)
+        assert pragma(two_versions, "user_version") == 1
+        monkeypatch.setattr(schema, "VERSION", 1)
+        with stenolog.open(two_versions) as log:
+            assert texts(log["demo"]) == ["a"]
