@@ -27,8 +27,8 @@ def count_part(part: Part) -> int:
     match part:
         case Text(text=text) | Refusal(text=text):
             return count(text)
-        case Reasoning(text=text, encrypted=encrypted):
-            return count(text) + count(encrypted)
+        case Reasoning(text=text, encrypted=encrypted, signature=signature):
+            return count(text) + count(encrypted) + count(signature)
         case ToolCall(name=name, arguments=arguments):
             return count(name) + count(arguments)
         case Opaque(raw=raw):
