@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -52,6 +53,59 @@ def examples() -> dict[str, Known]:
     """One event of each kind, by kind, with every field given."""
     made: list[Known] = [_user_message(), _assistant_message(), _tool_result(), _llm_error(), _mode_switch()]
     return {event.kind: event for event in made}
+
+
+def story() -> list[Event]:
+    """A whole conversation: all five kinds, two agents, approvals, a retry, a cancel, leaving and joining."""
+    shell = Tool(name="shell", description="Run a command.", parameters={"type": "object"})
+    deploy = Tool(name="deploy", description="Ship it.", parameters={"type": "object"}, approval=True)
+    return [
+        ModeSwitch(
+            mode="chat",
+            title="A failing test",
+            joins=["coder", "reviewer"],
+            cards={"coder": Card(model="gpt-5", tools=[shell, deploy]), "reviewer": Card(model="gpt-5")},
+        ),
+        UserMessage(text="Which test fails?", to=["coder"]),
+        AssistantMessage(
+            agent="coder", text="I run them.", cause=2, tool_calls=[_call("c1", "shell", "pytest")]
+        ),
+        ToolResult(call_id="c1", name="shell", text="1 failed", is_error=True),
+        LlmError(agent="coder", category="overloaded", retry_at=START + timedelta(minutes=1)),
+        LlmError(agent="coder", category="timeout", message="no token for 60 s", text="It is", attempt=2),
+        UserMessage(control=Control(action="continue", agent="coder")),
+        AssistantMessage(agent="coder", text="It is test_dates. Reviewer?", to=["reviewer"]),
+        AssistantMessage(agent="reviewer", text="The parser reads local time."),
+        ModeSwitch(mode="agent"),
+        UserMessage(text="Ship it.", to=["coder"]),
+        AssistantMessage(
+            agent="coder",
+            tool_calls=[
+                _call("d1", "deploy", "test"),
+                _call("d1", "deploy", "live"),
+                _call("c2", "shell", "ls"),
+            ],
+        ),
+        UserMessage(control=Control(action="approve", call=CallRef(entry="e12", index=0))),
+        UserMessage(control=Control(action="refuse", call=CallRef(entry="e12", index=1))),
+        ToolResult(call_id="d1", call=CallRef(entry="e12", index=1), text="Refused.", is_error=True),
+        ToolResult(call_id="d1", text="Shipped."),
+        ToolResult(call_id="c2", text="README.md"),
+        AssistantMessage(agent="coder", text="Now the docs.", tool_calls=[_call("c3", "shell", "make docs")]),
+        ToolResult(call_id="c3", call=CallRef(entry="e18"), text="Cancelled.", is_error=True),
+        UserMessage(control=Control(action="cancel")),
+        AssistantMessage(
+            agent="coder", purpose="summary", covers=[Span(first=2, last=9)], text="test_dates fails."
+        ),
+        ModeSwitch(leaves=["reviewer"]),
+        UserMessage(text="Thank you, all."),
+        AssistantMessage(agent="coder", text="You are welcome."),
+        ModeSwitch(joins=["reviewer"], hides=[Span(first=23, last=24)]),
+    ]
+
+
+def _call(id: str, name: str, command: str) -> ToolCall:
+    return ToolCall(id=id, name=name, arguments=json.dumps({"cmd": command}))
 
 
 def _user_message() -> UserMessage:
