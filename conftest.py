@@ -83,10 +83,14 @@ def _here(arguments: list[str]) -> str:
 
 
 def _shell(command: str) -> str:
-    """What a whole line of shell prints."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    """What a whole line of shell prints, with this interpreter's `stenolog`, installed or not."""
+    ours = f'stenolog() {{ {shlex.quote(sys.executable)} -m stenolog "$@"; }}; {command}'
+    paths = {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+    }
     done = subprocess.run(
-        ["bash", "-c", command], env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+        ["bash", "-c", ours], env={**os.environ, **paths}, capture_output=True, text=True, check=False
     )
     return done.stdout + done.stderr + (f"[{done.returncode}]\n" if done.returncode else "")
 

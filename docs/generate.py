@@ -48,7 +48,8 @@ def cli() -> str:
 
 
 def _cli() -> Iterator[str]:
-    ctx = click.Context(app, info_name="stenolog", terminal_width=100, max_content_width=100)
+    wide = {"terminal_width": 100, "max_content_width": 100}
+    ctx = click.Context(app, info_name="stenolog", **wide, **app.context_settings)
     yield f"# The command line\n\n{MADE}\n\n{PREFACE}"
     for title, section in SECTIONS.items():
         yield f"## {title}\n"

@@ -43,7 +43,8 @@ class Answer(NamedTuple):
 
     `data` is what `--json` shows, or a function that makes it when it is asked for. `draw` makes what a
     person sees; a string in it is printed as it is. `failed`: the check that the command is there for has
-    failed. `streams`: the data comes piece by piece, each in an envelope of its own.
+    failed. `streams`: the data comes piece by piece, each in an envelope of its own. `drawn`: the drawing
+    says what the diagnostics say.
     """
 
     data: object = None
@@ -51,6 +52,7 @@ class Answer(NamedTuple):
     failed: bool = False
     diagnostics: tuple[Diagnostic, ...] = ()
     streams: bool = False
+    drawn: bool = False
 
 
 def envelope(status: str, data: object, diagnostics: Iterable[Diagnostic] = ()) -> dict[str, Any]:

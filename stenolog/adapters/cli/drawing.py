@@ -64,6 +64,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str | tuple[str, str]]
             title.lstrip(">*"),
             justify="right" if title.startswith(">") else "left",
             no_wrap=not free,
+            min_width=8 if free else None,
             overflow="ellipsis",
         )
     for row in rows:

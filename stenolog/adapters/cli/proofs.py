@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.verify import Anomaly, Problem, Report
 
 
 class Replay(NamedTuple):
@@ -68,6 +69,51 @@ def replay_lines(replay: Replay) -> Iterator[RenderableType]:
         mark, f"{state.position} entries, {len(replay.transitions)} transitions{odd}: {same}",
         (f"  {replay.digest[:12]}…", "dim"),
     )  # fmt: skip
+
+
+@command("verify")
+@click.option("--head", metavar="SHA", help="A digest kept elsewhere: it must stand in the log.")
+@takes_conversation
+def verify_command(db: Path, conversation: str, head: str | None) -> Answer:
+    """Work out anew every digest, link, payload, blob and checkpoint; name what is not as it was written."""
+    from stenolog.adapters.verify import verify
+
+    log = opened(db)
+    report = verify(found(log, conversation) if conversation else log, head=head, watch=progress)
+    data = {"conversations": report.conversations, "blobs": report.blobs, "anomalies": len(report.anomalies)}
+    notes = (
+        *(_problem(problem) for problem in report.problems),
+        *(_anomaly(anomaly) for anomaly in report.anomalies),
+        *(Diagnostic("note", "unproved", note) for note in report.notes),
+    )
+    return Answer(data, lambda: _verify_lines(report), failed=not report.ok, diagnostics=notes)
+
+
+def _problem(problem: Problem) -> Diagnostic:
+    where = f"{problem.conversation!r} at {problem.position}" if problem.conversation else "the database"
+    message = (
+        f"{where}: {problem.pointer or problem.code}: expected {problem.expected}, found {problem.found}"
+    )
+    place = (problem.conversation, problem.position, problem.pointer)
+    return Diagnostic("error", problem.code, message, *place)
+
+
+def _anomaly(anomaly: Anomaly) -> Diagnostic:
+    lane = f" ({anomaly.lane})" if anomaly.lane else ""
+    message = f"{anomaly.conversation!r} at {anomaly.position}{lane}: {anomaly.what}"
+    return Diagnostic("warning", "anomaly", message, anomaly.conversation, anomaly.position)
+
+
+def _verify_lines(report: Report) -> Iterator[RenderableType]:
+    from .drawing import line
+
+    broken = {problem.conversation for problem in report.problems}
+    for checked in report.conversations:
+        mark = ("✗ ", "red") if checked.conversation in broken else ("✓ ", "green")
+        words = f"{checked.conversation}: {checked.entries} entries, head at {checked.position}"
+        yield line(mark, words, (f"  {checked.digest}", "dim"))
+    if report.blobs:
+        yield line(("✓ ", "green"), f"{report.blobs} blobs")
 
 
 @command("fsck")

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from stenolog.adapters.log import Log
 
 
+LONGEST_NAME = 40
+URGENCY = ("failed", "awaiting_approval", "awaiting_tools", "awaiting_llm")
+
+
 @command("ls")
 @click.option("--all", "-a", "archived", is_flag=True, help="Archived ones too.")
 @takes_db
@@ -70,15 +74,16 @@ def _fork_of(settings: Any) -> dict[str, Any] | None:
 
 
 def _row(row: dict[str, Any]) -> tuple[str | tuple[str, str], ...]:
-    busy = sorted({status for status in row["lanes"].values() if status != "idle"})
-    state = ", ".join(busy) or "idle"
-    style = "red" if "failed" in busy else "yellow" if busy else "green"
+    states = set(row["lanes"].values())
+    state = next((urgent for urgent in URGENCY if urgent in states), "idle")
+    style = "red" if state == "failed" else "green" if state == "idle" else "yellow"
     fork = row["fork_of"]
     title = f"fork of {fork['conversation']}@{fork['position']}" if fork else row["title"]
     agents = row["agents"]
-    few = " ".join(agents[:3]) + (f" +{len(agents) - 3}" if len(agents) > 3 else "")
+    few = " ".join(agents[:2]) + (f" +{len(agents) - 2}" if len(agents) > 2 else "")
     last = (row["last_at"] or "")[:16].replace("T", " ")
-    return ((row["name"], "bold"), f"{row['position']:,}", few, (state, style), (last, "dim"), title)
+    name = row["name"] if len(row["name"]) <= LONGEST_NAME else f"{row['name'][: LONGEST_NAME - 1]}…"
+    return ((name, "bold"), f"{row['position']:,}", few, (state, style), (last, "dim"), title)
 
 
 @command("log")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, TextIO
 
 # C0, DEL and C1 controls; marks, embeddings, overrides and isolates of direction; line and paragraph
 # separators; invisible tags; halves of surrogate pairs.
@@ -28,6 +28,17 @@ def safe_json(data: Any, *, indent: int | None = None) -> str:
     """The data as JSON that a terminal does not obey; a reader of JSON gets the same data."""
     text = json.dumps(data, ensure_ascii=False, indent=indent, separators=None if indent else (",", ":"))
     return _UNSAFE.sub(_escaped, text)
+
+
+class Unarmed:
+    """A stream of JSON in front of a terminal: what is written to it is the same data, and not obeyed."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        """Write JSON text."""
+        return self.stream.write(_UNSAFE.sub(_escaped, text))
 
 
 def _spelled(found: re.Match[str]) -> str:

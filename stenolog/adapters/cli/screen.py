@@ -17,6 +17,7 @@ from .safety import safe
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.progress import Progress
 
 T = TypeVar("T")
 Color: TypeAlias = Literal["auto", "always", "never"]
@@ -81,25 +82,44 @@ def say(text: str, *, mark: str = "", style: str = "") -> None:
     click.echo(f"{prefix}{safe(text)}", err=True, color=color)
 
 
+class Bar:
+    """How far work has come: a bar on stderr, where that is a terminal and the work takes over a second.
+
+    Called with what is done so far; `total` is None where nobody knows.
+    """
+
+    def __init__(self, label: str, total: int | None = None) -> None:
+        self.label = label
+        self.total = total
+        self._patient_until = time.monotonic() + PATIENCE_S if sys.stderr.isatty() else float("inf")
+        self._drawn: Progress | None = None
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._drawn is not None:
+            self._drawn.stop()
+
+    def __call__(self, done: int) -> None:
+        if self._drawn is None and time.monotonic() > self._patient_until:
+            self._drawn = self._begin()
+        if self._drawn is not None:
+            self._drawn.update(self._drawn.task_ids[0], completed=done)
+
+    def _begin(self) -> Progress:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        drawn = Progress(*columns, console=console(stderr=True), transient=True)
+        drawn.add_task(safe(self.label), total=self.total)
+        drawn.start()
+        return drawn
+
+
 def progress(items: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
-    """The items; once they have taken a second, with a bar on stderr where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield from items
-        return
-    begun = time.monotonic()
-    iterator = iter(items)
-    for done, item in enumerate(iterator, 1):
-        yield item
-        if time.monotonic() - begun > PATIENCE_S:
-            yield from _with_bar(iterator, label, done, total)
-
-
-def _with_bar(items: Iterator[T], label: str, done: int, total: int | None) -> Iterator[T]:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task(safe(label), total=total, completed=done)
-        for item in items:
+    """The items, with a bar that tells how many have gone by."""
+    with Bar(label, total) as bar:
+        for done, item in enumerate(items, 1):
             yield item
-            bar.advance(task)
+            bar(done)

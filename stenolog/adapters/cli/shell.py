@@ -79,7 +79,7 @@ def show(answer: Answer, as_json: bool, color: Any, pager: bool) -> int:
             click.echo(safe_json(envelope(status, piece, answer.diagnostics)))
     else:
         draw(answer.draw(), color, page=pager and not answer.streams)
-        for note in answer.diagnostics:
+        for note in () if answer.drawn else answer.diagnostics:
             mark, style = MARKS[note.severity]
             say(note.message, mark=mark, style=style)
     return FAILED.code if answer.failed else OK.code

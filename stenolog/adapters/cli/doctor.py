@@ -1,0 +1,194 @@
+"""`doctor`: what is wrong with a transcript, and the request as it should be. Nothing is kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from stenolog.adapters.log import open as open_log
+from stenolog.adapters.transcripts import import_file
+from stenolog.domain.errors import StenologError
+from stenolog.projections.requests import DEFAULT_WIRE, WIRES, Dropped, Request, lanes
+from stenolog.projections.requests.rules import RULES
+
+from .answer import Answer, Diagnostic
+from .exchange import FILES, diagnostics
+from .screen import Bar
+from .shell import command
+from .views import print_raw, request_data, request_of
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from stenolog.adapters.conversation import Conversation
+    from stenolog.domain.entry import Entry
+
+ORDINARY = frozenset({"tool-stub", "nothing-said", "trailing-thinking", "opening-note", "media-as-text"})
+"""Repairs that a sound log needs too: a foreign log has no cards, and not every wire takes everything."""
+LONGEST_FILE = 44
+OUTCOMES = {"imported": "green", "no conversation": "yellow", "refused": "red"}
+
+
+class Finding(NamedTuple):
+    """What the doctor found out about one file; `requests` are those of its lanes, by conversation."""
+
+    file: str
+    format: str
+    outcome: str
+    entries: int = 0
+    notes: tuple[Diagnostic, ...] = ()
+    requests: tuple[tuple[tuple[Entry, ...], Request], ...] = ()
+
+    @property
+    def problems(self) -> list[Diagnostic]:
+        """What is really wrong, without the mere notes."""
+        return [note for note in self.notes if note.severity != "note"]
+
+
+@command("doctor")
+@click.option("--agent", help="The agent whose request is shown; the first that speaks where it is left out.")
+@click.option(
+    "--wire", type=click.Choice([*WIRES]), default=DEFAULT_WIRE, show_default=True, help="The provider."
+)
+@click.option("--raw", is_flag=True, help="Only the repaired body: the exact bytes.")
+@FILES
+def doctor_command(files: tuple[Path, ...], agent: str | None, wire: str, raw: bool) -> Answer | None:
+    """Say what is wrong with transcripts, and show the request that would be accepted. Nothing is kept."""
+    if len(files) > 1:
+        if raw or agent:
+            raise click.UsageError("--raw and --agent are for one file")
+        return _of_many([_examined_or_refused(file, wire) for file in files])
+    one = _examined(files[0], wire)
+    shown = _choose(one, agent)
+    if raw and shown:
+        print_raw(shown[1])
+        return None
+    data = [{**_data(one), "request": request_data(shown[1]) if shown else None}]
+    return Answer(data, lambda: _whole(one, shown), failed=bool(one.problems), diagnostics=one.notes)
+
+
+def _of_many(found: list[Finding]) -> Answer:
+    notes = tuple(note for one in found for note in one.notes)
+    failed = any(one.problems for one in found)
+    return Answer([_data(one) for one in found], lambda: _table(found), failed, notes, drawn=True)
+
+
+def _examined_or_refused(file: Path, wire: str) -> Finding:
+    try:
+        return _examined(file, wire)
+    except (StenologError, OSError) as error:
+        note = Diagnostic("error", type(error).__name__, f"{file}: {error}")
+        return Finding(str(file), "", "refused", notes=(note,))
+
+
+def _examined(file: Path, wire: str) -> Finding:
+    """Import the file into a log in memory, and ask for every lane's request."""
+    with open_log(":memory:") as log, Bar(f"examining {file.name}") as bar:
+        report = import_file(log, file, progress=bar)
+        talks = [log[found.name] for found in report.conversations if found.name in log]
+        requests = [built for talk in talks for built in _requests(talk, wire)]
+        anomalies = [note for talk in talks for note in _anomalies(talk)]
+        repairs = [note for _, request in requests for note in _repairs(file, request)]
+        return Finding(
+            file=report.file,
+            format=report.format,
+            outcome="imported" if report.holds_a_conversation else "no conversation",
+            entries=sum(talk.position for talk in talks),
+            notes=(*diagnostics(report), *anomalies, *dict.fromkeys(repairs)),
+            requests=tuple(requests),
+        )
+
+
+def _requests(talk: Conversation, wire: str) -> Iterator[tuple[tuple[Entry, ...], Request]]:
+    entries = tuple(talk.entries())
+    for lane in lanes(entries):
+        yield entries, request_of(talk, lane.address, talk.position, wire)
+
+
+def _anomalies(talk: Conversation) -> Iterator[Diagnostic]:
+    for step in talk.transitions():
+        if step.anomaly:
+            words = f"{talk.name!r} at {step.position}: {step.anomaly}"
+            yield Diagnostic("warning", "anomaly", words, talk.name, step.position)
+
+
+def _repairs(file: Path, request: Request) -> Iterator[Diagnostic]:
+    """What had to be mended for the provider; repairs of one rule at one entry are one."""
+    for part in request.repairs:
+        position = part.first if isinstance(part, Dropped) else min(part.positions, default=None)
+        where = f" at {position}" if position else ""
+        severity = "note" if part.rule in ORDINARY else "warning"
+        words = f"{file.name}{where}: mended: {RULES[part.rule]} ({part.rule})"
+        yield Diagnostic(severity, part.rule, words, position=position)  # type: ignore[arg-type]
+
+
+def _choose(found: Finding, agent: str | None) -> tuple[tuple[Entry, ...], Request] | None:
+    """The request to show: of the agent asked for, or of the first."""
+    if agent is None:
+        return next(iter(found.requests), None)
+    known = {_lane(request): (entries, request) for entries, request in found.requests}
+    if agent not in known:
+        raise click.UsageError(f"no agent {agent!r} in {found.file}; there are {', '.join(known) or 'none'}")
+    return known[agent]
+
+
+def _lane(request: Request) -> str:
+    return f"{request.agent}/{request.task}" if request.task else request.agent
+
+
+def _data(found: Finding) -> dict[str, Any]:
+    agents = list(dict.fromkeys(_lane(request) for _, request in found.requests))
+    problems = dict(Counter(note.code for note in found.problems))
+    fields = {"file": found.file, "format": found.format, "outcome": found.outcome, "entries": found.entries}
+    return {**fields, "agents": agents, "problems": problems}
+
+
+def _whole(found: Finding, shown: tuple[tuple[Entry, ...], Request] | None) -> Iterator[RenderableType]:
+    from .draw_request import drawn
+    from .drawing import line
+
+    style = OUTCOMES[found.outcome]
+    yield line(
+        (found.file, "bold"), f"  {found.format}  ", (found.outcome, style), f"  {found.entries} entries"
+    )
+    if shown:
+        yield from drawn(shown[1], shown[0])
+    if not found.problems:
+        yield line(("✓ ", "green"), "nothing is wrong")
+
+
+def _table(found: list[Finding]) -> Iterator[RenderableType]:
+    """A line for each file, and how many there were of each format and outcome."""
+    from .drawing import heading, line
+
+    for one in found:
+        yield line(
+            (f"{one.outcome:<16}", OUTCOMES[one.outcome]),
+            f"{one.format:<12}",
+            f"{one.entries or '':>7}  ",
+            f"{_end_of(one.file):<{LONGEST_FILE}}  ",
+            (_in_short(one), "dim"),
+        )
+    yield heading("by format")
+    formats = Counter((one.format or "none of ours", one.outcome) for one in found)
+    for (form, outcome), count in sorted(formats.items()):
+        yield line(f"{count:>5}  ", f"{form:<14}  ", (outcome, OUTCOMES[outcome]))
+
+
+def _end_of(file: str) -> str:
+    """The end of a path, which tells more than its beginning."""
+    return file if len(file) <= LONGEST_FILE else f"…{file[1 - LONGEST_FILE :]}"
+
+
+def _in_short(found: Finding) -> str:
+    """Why it was refused, or how many things of each kind are odd."""
+    if found.outcome == "refused":
+        reason = found.notes[0].message.removeprefix(f"{found.file}: ")
+        return reason.partition(", found ")[2] or reason
+    return ", ".join(
+        f"{count} {code}" for code, count in Counter(note.code for note in found.problems).items()
+    )

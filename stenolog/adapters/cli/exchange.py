@@ -1,0 +1,153 @@
+"""`import`, `export`: conversations from other programs, and for them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO, cast
+
+import click
+
+from stenolog.adapters.transcripts import Imported, Report, export_jsonl, export_openai, import_file
+from stenolog.domain.errors import StenologError
+
+from .acts import done
+from .answer import Answer, Diagnostic
+from .safety import Unarmed
+from .screen import Bar
+from .shell import command, found, opened, takes_conversation, takes_db
+from .views import only_agent
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.log import Log
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
+OUTPUT = click.Path(dir_okay=False, path_type=Path)
+FORMS = click.Choice(["jsonl", "openai"])
+
+
+@command("import")
+@click.option("--name", help="The name of the conversation; its own, or the file's, where it is left out.")
+@click.option("--keep-raw", is_flag=True, help="Keep the files themselves too, as blobs.")
+@FILES
+@takes_db
+def import_command(db: Path, files: tuple[Path, ...], name: str | None, keep_raw: bool) -> Answer:
+    """Bring in transcripts: Claude Code sessions, Codex rollouts, lists of OpenAI messages, our own exports.
+
+    What a file is, is seen from what it holds. Of a file that has grown since, only what is new is appended.
+    """
+    if name and len(files) > 1:
+        raise click.UsageError("--name is for one file")
+    log = opened(db, create=True)
+    if len(files) == 1:
+        return _answer([_imported(log, files[0], name, keep_raw)], [])
+    reports, refused = [], []
+    for file in files:
+        try:
+            reports.append(_imported(log, file, name, keep_raw))
+        except (StenologError, OSError) as error:
+            refused.append(Diagnostic("error", type(error).__name__, f"{file}: {error}"))
+    return _answer(reports, refused)
+
+
+def _imported(log: Log, file: Path, name: str | None, keep_raw: bool) -> Report:
+    with Bar(f"importing {file.name}") as bar:
+        return import_file(log, file, name=name, keep_raw=keep_raw, progress=bar)
+
+
+def _answer(reports: list[Report], refused: list[Diagnostic]) -> Answer:
+    notes = [*refused, *(note for report in reports for note in diagnostics(report))]
+    failed = any(note.severity == "error" for note in notes)
+    return Answer(reports, lambda: _lines(reports), failed=failed, diagnostics=tuple(notes))
+
+
+def diagnostics(report: Report) -> Iterator[Diagnostic]:
+    """What could not be taken over, and what was mended on the way."""
+    for talk in report.conversations:
+        if talk.failed:
+            yield Diagnostic("error", "failed", f"{report.file}: {talk.name}: {talk.failed}", talk.name)
+    skipped = [*report.skipped, *(skip for talk in report.conversations for skip in talk.skipped)]
+    for skip in skipped:
+        yield Diagnostic("warning", "skipped", f"{report.file}: line {skip.line}: {skip.reason}")
+    if report.incomplete:
+        words = "the end is cut off; import it again once it has grown"
+        yield Diagnostic("note", "incomplete", f"{report.file}: {words}")
+    for what, count in report.repaired.items():
+        yield Diagnostic("note", "repaired", f"{report.file}: {what}: {count}")
+    if not report.holds_a_conversation:
+        yield Diagnostic("note", "empty", f"{report.file}: nobody says anything in it")
+
+
+def _lines(reports: list[Report]) -> Iterator[RenderableType]:
+    from .drawing import line
+
+    for report in reports:
+        for talk in report.conversations:
+            mark = ("✗ ", "red") if talk.failed else ("✓ ", "green")
+            yield line(mark, (talk.name, "bold"), f"  {_counts(talk)}", (f"  {report.format}", "dim"))
+            for fork in talk.forks:
+                yield line(("  └ ", "dim"), f"{fork}  a branch that was left")
+            if talk.beyond:
+                kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(talk.beyond.items()))
+                yield line((f"  not messages: {kinds}", "dim"))
+
+
+def _counts(talk: Imported) -> str:
+    already = f", {talk.already} were there already" if talk.already else ""
+    return f"{talk.appended} entries{already}"
+
+
+@command("export")
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["jsonl", "openai"]),
+    default="jsonl",
+    show_default=True,
+    help="The form.",
+)
+@click.option("--agent", help="With --as openai: whose messages; may be left out where there is one agent.")
+@click.option("-o", "--output", type=OUTPUT, help="Into this file; to stdout where it is left out.")
+@takes_conversation
+def export_command(
+    db: Path, conversation: str, form: str, agent: str | None, output: Path | None
+) -> Answer | None:
+    """Write a conversation as JSONL, which imports back to the same digests, or as OpenAI messages."""
+    talk = found(opened(db), conversation)
+    write = (
+        export_jsonl if form == "jsonl" else partial(_export_openai, agent or only_agent(talk, talk.position))
+    )
+    if output is None:
+        if click.get_current_context().params["as_json"]:
+            raise click.UsageError("with --json, say where the export goes: -o FILE")
+        write(talk, cast("TextIO", Unarmed(sys.stdout)) if sys.stdout.isatty() else sys.stdout)
+        return None
+    with _whole_or_not_at_all(output) as stream:
+        write(talk, stream)
+    words = f"{talk.name} is exported as {output}, {talk.position} entries"
+    return done(words, conversation=talk.name, entries=talk.position, form=form, file=str(output))
+
+
+def _export_openai(agent: str, talk: Conversation, stream: TextIO) -> None:
+    messages = export_openai(talk, agent)
+    stream.write(f"{json.dumps(messages, ensure_ascii=False, indent=2)}\n")
+
+
+@contextmanager
+def _whole_or_not_at_all(path: Path) -> Iterator[TextIO]:
+    """A stream into a file that takes its name once everything is in it."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,159 @@
+"""Files in, files out, and what the doctor says of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stenolog.projections.requests.laws import breaches
+
+ROOT = Path(__file__).parents[2]
+SESSION = str(ROOT / "docs" / "examples" / "session.jsonl")
+SHARED = ROOT.parent / "shared" / "transcripts"
+CALL = {"id": "c1", "type": "function", "function": {"name": "sh", "arguments": "{}"}}
+ORPHAN = [
+    {"role": "user", "content": "Which test fails?"},
+    {"role": "assistant", "tool_calls": [CALL]},
+    {"role": "user", "content": "Hello?"},
+    {"role": "tool", "tool_call_id": "c9", "content": "1 failed"},
+]
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> str:
+    """A history with a call that has no result, and a result that has no call."""
+    (tmp_path / "damaged.json").write_text(json.dumps(ORPHAN))
+    return "damaged.json"
+
+
+def test_a_transcript_comes_in_and_is_named(cli: Callable[..., Any]) -> None:
+    ran = cli("import", SESSION, "--name", "bakery")
+
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out == "✓ bakery  15 entries  claude-code\n"
+    assert cli("log", "bakery", "-n", "1", "--json").envelope["data"]["entries"][0]["position"] == 15
+
+
+def test_importing_again_appends_nothing(cli: Callable[..., Any]) -> None:
+    cli("import", SESSION)
+    before = cli("log", "--json").out
+
+    again = cli("import", SESSION)
+
+    assert "0 entries, 15 were there already" in again.out
+    assert cli("log", "--json").out == before
+
+
+def test_of_several_files_the_good_ones_come_in_and_the_others_are_named(
+    cli: Callable[..., Any], damaged: str, tmp_path: Path
+) -> None:
+    (tmp_path / "note.txt").write_text("Buy bread.")
+
+    ran = cli("import", SESSION, "note.txt", damaged)
+
+    assert ran.status == 1
+    assert "note.txt" in ran.err
+    assert len(cli("ls", "--json").envelope["data"]) == 2
+
+
+def test_what_is_no_transcript_is_refused_and_no_conversation_is_made(
+    cli: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "note.txt").write_text("Buy bread.")
+
+    assert cli("import", "note.txt").status == 2
+    assert cli("import", "nowhere.txt").status == 2
+    assert cli("ls", "--json").envelope["data"] == []
+
+
+def test_an_export_imports_back_to_the_same_digests(cli: Callable[..., Any]) -> None:
+    cli("import", SESSION, "--name", "bakery")
+
+    assert cli("export", "bakery", "-o", "out.jsonl").status == 0
+    assert cli("import", "out.jsonl", "--db", "other.db").status == 0
+    assert cli("log", "bakery", "--db", "other.db", "--json").out == cli("log", "bakery", "--json").out
+
+
+def test_an_export_goes_to_stdout_as_it_goes_into_a_file(cli: Callable[..., Any], tmp_path: Path) -> None:
+    cli("import", SESSION, "--name", "bakery")
+    cli("export", "bakery", "-o", "out.jsonl")
+
+    assert cli("export", "bakery").out == (tmp_path / "out.jsonl").read_text()
+    assert cli("export", "bakery", "--json").status == 2
+
+
+def test_an_export_as_openai_messages_is_a_list_of_them(cli: Callable[..., Any]) -> None:
+    cli("import", SESSION, "--name", "bakery")
+
+    messages = json.loads(cli("export", "bakery", "--as", "openai").out)
+
+    assert messages[0] == {
+        "role": "user",
+        "content": "How many loaves does oven.py bake at most? Check it, don't guess.",
+    }
+    assert {message["role"] for message in messages} == {"user", "assistant", "tool"}
+
+
+def test_an_export_that_fails_leaves_no_file(cli: Callable[..., Any], tmp_path: Path) -> None:
+    cli("import", SESSION, "--name", "bakery")
+
+    assert cli("export", "bakery", "--as", "openai", "--agent", "nobody", "-o", "out.json").status == 3
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_the_doctor_finds_nothing_wrong_with_a_sound_history(cli: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "sound.json").write_text(json.dumps(ORPHAN[:1]))
+
+    ran = cli("doctor", "sound.json")
+
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out.splitlines()[-1] == "✓ nothing is wrong"
+
+
+@pytest.mark.parametrize("wire", ["openai-chat", "anthropic", "plain"])
+def test_the_doctor_names_what_is_wrong_and_gives_a_request_that_is_right(
+    cli: Callable[..., Any], damaged: str, wire: str
+) -> None:
+    told = cli("doctor", damaged, "--wire", wire, "--json")
+    raw = cli("doctor", damaged, "--wire", wire, "--raw").out
+
+    codes = {note["code"] for note in told.envelope["diagnostics"]}
+    assert told.status == 1
+    assert codes >= {"anomaly", "orphan-result"}
+    assert list(breaches(wire, json.loads(raw))) == []
+    assert hashlib.sha256(raw.encode()).hexdigest() == told.envelope["data"][0]["request"]["sha256"]
+    assert list(breaches("openai-chat", {"messages": ORPHAN})) != []
+
+
+def test_the_doctor_keeps_nothing(cli: Callable[..., Any], damaged: str, tmp_path: Path) -> None:
+    cli("doctor", damaged)
+
+    assert [path.name for path in tmp_path.iterdir()] == [damaged]
+
+
+def test_of_many_files_the_doctor_draws_up_a_list(
+    cli: Callable[..., Any], damaged: str, tmp_path: Path
+) -> None:
+    (tmp_path / "note.txt").write_text("Buy bread.")
+
+    ran = cli("doctor", SESSION, damaged, "note.txt")
+
+    assert ran.status == 1
+    assert [line.split()[0] for line in ran.out.splitlines()[:3]] == ["imported", "imported", "refused"]
+    assert "    1  none of ours    refused\n" in ran.out
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the recorded transcripts are not beside the checkout")
+def test_the_doctor_sees_every_recorded_transcript_without_a_defect(cli: Callable[..., Any]) -> None:
+    files = [str(path) for path in sorted(SHARED.rglob("*")) if path.is_file() and path.suffix != ".md"]
+
+    ran = cli("doctor", *files, "--json")
+
+    outcomes = {found["outcome"] for found in ran.envelope["data"]}
+    assert (ran.status, len(ran.envelope["data"])) == (1, len(files))
+    assert outcomes == {"imported", "no conversation", "refused"}
