@@ -25,6 +25,7 @@ from .log import Log
 from .stores import inspecting, streams
 from .stores.checkpoints import Checkpoints
 from .stores.events import LAST
+from .stores.failures import RAISED
 from .stores.inspecting import Held, Unreadable
 
 Code: TypeAlias = Literal[
@@ -105,7 +106,7 @@ def verify(subject: Log | Conversation, *, head: str | None = None, watch: Watch
                 if only in (None, one.name):
                     _Check(log.checkpoints, connection, one, found, watch, whole=only is not None).run()
             _check_blobs(connection, found, everything=only is None)
-        except sqlite3.Error as error:
+        except RAISED as error:
             found.problems.append(_of_file(str(error)))
     return found.report()
 

@@ -99,7 +99,7 @@ def test_the_state_at_an_earlier_position_is_folded_from_a_checkpoint_before_it(
 
 
 @given(st.lists(st.sampled_from([*examples().values(), *turns(1)]), max_size=90), st.integers(0, 90))
-@settings(max_examples=25)
+@settings(max_examples=25, derandomize=True, deadline=None)
 def test_a_checkpoint_equals_the_fold_from_zero(events: list[Event], upto: int) -> None:
     with stenolog.open(":memory:") as log, pytest.MonkeyPatch.context() as patch:
         patch.setattr(keeping, "WORTH_KEEPING", 1)

@@ -45,7 +45,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         log.blobs.put(b"test")  # the one that the examples name
         picture = log.blobs.put(random.Random(1).randbytes(5000))
         talk.extend([*examples().values()], expected=0)
-        talk.append(UserMessage(parts=[Image(blob=picture)]))  # type: ignore[arg-type]
+        talk.append(UserMessage(parts=[Image(blob=picture)]))
         for number in range(40):
             said(log[f"talk {number % 4}"], "x" * (37 * number))
         talk.append(AssistantMessage(agent="a", tool_calls=[ToolCall(id="c", name="n" * 3000)]))

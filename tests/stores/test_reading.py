@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stenolog
@@ -34,6 +34,7 @@ def test_a_conversation_without_entries_reads_as_empty(log: Log) -> None:
     assert list(log) == []
 
 
+@settings(derandomize=True, deadline=None)
 @given(pages=st.integers(1, 7), after=st.integers(0, 25), upto=st.none() | st.integers(0, 25))
 def test_pages_of_any_size_give_the_same_entries(pages: int, after: int, upto: int | None) -> None:
     with stenolog.open(":memory:") as log, pytest.MonkeyPatch.context() as patch:

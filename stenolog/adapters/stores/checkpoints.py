@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
 from .datastore import MEMORY
+from .failures import RAISED
 
 SPACING = 4096
 """Of each fold, one checkpoint is kept in every so many positions: the last one."""
@@ -73,9 +74,9 @@ class Checkpoints:
         with self._turn:
             try:
                 return self._open().execute(statement, values).fetchall()
-            except sqlite3.Error as error:
+            except RAISED as error:
                 self._forget()
-                if getattr(error, "sqlite_errorcode", 0) & 0xFF in UNUSABLE:
+                if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in UNUSABLE:
                     with suppress(OSError):
                         os.unlink(self.path)
                 return []

@@ -19,7 +19,7 @@ from stenolog.domain.errors import NotALog, StoreBusy, StoreFailed
 
 from . import schema
 from .bell import Bell
-from .failures import translated
+from .failures import RAISED, translated
 from .filelock import FileLock
 
 Synchronous: TypeAlias = Literal["full", "normal"]
@@ -69,7 +69,7 @@ class LogDatastore(SQLiteDatastore):
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
-        except sqlite3.Error as error:
+        except RAISED as error:
             raise translated(error, self.path) from error
         finally:
             self._end_turn()
@@ -82,7 +82,7 @@ class LogDatastore(SQLiteDatastore):
         connection = self._take_reader()
         try:
             yield connection
-        except sqlite3.Error as error:
+        except RAISED as error:
             raise translated(error, self.path) from error
         finally:
             self._put_back(connection)
@@ -161,7 +161,7 @@ class LogDatastore(SQLiteDatastore):
     def _guarded(self, connect: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
         try:
             return connect()
-        except sqlite3.Error as error:
+        except RAISED as error:
             raise translated(error, self.path) from error
 
     def _open(self) -> sqlite3.Connection:
@@ -171,7 +171,7 @@ class LogDatastore(SQLiteDatastore):
         connection = self._guarded(self.connect)
         try:
             self._prepare(connection)
-        except sqlite3.Error as error:
+        except RAISED as error:
             connection.close()
             raise translated(error, self.path) from error
         except BaseException:
@@ -259,7 +259,7 @@ def _copy(source: sqlite3.Connection, path: Path) -> None:
     try:
         with closing(sqlite3.connect(path)) as target:
             source.backup(target)
-    except sqlite3.Error as error:
+    except RAISED as error:
         raise translated(error, str(path)) from error
 
 

@@ -6,12 +6,16 @@ import sqlite3
 
 from stenolog.domain.errors import CorruptLog, NotALog, StenologError, StoreBusy, StoreFailed
 
+RAISED = (sqlite3.Error, UnicodeDecodeError)
+"""What sqlite3 raises; the second where a damaged file gets into its own message."""
 BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_CONSTRAINT}
 
 
-def translated(error: sqlite3.Error, where: str) -> StenologError:
+def translated(error: sqlite3.Error | UnicodeDecodeError, where: str) -> StenologError:
     """The error of ours that says the same; `where` is the file it happened in."""
+    if isinstance(error, UnicodeDecodeError):
+        return CorruptLog(f"{where}: {error.object!r}")
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:  # raised by the module itself, not by the library
         return _own(error, where)

@@ -12,6 +12,7 @@ from stenolog.domain.entry import Record
 
 from . import events, schema
 from .datastore import LogDatastore
+from .failures import RAISED
 
 TYPES: dict[str, type | tuple[type, ...]] = {
     "position": int,
@@ -66,7 +67,7 @@ def faults(connection: sqlite3.Connection) -> Iterator[str]:
         for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check"):
             yield f"row {row} of {table} refers to a row of {parent} that is not there"
         found = _tables(connection)
-    except sqlite3.Error as error:
+    except RAISED as error:
         yield str(error)
         return
     with closing(sqlite3.connect(":memory:")) as fresh:
@@ -91,7 +92,7 @@ def records(
     while True:
         try:
             rows = events.page(connection, events.WHOLE, stream, position, upto)
-        except sqlite3.Error as error:
+        except RAISED as error:
             yield Unreadable(position + 1, "", "rows that can be read", str(error))
             return
         if not rows:

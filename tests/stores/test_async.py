@@ -1,0 +1,157 @@
+"""The log for asyncio: the same answers, awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stenolog
+from stenolog import AssistantMessage, IdTaken, ModeSwitch, StoreFailed, UserMessage
+from stenolog.adapters.asynchronous import AsyncConversation, AsyncLog, open_async
+from stenolog.adapters.keeping import kept
+from stenolog.projections.base import Fold
+from tests.stores.conftest import fixed_clock, fixed_ids
+
+HI = UserMessage(text="hi")
+
+
+def run(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """The test in an event loop of its own."""
+
+    @wraps(test)
+    def runs(*args: Any, **kwargs: Any) -> None:
+        asyncio.run(test(*args, **kwargs))  # type: ignore[arg-type]
+
+    return runs
+
+
+def opened(path: Path | str = ":memory:") -> AsyncLog:
+    return open_async(path, clock=fixed_clock(), ids=fixed_ids(), entropy=bytes)
+
+
+@run
+async def test_every_answer_is_that_of_the_log_itself(path: Path) -> None:
+    async with opened(path) as log:
+        talk = log["demo"]
+        entry = await talk.append(HI, id="m1")
+        await talk.extend([AssistantMessage(agent="coder", text="ho")], expected=2)
+        sync = log.sync["demo"]
+
+        assert entry == next(sync.entries(after=1))
+        assert (talk.name, await talk.position(), await talk.digest()) == ("demo", 3, sync.digest)
+        assert [e async for e in talk.entries()] == list(sync.entries())
+        assert [r async for r in talk.records(after=1, upto=2)] == list(sync.records(1, 2))
+        assert await talk.state() == sync.state()
+        assert await talk.settings() == sync.settings()
+        assert await talk.timeline() == sync.timeline()
+        assert await talk.transitions() == sync.transitions()
+        assert (await talk.request("coder")).sha256 == sync.request("coder").sha256
+        assert await talk.fold(kept(Fold("count", 0, lambda n, _: n + 1), int)) == 3
+        with pytest.raises(IdTaken):
+            await talk.append(AssistantMessage(agent="a"), id="m1")
+
+
+@run
+async def test_conversations_are_forked_renamed_archived_and_deleted(path: Path) -> None:
+    async with opened(path) as log:
+        talk = log["demo"]
+        await talk.append(ModeSwitch(mode="agent"))
+        await talk.submit(HI)
+        fork = await talk.fork(after=1)
+        await talk.rename("new")
+        assert await log.names() == ["new", "demo~1"]
+        await fork.archive()
+        assert await log.names() == ["new"]
+        await fork.unarchive()
+        await fork.delete()
+        assert await log.names(archived=True) == ["new"]
+        assert (await log.exists("new"), await log.exists("demo")) == (True, False)
+
+
+@run
+async def test_blobs_and_backups(tmp_path: Path) -> None:
+    async with opened() as log:
+        sha = await log.put_blob(b"a")
+        assert await log.blob(sha) == b"a"
+        await log.backup(tmp_path / "copy.db")
+    assert (tmp_path / "copy.db").exists()
+
+
+@run
+async def test_a_log_can_be_opened_without_a_block() -> None:
+    log = await opened()
+    await log["demo"].append(HI)
+    await log.close()
+
+    with pytest.raises((StoreFailed, RuntimeError)):
+        await log["demo"].append(HI)
+
+
+@run
+async def test_appends_at_once_all_land() -> None:
+    async with opened() as log:
+        entries = await asyncio.gather(*(log["demo"].append(HI) for _ in range(50)))
+
+        assert sorted(entry.position for entry in entries) == list(range(2, 52))
+
+
+@run
+async def test_long_conversations_come_in_batches() -> None:
+    async with opened() as log:
+        await log["demo"].extend([HI] * 300)
+
+        assert [e.position async for e in log["demo"].entries()] == list(range(1, 302))
+
+
+async def following(talk: AsyncConversation, count: int, after: int | None = 0) -> list[int]:
+    seen: list[int] = []
+    async for entry in talk.tail(after=after, timeout=20):
+        seen.append(entry.position)
+        if len(seen) == count:
+            break
+    return seen
+
+
+@run
+async def test_a_tail_wakes_for_each_append() -> None:
+    async with opened() as log:
+        talk = log["demo"]
+        async with asyncio.TaskGroup() as group:
+            tails = [group.create_task(following(talk, 21)) for _ in range(20)]
+            for _ in range(20):
+                await talk.append(HI)
+
+        assert [tail.result() for tail in tails] == [list(range(1, 22))] * 20
+
+
+@run
+async def test_a_tail_ends_after_its_timeout() -> None:
+    async with opened() as log:
+        await log["demo"].append(HI)
+
+        assert [e.position async for e in log["demo"].tail(after=1, timeout=0.01)] == [2]
+        assert [e.position async for e in log["demo"].tail(timeout=0.01)] == []
+
+
+@run
+async def test_a_tail_wakes_for_another_process(path: Path) -> None:
+    append = "import sys, stenolog as s; s.open(sys.argv[1])['demo'].append(s.UserMessage(text='x'))"
+    async with opened(path) as log:
+        await log["demo"].append(HI)
+        async with asyncio.TaskGroup() as group:
+            tail = group.create_task(following(log["demo"], 1, after=2))
+            with subprocess.Popen([sys.executable, "-c", append, str(path)]):
+                await tail
+
+        assert tail.result() == [3]
+
+
+def test_the_names_are_found_in_the_package() -> None:
+    assert stenolog.open_async is open_async

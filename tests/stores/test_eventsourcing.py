@@ -1,0 +1,197 @@
+"""The log is an application of the eventsourcing library: its own projections and runners work on it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eventsourcing.persistence import IntegrityError, ListenNotifySubscription, StoredEvent, Tracking
+from eventsourcing.popo import POPOTrackingRecorder
+from eventsourcing.projection import Projection, ProjectionRunner
+from eventsourcing.utils import get_topic
+
+import stenolog
+from stenolog import InvalidEvent, Log, ModeSwitch, Unknown, UserMessage
+from stenolog.adapters.stores.application import LogApplication, Recorded
+from stenolog.adapters.verify import verify
+from tests.stores.conftest import said, texts
+
+WAIT = 20.0
+
+
+class Words(POPOTrackingRecorder):
+    """A view in memory: what was said, with its tracking."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+        self.enough = threading.Event()
+
+    def say(self, text: str, tracking: Tracking) -> None:
+        with self._database_lock:
+            self._assert_tracking_uniqueness(tracking)
+            self._insert_tracking(tracking)
+            self.said.append(text)
+        if text == "last":
+            self.enough.set()
+
+
+class WordsProjection(Projection[Words]):
+    def process_event(self, domain_event: Any, tracking: Tracking) -> None:
+        event = domain_event.event
+        self.view.say(event.text if isinstance(event, UserMessage) else event.kind, tracking)
+
+
+@pytest.fixture
+def app(path: Path) -> Iterator[LogApplication]:
+    with LogApplication(env={"SQLITE_DBNAME": str(path)}) as application:
+        yield application
+
+
+def hi(name: str, version: int, text: str = "hi") -> Recorded:
+    return Recorded(name, version, UserMessage(text=text))
+
+
+def test_the_librarys_projection_runner_runs_on_the_log(path: Path) -> None:
+    with stenolog.open(path) as log:
+        said(log["demo"], "before")
+        runner = ProjectionRunner(
+            application_class=LogApplication,
+            projection_class=WordsProjection,
+            view_class=Words,
+            env={"SQLITE_DBNAME": str(path)},
+        )
+        with runner:
+            said(log["demo"], "after")
+            said(log["other"], "last")
+            assert runner.projection.view.enough.wait(WAIT)
+            view = runner.projection.view
+
+    assert view.said == ["mode_switch", "before", "after", "mode_switch", "last"]
+    assert view.max_tracking_id("stenolog") == 5
+
+
+def test_saved_events_are_entries_of_the_log(app: LogApplication, path: Path) -> None:
+    recordings = app.save(Recorded("demo", 1, ModeSwitch(mode="chat")), hi("demo", 2), hi("other", 1))
+
+    assert [recording.notification.id for recording in recordings] == [1, 2, 3]
+    with stenolog.open(path) as log:
+        assert texts(log["demo"]) == ["hi"]
+        said(log["demo"], "ho")
+        assert verify(log).ok
+    assert list(app.events.get("demo", gt=1)) == [hi("demo", 2), hi("demo", 3, "ho")]
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_taken_version_or_a_gap_is_the_librarys_conflict(app: LogApplication, version: int) -> None:
+    app.save(hi("demo", 1))
+
+    with pytest.raises(IntegrityError, match="expected version 2"):
+        app.save(hi("other", 1), hi("demo", version))
+    assert app.recorder.select_events("other") == []
+
+
+def test_events_are_selected_by_ranges(app: LogApplication) -> None:
+    app.save(*(hi("demo", n) for n in range(1, 8)))
+
+    def versions(**range_: Any) -> list[int]:
+        return [event.originator_version for event in app.recorder.select_events("demo", **range_)]
+
+    assert versions() == [1, 2, 3, 4, 5, 6, 7]
+    assert versions(gt=2, lte=5) == [3, 4, 5]
+    assert versions(desc=True, limit=2) == [7, 6]
+    assert app.recorder.select_events("nobody") == []
+
+
+def test_notifications_are_selected_by_ranges_and_topics(app: LogApplication) -> None:
+    app.save(Recorded("demo", 1, ModeSwitch(mode="chat")), *(hi("demo", n) for n in range(2, 8)))
+
+    def ids(start: int | None, limit: int, **options: Any) -> list[int]:
+        return [found.id for found in app.recorder.select_notifications(start, limit, **options)]
+
+    assert ids(None, 3) == [1, 2, 3]
+    assert ids(3, 2) == [3, 4]
+    assert ids(3, 9, stop=5, inclusive_of_start=False) == [4, 5]
+    assert ids(None, 9, topics=["mode_switch@1"]) == [1]
+    assert app.recorder.max_notification_id() == 7
+    assert [found.id for found in app.notification_log.select(start=1, limit=5)] == [1, 2, 3, 4, 5]
+
+
+def test_the_id_of_a_deleted_entry_is_never_used_again(path: Path) -> None:
+    with stenolog.open(path) as log:
+        said(log["demo"], "a", "b")
+        log["demo"].delete()
+        said(log["new"], "c")
+        found: Sequence[Any] = log.application.recorder.select_notifications(None, 9)
+
+    assert [notification.id for notification in found] == [4, 5]
+
+
+def test_an_empty_log_has_no_last_notification(app: LogApplication) -> None:
+    assert not app.recorder.max_notification_id()
+
+
+def test_what_is_recorded_before_anybody_listens_is_delivered(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said(log["demo"], "a")
+    begin = ListenNotifySubscription.__init__
+
+    def appended_after_the_first_pull(subscription: Any, **options: Any) -> None:
+        begin(subscription, **options)
+        assert next(subscription).id == 1
+        said(log["demo"], "in between")
+
+    monkeypatch.setattr(ListenNotifySubscription, "__init__", appended_after_the_first_pull)
+    with log.application.recorder.subscribe(gt=0) as subscription:
+        assert [next(subscription).id for _ in range(2)] == [2, 3]
+
+
+def test_a_subscription_ends_when_it_is_stopped(app: LogApplication) -> None:
+    app.save(hi("demo", 1))
+    with app.recorder.subscribe() as subscription:
+        assert next(subscription).id == 1
+        subscription.stop()
+        subscription.stop()
+        assert list(subscription) == []
+
+
+def test_nothing_is_imported_because_the_database_names_it(app: LogApplication) -> None:
+    topic = get_topic(os.path.join.__class__).replace("function", "os:system")
+    app.recorder.insert_events([StoredEvent("demo", 1, topic, b"{}")])
+
+    (recorded,) = app.events.get("demo")
+    assert isinstance(recorded, Recorded)
+    assert recorded.event == Unknown(topic=topic, payload=b"{}")
+
+
+def test_a_payload_that_looks_like_the_librarys_own_is_left_alone(app: LogApplication) -> None:
+    hostile = UserMessage(text="x", meta={"_type_": "uuid_hex", "_data_": "nonsense"})
+    app.save(Recorded("demo", 1, hostile))
+
+    (recorded,) = app.events.get("demo")
+    assert recorded == Recorded("demo", 1, hostile)
+
+
+def test_the_environment_of_the_process_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COMPRESSOR_TOPIC", "zlib")
+    monkeypatch.setenv("SQLITE_DBNAME", "/nowhere/else.db")
+    monkeypatch.setenv("IS_SNAPSHOTTING_ENABLED", "y")
+
+    with stenolog.open(path) as log:
+        said(log["demo"], "a")
+        (_, record) = log["demo"].records()
+    assert record.payload.startswith(b"{")
+
+
+def test_what_is_no_event_of_ours_cannot_be_saved(app: LogApplication) -> None:
+    class Foreign:
+        originator_id = "demo"
+        originator_version = 1
+
+    with pytest.raises(InvalidEvent, match="Foreign"):
+        app.save(Foreign())
