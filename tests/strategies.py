@@ -6,6 +6,7 @@ Importing this makes hypothesis deterministic: each run tries the same examples.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -21,19 +22,25 @@ from stenolog import (
     Control,
     Entry,
     Event,
+    IllegalCommand,
+    LaterRelease,
     LlmError,
     ModeSwitch,
     Reasoning,
     Span,
+    State,
     Text,
     Tool,
     ToolCall,
     ToolResult,
     UserMessage,
+    decide,
+    evolve,
 )
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.scalars import Integer, Json, Key, Utc
-from stenolog.testing import entries
+from stenolog.domain.step import INITIAL
+from stenolog.testing import START, entries
 
 settings.register_profile("stenolog", derandomize=True, deadline=None, database=None)
 settings.load_profile("stenolog")
@@ -46,6 +53,13 @@ CALL_IDS = ("c1", "c1", "c2", "", "call 3\n")
 TOOLS = ("shell", "deploy", "", "no such tool!")
 ARGUMENTS = ("{}", '{"cmd": "ls"}', "", "not json", '{"cut": "of', "[1]")
 POSITIONS = st.integers(1, 16)
+CAREFUL = ModeSwitch(
+    joins=["coder", "tester"], cards={"coder": Card(tools=[Tool(name="deploy", approval=True)])}
+)
+ASKED = UserMessage(text="Go", to=["coder"])
+CALLED = AssistantMessage(
+    agent="coder", tool_calls=[ToolCall(id="c1", name="shell"), ToolCall(id="c1", name="deploy")]
+)
 
 
 def unions(hint: Any) -> tuple[Any, ...]:
@@ -117,6 +131,7 @@ def values(cls: type[Any]) -> SearchStrategy[Any]:
     return st.fixed_dictionaries(required, optional=optional).map(lambda given: cls(**given))
 
 
+@cache
 def unknowns() -> SearchStrategy[Event]:
     """Events of kinds and versions that this release does not know."""
     payloads = st.binary(max_size=12) | st.sampled_from(
@@ -132,6 +147,7 @@ def unknowns() -> SearchStrategy[Event]:
     return st.builds(REGISTRY.load, topics, payloads)
 
 
+@cache
 def events() -> SearchStrategy[Event]:
     """Events of every kind with any of their fields, and unknown ones."""
     return st.one_of(*map(values, KINDS), unknowns())
@@ -142,10 +158,9 @@ def histories(max_size: int = 16) -> SearchStrategy[list[Event]]:
 
     As `stenolog.testing.entries` takes them: the entry at position n has the id `e<n>`.
     """
-    return st.lists(
-        st.one_of(_asked(), _said(), _said(), _resulted(), _erred(), _switched(), unknowns()),
-        max_size=max_size,
-    )
+    event = st.one_of(_asked(), _said(), _said(), _resulted(), _erred(), _switched(), unknowns())
+    begun: SearchStrategy[list[Event]] = st.sampled_from(([], [CAREFUL, ASKED, CALLED]))
+    return st.builds(lambda first, rest: (first + rest)[:max_size], begun, st.lists(event, max_size=max_size))
 
 
 def logs(max_size: int = 16) -> SearchStrategy[list[Entry]]:
@@ -153,19 +168,61 @@ def logs(max_size: int = 16) -> SearchStrategy[list[Entry]]:
     return histories(max_size).map(lambda history: entries(*history))
 
 
+@st.composite
+def decided(draw: st.DrawFn, max_size: int = 16) -> list[Event]:
+    """What `decide` made of random commands, one after the other; what it refused is left out."""
+    history: list[Event] = []
+    state = INITIAL
+    commands: list[Event] = [CAREFUL, ASKED, CALLED] if draw(st.booleans()) else []
+    for _ in range(draw(st.integers(0, max_size))):
+        try:
+            recorded = decide(state, commands.pop(0) if commands else draw(_command()))
+        except (IllegalCommand, LaterRelease):
+            continue
+        for event in recorded:
+            position = len(history) + 1
+            history.append(event)
+            state = evolve(state, Entry("demo", position, f"e{position}", START, "", event))
+        commands = commands or _apt(state, draw(st.integers(0, 30)))
+    return history
+
+
+def _apt(state: State, choice: int) -> list[Event]:
+    """One of the commands that the state asks for, or none."""
+    apt: list[Event] = [UserMessage(control=Control(action="cancel")), ASKED, CALLED]
+    for _, call in state.open_calls():
+        ref = CallRef(entry=call.entry, index=call.nth)
+        apt += [ToolResult(call_id=call.id, call=ref), ToolResult(call_id=call.id)]
+        apt += [UserMessage(control=Control(action="approve", call=ref))] * call.approval
+        apt += [UserMessage(control=Control(action="refuse", call=ref))] * call.approval
+    for lane in state.lanes.values():
+        apt.append(UserMessage(control=Control(action="continue", agent=lane.agent, task=lane.task)))
+        apt += [ModeSwitch(leaves=[lane.agent]), ModeSwitch(joins=[lane.agent])]
+    return apt[choice : choice + 1]
+
+
+@cache
+def _command() -> SearchStrategy[Event]:
+    return st.one_of(_asked(), _said(), _said(), _erred(), _switched())
+
+
 def _some(strategy: SearchStrategy[Any]) -> SearchStrategy[Any]:
     """None, more often than not."""
     return st.none() | st.none() | strategy
 
 
+@cache
 def _calls() -> SearchStrategy[CallRef]:
-    return st.builds(CallRef, entry=POSITIONS.map("e{}".format), index=st.integers(0, 2))
+    begun = st.sampled_from((CallRef(entry="e3", index=0), CallRef(entry="e3", index=1)))
+    return begun | st.builds(CallRef, entry=POSITIONS.map("e{}".format), index=st.integers(0, 2))
 
 
+@cache
 def _spans() -> SearchStrategy[tuple[Span, ...]]:
     return st.lists(st.builds(Span, first=POSITIONS, last=POSITIONS), max_size=2).map(tuple)
 
 
+@cache
 def _parts() -> SearchStrategy[tuple[Any, ...]]:
     part = st.one_of(
         st.builds(Text, text=st.sampled_from(("Hello", "", "User: hi"))),
@@ -184,6 +241,7 @@ def _to() -> SearchStrategy[tuple[str, ...]]:
     return st.just(()) | st.lists(st.sampled_from(ADDRESSES), max_size=2).map(tuple)
 
 
+@cache
 def _asked() -> SearchStrategy[UserMessage]:
     control = st.builds(
         Control,
@@ -203,6 +261,7 @@ def _asked() -> SearchStrategy[UserMessage]:
     )
 
 
+@cache
 def _said() -> SearchStrategy[AssistantMessage]:
     return st.builds(
         AssistantMessage,
@@ -217,6 +276,7 @@ def _said() -> SearchStrategy[AssistantMessage]:
     )
 
 
+@cache
 def _resulted() -> SearchStrategy[ToolResult]:
     return st.builds(
         ToolResult,
@@ -227,6 +287,7 @@ def _resulted() -> SearchStrategy[ToolResult]:
     )
 
 
+@cache
 def _erred() -> SearchStrategy[LlmError]:
     return st.builds(
         LlmError,
@@ -239,6 +300,7 @@ def _erred() -> SearchStrategy[LlmError]:
     )
 
 
+@cache
 def _switched() -> SearchStrategy[ModeSwitch]:
     agents = st.lists(st.sampled_from(AGENTS), max_size=2).map(tuple)
     tools = st.lists(st.builds(Tool, name=st.sampled_from(TOOLS), approval=st.booleans()), max_size=2)

@@ -164,5 +164,5 @@ def _switch(state: State, switch: ModeSwitch) -> tuple[Event, ...]:
     for span in switch.hides if isinstance(switch.hides, tuple) else ():
         if not span.first <= span.last <= state.position:
             raise _illegal(switch, f"hides {span.first}-{span.last}", f"spans within 1 to {state.position}")
-    gone = (lane for agent in switch.leaves for lane in state.lanes_of(agent))
+    gone = (lane for agent in dict.fromkeys(switch.leaves) for lane in state.lanes_of(agent))
     return (*_close(gone, LEFT), switch) if switch != ModeSwitch() else ()
