@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import Record, check_name, microseconds, seal
-from stenolog.domain.errors import ConversationInUse, UnknownPosition
+from stenolog.domain.errors import ConversationInUse, UnknownConversation, UnknownPosition
 from stenolog.domain.events import Event, ModeSwitch, ToolResult
 from stenolog.domain.state import State
 from stenolog.domain.values import CallRef, Link
@@ -68,7 +68,9 @@ def _records(talk: Conversation, after: int, digest: bytes, written: list[Event]
 def _create(connection: sqlite3.Connection, talk: Conversation, after: int, name: str | None) -> Stream:
     """The stream of the fork, under the name asked for, or the first free one of `<name>~1`, `~2` …"""
     parent = talk.stream.key
-    assert parent is not None
+    assert parent is not None, "it has entries"
+    if streams.name_of(connection, parent) is None:
+        raise UnknownConversation(f"{talk.name!r}: the conversation was deleted")
     if name is not None:
         if streams.find(connection, name) is not None:
             raise ConversationInUse(f"{name!r}: a conversation of this name exists already")

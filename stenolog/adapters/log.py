@@ -71,7 +71,7 @@ class Log:
         self.datastore = application.recorder.datastore
         self.edge = application.recorder.edge
         self.blobs = Blobs(self.datastore)
-        self.checkpoints = Checkpoints(self.path)
+        self.checkpoints = Checkpoints(self.datastore.file)
         self._streams: dict[int, Stream] = {}
 
     def __enter__(self) -> Log:

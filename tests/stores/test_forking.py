@@ -11,8 +11,10 @@ from stenolog import (
     Link,
     Log,
     ModeSwitch,
+    State,
     ToolCall,
     ToolResult,
+    UnknownConversation,
     UnknownPosition,
     UserMessage,
 )
@@ -184,6 +186,22 @@ class TestLife:
             talk.delete()
         fork.delete()
         talk.delete()
+        assert log.names(archived=True) == []
+
+    def test_what_was_deleted_elsewhere_cannot_be_forked(
+        self, log: Log, talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        said(talk, "a")
+        decided = talk.state()
+
+        def deleted_meanwhile(*_: object, **__: object) -> State:
+            log["demo"].delete()
+            return decided
+
+        monkeypatch.setattr(Conversation, "state", deleted_meanwhile)
+
+        with pytest.raises(UnknownConversation, match="deleted"):
+            talk.fork()
         assert log.names(archived=True) == []
 
     def test_a_renamed_ancestor_is_still_the_ancestor(self, log: Log, talk: Conversation) -> None:

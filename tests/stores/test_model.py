@@ -127,7 +127,5 @@ class Model(RuleBasedStateMachine):
             assert self.log[name].state().position == len(entries)
 
 
-Model.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=25, derandomize=True, deadline=None
-)
+Model.TestCase.settings = settings(max_examples=40, stateful_step_count=25, derandomize=True, deadline=None)
 TestModel = Model.TestCase

@@ -84,6 +84,18 @@ def test_a_path_with_odd_characters_is_a_path(tmp_path: Path) -> None:
     assert path.exists()
 
 
+def test_a_relative_path_stays_where_it_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with stenolog.open("talks.db") as log:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        said(log["demo"], "a")
+        log["demo"].extend([UserMessage(text="b")] * 100)
+        assert log["demo"].state().position == 102
+
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 def test_durability_is_full_unless_told_otherwise(path: Path) -> None:
     def synchronous(log: stenolog.Log) -> object:
         return log.datastore._writer.execute("PRAGMA synchronous").fetchone()[0]
@@ -177,6 +189,12 @@ class TestReadOnly:
         with stenolog.open(frozen) as log:
             assert texts(log["demo"]) == ["a"]
             assert verify(log).ok
+
+    def test_a_place_where_nothing_can_be_locked_fails_an_append(self, path: Path) -> None:
+        path.with_name("talks.db-lock").mkdir()
+
+        with pytest.raises(StoreFailed, match="cannot be locked"):
+            stenolog.open(path)
 
     def test_an_append_fails_and_says_why(self, frozen: Path) -> None:
         with stenolog.open(frozen) as log, pytest.raises(StoreFailed, match="readonly"):

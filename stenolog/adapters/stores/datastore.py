@@ -44,13 +44,14 @@ class LogDatastore(SQLiteDatastore):
             raise ValueError(f"synchronous: expected 'full' or 'normal', found {synchronous!r}")
         super().__init__(path, originator_id_type="text")
         self.path = path
+        self.file = path if path == MEMORY else os.path.abspath(path)  # wherever the process moves to
         self.deadline = deadline
         self.synchronous = synchronous
         self.in_memory = path == MEMORY
         self.bell = Bell(None if self.in_memory else self._versions)
         self._idle: deque[sqlite3.Connection] = deque()
         self._turn = threading.Lock()
-        self._lock = None if self.in_memory else FileLock(f"{path}-lock")
+        self._lock = None if self.in_memory else FileLock(f"{self.file}-lock")
         self._process = os.getpid()
         self._closed = True
         self._writer = self._open()
@@ -167,7 +168,7 @@ class LogDatastore(SQLiteDatastore):
     def _open(self) -> sqlite3.Connection:
         """The writer's connection, to a file that is known to be ours and of this release's version."""
         if not self.in_memory:
-            _check_path(Path(self.path))
+            _check_path(Path(self.file))
         connection = self._guarded(self.connect)
         try:
             self._prepare(connection)
@@ -211,7 +212,7 @@ class LogDatastore(SQLiteDatastore):
     def connect(self) -> sqlite3.Connection:
         """A new connection with our settings; whoever asks for it closes it."""
         connection = sqlite3.connect(
-            self.path if self.in_memory else _uri(Path(self.path)),
+            self.file if self.in_memory else _uri(Path(self.file)),
             uri=not self.in_memory,
             timeout=self.deadline,
             isolation_level=None,
@@ -272,7 +273,7 @@ def _check_path(path: Path) -> None:
 
 def _uri(path: Path) -> str:
     """The file as an SQLite URI: one that may not be written is opened to be read."""
-    uri = path.absolute().as_uri()
+    uri = path.as_uri()
     if path.exists() and not os.access(path, os.W_OK):
         return f"{uri}?mode=ro" + ("" if Path(f"{path}-wal").exists() else "&immutable=1")
     return uri

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from stenolog.domain.errors import CorruptLog, NotALog, StenologError, StoreBusy, StoreFailed
+from stenolog.domain.errors import CorruptLog, InvalidEvent, NotALog, StenologError, StoreBusy, StoreFailed
 
 RAISED = (sqlite3.Error, UnicodeDecodeError)
 """What sqlite3 raises; the second where a damaged file gets into its own message."""
@@ -26,6 +26,8 @@ def translated(error: sqlite3.Error | UnicodeDecodeError, where: str) -> Stenolo
         return CorruptLog(f"{where}: {error}")
     if primary == sqlite3.SQLITE_NOTADB:
         return NotALog(f"{where}: expected a stenolog database, found a file that is not SQLite")
+    if primary == sqlite3.SQLITE_TOOBIG:
+        return InvalidEvent(f"{where}: one entry or blob can be 1 GB long at most ({error})")
     return StoreFailed(f"{where}: {error} ({error.sqlite_errorname})")
 
 

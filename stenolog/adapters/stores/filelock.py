@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from threading import Event, Lock, Thread
 
+from stenolog.domain.errors import StoreFailed
+
 try:
     import fcntl
 except ImportError:  # pragma: no cover - not on POSIX
@@ -44,7 +46,10 @@ class FileLock:
             self._file = None
 
     def _open(self) -> int:
-        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StoreFailed(f"{self.path}: cannot be locked for writing: {error.strerror}") from error
 
     def _wait(self, timeout: float) -> bool:
         """Sleep in the kernel until it is our turn: in a thread, since flock itself knows no deadline."""
