@@ -31,38 +31,48 @@ class Pairing(NamedTuple):
     second: set[int]
 
 
+class _Calls(NamedTuple):
+    """The calls so far: the position of each entry, the id of each call, and those without a result by id."""
+
+    entries: dict[str, int]
+    ids: dict[CallKey, str]
+    waiting: dict[str, list[CallKey]]
+
+
 def pair(entries: Iterable[Entry]) -> Pairing:
     """Pair every result of the log with its call."""
-    by_entry: dict[str, int] = {}
-    open_by_id: dict[str, list[CallKey]] = {}
+    calls = _Calls({}, {}, {})
     pairing = Pairing({}, {}, set())
     for entry in entries:
         match entry.event:
-            case AssistantMessage(tool_calls=calls) if calls:
-                by_entry[entry.id] = entry.position
-                for nth in reversed(range(len(calls))):
-                    open_by_id.setdefault(calls[nth].id, []).append(CallKey(entry.position, nth))
+            case AssistantMessage() as said:
+                _add(calls, entry, said)
             case ToolResult() as result:
-                key = _call_of(result, by_entry, open_by_id)
+                key = _call_of(result, calls)
                 pairing.calls[entry.position] = key
                 if key is not None:
                     pairing.results[key] = entry.position
-                elif result.call_id in open_by_id:
+                elif result.call_id in calls.waiting:
                     pairing.second.add(entry.position)
             case _:
                 pass
     return pairing
 
 
-def _call_of(
-    result: ToolResult, by_entry: dict[str, int], open_by_id: dict[str, list[CallKey]]
-) -> CallKey | None:
-    waiting = open_by_id.get(result.call_id, [])
+def _add(calls: _Calls, entry: Entry, said: AssistantMessage) -> None:
+    calls.entries[entry.id] = entry.position
+    for nth, call in reversed([*enumerate(said.tool_calls)]):  # so that the last of a list is the nearest
+        key = CallKey(entry.position, nth)
+        calls.ids[key] = call.id
+        calls.waiting.setdefault(call.id, []).append(key)
+
+
+def _call_of(result: ToolResult, calls: _Calls) -> CallKey | None:
     if result.call is None:
+        waiting = calls.waiting.get(result.call_id)
         return waiting.pop() if waiting else None
-    position = by_entry.get(result.call.entry)
-    key = CallKey(position, result.call.index) if position is not None else None
-    if key is None or key not in waiting:
+    key = CallKey(calls.entries.get(result.call.entry, 0), result.call.index)
+    if key not in calls.ids or key not in calls.waiting[calls.ids[key]]:
         return None
-    waiting.remove(key)
+    calls.waiting[calls.ids[key]].remove(key)
     return key
