@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from rich import box
-from rich.console import RenderableType
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from .safety import one_line, safe
 
-__all__ = ["RenderableType", "heading", "indented", "line", "paragraph", "table"]
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.padding import Padding
+    from rich.table import Table
 
 
 def line(*pieces: str | tuple[str, str]) -> Text:
@@ -45,6 +45,8 @@ def paragraph(text: str, style: str = "", *, lines: int | None = None) -> Text:
 
 def indented(drawn: RenderableType, by: int = 2) -> Padding:
     """The drawing, moved to the right."""
+    from rich.padding import Padding
+
     return Padding(drawn, (0, 0, 0, by))
 
 
@@ -57,6 +59,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str | tuple[str, str]]
     """A table without lines. A column whose title begins with `>` stands to the right; one with `*` takes
     the room that is left and is cut there.
     """
+    from rich import box
+    from rich.table import Table
+
     drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="dim", expand=False)
     for title in columns:
         free = title.startswith("*")

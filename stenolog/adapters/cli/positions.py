@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, time
@@ -118,7 +117,9 @@ def full_name(names: Iterable[str], written: str) -> str:
         return begun[0]
     if begun:
         raise InvalidEvent(f"{written!r} is the beginning of {len(begun)} conversations: {_some(begun)}")
-    near = difflib.get_close_matches(written, known, n=3, cutoff=0.5)
+    from difflib import get_close_matches
+
+    near = get_close_matches(written, known, n=3, cutoff=0.5)
     hint = f"; did you mean {_some(near)}?" if near else _there(known)
     raise UnknownConversation(f"no conversation {written!r}{hint}")
 
