@@ -62,7 +62,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str | tuple[str, str]]
     from rich import box
     from rich.table import Table
 
-    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="dim", expand=False)
+    drawn = Table(
+        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim"
+    )
     for title in columns:
         free = title.startswith("*")
         drawn.add_column(

@@ -123,16 +123,15 @@ def step_lines(steps: Iterable[Transition]) -> Iterator[RenderableType]:
 
     for step in steps:
         guard = f" [{', '.join(step.guard)}]" if step.guard else ""
-        moved = f"{step.source} → {step.target}" if step.lane else ""
-        decision = step.decision
+        moved = f"{step.source} → {step.target}" if step.lane else step.kind
+        decision = decision_words(step) if step.lane else ""
         yield line(
             (f"{step.position:>4}", "bold"),
-            (f"  {step.kind:<17}", ""),
             (f"  {step.lane:<10}", "cyan"),
-            (f"  {(step.trigger or '') + guard:<21}", "dim"),
-            (f"  {moved:<31}", ""),
-            (f"  {decision_words(step) if step.lane else ''}", DECISIONS[decision.do]),
+            (f"  {(step.trigger or '') + guard:<21}", ""),
+            (f"  {decision:<19}", DECISIONS[step.decision.do]),
             (f"  ! {step.anomaly}" if step.anomaly else "", "yellow"),
+            (f"  {moved}", "dim"),
         )
 
 
