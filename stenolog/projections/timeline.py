@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
@@ -17,23 +18,25 @@ from stenolog.domain.events import (
     UserMessage,
 )
 from stenolog.domain.parts import Part, ToolCall
-from stenolog.domain.state import address
+from stenolog.domain.state import State, address
 from stenolog.domain.step import fold
-from stenolog.domain.values import Link, Run, Span
+from stenolog.domain.summaries import in_words as spans_in_words
+from stenolog.domain.values import Link, Run, Turns
 
 from .context import Context, context
 from .pairing import CallKey
 
 ItemKind: TypeAlias = Literal["message", "tool", "error", "mode", "cut", "running", "unknown"]
-ItemStatus: TypeAlias = Literal["", "running", "ok", "failed", "not run"]
+ItemStatus: TypeAlias = Literal["", "running", "awaiting approval", "ok", "failed", "no result"]
 
 
 class Item(NamedTuple):
     """One item of the timeline.
 
     `position` is that of the entry it begins with, `result` that of the result attached to a tool card.
-    `author` is who said or did it, `text` what was said, `detail` the rest in words. `hidden`: a rewind
-    or a reset took it out of context, an edit replaced it, or a summary stands in its place.
+    `author` is who said or did it, `text` what was said, `detail` the rest in words. `status` is that of
+    what takes time; "no result": the lane went on without one. `hidden`: a rewind or a reset took it out
+    of context, an edit replaced it, or a summary stands in its place.
     """
 
     kind: ItemKind
@@ -43,117 +46,110 @@ class Item(NamedTuple):
     text: str = ""
     detail: str = ""
     status: ItemStatus = ""
-    to: Sequence[str] = ()
-    parts: Sequence[Part] = ()
+    to: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
     call: ToolCall | None = None
     result: int = 0
-    output: Sequence[Part] = ()
+    output: tuple[Part, ...] = ()
     hidden: bool = False
+
+
+class _Calls(NamedTuple):
+    """What became of the tool calls: the entry of each one's result, and which are open (true: approval)."""
+
+    results: dict[CallKey, Entry]
+    open: dict[CallKey, bool]
 
 
 def timeline(entries: Iterable[Entry]) -> list[Item]:
     """The whole timeline, in the order of the log; what still runs comes last."""
     log = list(entries)
-    now = context(log)
-    pairing = now.pairing
-    items: list[Item] = []
-    cards: dict[CallKey, int] = {}
-    for entry in log:
-        if isinstance(entry.event, ToolResult):
-            key = pairing.calls[entry.position]
-            if key is not None:
-                items[cards[key]] = _answered(items[cards[key]], entry, entry.event)
-                continue
-        for item in _items(entry):
-            if item.call is not None and item.kind == "tool":
-                nth = sum(1 for key in cards if key.position == entry.position)
-                cards[CallKey(entry.position, nth)] = len(items)
-            items.append(item)
-    shown = [item._replace(hidden=True) if _is_out(now, item.position) else item for item in items]
-    return [*shown, *_still_running(log)]
+    now, state = context(log), fold(log)
+    at = {entry.position: entry for entry in log}
+    calls = _Calls(
+        {key: at[position] for key, position in now.pairing.results.items()},
+        {CallKey(call.position, call.nth): call.approval for _, call in state.open_calls()},
+    )
+    attached = set(now.pairing.results.values())
+    items = [item for entry in log if entry.position not in attached for item in _items(entry, calls)]
+    shown = (item._replace(hidden=True) if _is_out(now, item.position) else item for item in items)
+    return [*shown, *_awaited(log, state)]
 
 
-def _items(entry: Entry) -> Iterator[Item]:
+def _items(entry: Entry, calls: _Calls) -> Iterator[Item]:
     """The items that an entry begins."""
+    item = partial(Item, position=entry.position, at=entry.at)
     match entry.event:
         case UserMessage() as said:
             author = said.author or ("user" if said.author_kind == "person" else said.author_kind)
-            detail = f"{said.control.action}" if said.control else ""
-            yield Item(
-                "message",
-                entry.position,
-                entry.at,
-                author,
-                said.text,
-                detail,
-                to=said.to,
-                parts=said.parts,
-            )
+            told = said.control.action if said.control else ""
+            to, parts = tuple(said.to), tuple(said.parts)
+            yield item("message", author=author, text=said.text, detail=told, to=to, parts=parts)
         case AssistantMessage() as said:
             yield from _answer(entry, said)
+            yield from (_card(entry, said, nth, calls) for nth in range(len(said.tool_calls)))
         case ToolResult() as result:
-            yield _orphan(entry, result)
+            why = f"{result.name or 'tool'}: a result for {result.call_id}, which is no open call"
+            yield _with_result(item("tool", author="", text=result.text, detail=why), entry)
         case LlmError() as error:
-            detail = f"{error.category}: {error.message}" if error.message else error.category
-            yield Item(
-                "error",
-                entry.position,
-                entry.at,
-                address(error.agent, error.task),
-                error.text,
-                detail,
-                parts=error.parts,
-            )
+            why = f"{error.category}: {error.message}" if error.message else error.category
+            where, received = address(error.agent, error.task), tuple(error.parts)
+            yield item("error", author=where, text=error.text, detail=why, parts=received)
         case ModeSwitch() as switch:
             cut = switch.context_from is not UNCHANGED or switch.hides is not UNCHANGED
-            yield Item("cut" if cut else "mode", entry.position, entry.at, "system", detail=_changes(switch))
-        case Unknown() as unknown:
-            yield Item("unknown", entry.position, entry.at, "", detail=unknown.topic)
+            yield item("cut" if cut else "mode", author="system", detail=_changes(switch))
+        case Unknown(topic=topic):
+            yield item("unknown", author="", detail=topic)
 
 
 def _answer(entry: Entry, said: AssistantMessage) -> Iterator[Item]:
-    author = address(said.agent, said.task)
-    kind: ItemKind = "cut" if said.covers else "message"
-    detail: str = "" if said.purpose == "answer" else said.purpose
-    if said.covers:
-        detail += f" of {spans_in_words(said.covers)}"
-    if said.text or not said.tool_calls:
-        yield Item(kind, entry.position, entry.at, author, said.text, detail, to=said.to, parts=said.parts)
-    for call in said.tool_calls:
-        yield Item("tool", entry.position, entry.at, author, call.arguments, call.name, "running", call=call)
+    """What the agent said beside its tool calls, which have cards of their own."""
+    parts = tuple(part for part in said.parts if not isinstance(part, ToolCall))
+    if parts or not said.tool_calls:
+        detail = "" if said.purpose == "answer" else said.purpose
+        yield Item(
+            "cut" if said.covers else "message",
+            entry.position,
+            entry.at,
+            author=address(said.agent, said.task),
+            text=said.text,
+            detail=f"{detail} of {spans_in_words(said.covers)}" if said.covers else detail,
+            to=tuple(said.to),
+            parts=parts,
+        )
 
 
-def _answered(card: Item, entry: Entry, result: ToolResult) -> Item:
-    status: ItemStatus = "failed" if result.is_error else "ok"
-    return card._replace(status=status, result=entry.position, output=result.parts)
+def _card(entry: Entry, said: AssistantMessage, nth: int, calls: _Calls) -> Item:
+    """The card of one tool call, with its result where there is one."""
+    call, key, author = said.tool_calls[nth], CallKey(entry.position, nth), address(said.agent, said.task)
+    card = Item("tool", entry.position, entry.at, author, text=call.arguments, detail=call.name, call=call)
+    if key in calls.results:
+        return _with_result(card, calls.results[key])
+    if key in calls.open:
+        return card._replace(status="awaiting approval" if calls.open[key] else "running")
+    return card._replace(status="no result")
 
 
-def _orphan(entry: Entry, result: ToolResult) -> Item:
-    detail = f"{result.name or 'tool'}: a result for {result.call_id}, which is no open call"
-    status: ItemStatus = "failed" if result.is_error else "ok"
-    return Item(
-        "tool",
-        entry.position,
-        entry.at,
-        "",
-        result.text,
-        detail,
-        status,
-        result=entry.position,
-        output=result.parts,
-    )
+def _with_result(card: Item, entry: Entry) -> Item:
+    assert isinstance(entry.event, ToolResult)
+    status: ItemStatus = "failed" if entry.event.is_error else "ok"
+    return card._replace(status=status, result=entry.position, output=tuple(entry.event.parts))
 
 
 def _changes(switch: ModeSwitch) -> str:
     """What a mode switch changed, in words."""
-    changed = [
-        f"{name} {'cleared' if now is None else now}"
-        for name in ("mode", "scope", "title", "handoff", "context_from")
-        if (now := getattr(switch, name)) is not UNCHANGED
-    ]
-    if switch.hides is not UNCHANGED:
-        spans = spans_in_words(switch.hides or ())
-        changed.append(f"hides {spans or 'nothing'}")
+    whose = f" for {', '.join(switch.agents)}" if switch.agents else ""
+    settings = {
+        "mode": (switch.mode, whose),
+        "scope": (switch.scope, whose),
+        "title": (switch.title, ""),
+        "handoff": (switch.handoff, ""),
+        "context_from": (switch.context_from, ""),
+        "hides": (switch.hides, ""),
+        "turns": (switch.turns, ""),
+        "run": (switch.active_run, ""),
+    }
+    changed = [f"{name} {_shown(now)}{to}" for name, (now, to) in settings.items() if now is not UNCHANGED]
     changed += [f"{agent} joins" for agent in switch.joins] + [f"{agent} leaves" for agent in switch.leaves]
     changed += [
         f"{agent}: {card.model or 'card' if card else 'no card'}" for agent, card in switch.cards.items()
@@ -161,26 +157,30 @@ def _changes(switch: ModeSwitch) -> str:
     if isinstance(switch.parent, Link):
         how = "fork of" if switch.fork else "child of"
         changed.append(f"{how} {switch.parent.conversation}@{switch.parent.position}")
-    if isinstance(switch.active_run, Run):
-        changed.append(f"run {switch.active_run.id}")
     return "; ".join(changed)
 
 
-def spans_in_words(spans: Sequence[Span]) -> str:
-    """The spans as `1-4, 7-9`."""
-    return ", ".join(f"{span.first}-{span.last}" for span in spans)
+def _shown(value: object) -> str:
+    match value:
+        case None:
+            return "cleared"
+        case tuple():
+            return spans_in_words(value) or "nothing"
+        case Run(id=id):
+            return id
+        case Turns(rule=rule):
+            return rule
+        case _:
+            return str(value)
 
 
 def _is_out(now: Context, position: int) -> bool:
     return position in now.out or any(summary.covers(position) for summary in now.summaries)
 
 
-def _still_running(log: list[Entry]) -> Iterator[Item]:
+def _awaited(log: list[Entry], state: State) -> Iterator[Item]:
     """One item for each lane that waits for its model."""
-    if not log:
-        return
-    for where, lane in fold(log).lanes.items():
+    for where, lane in state.lanes.items():
         if lane.status == "awaiting_llm":
-            yield Item(
-                "running", log[-1].position, log[-1].at, where, detail="awaiting its model", status="running"
-            )
+            end = log[-1]
+            yield Item("running", end.position, end.at, where, detail="awaiting its model", status="running")

@@ -15,7 +15,13 @@ from .safety import one_line
 from .words import in_words
 
 VOICE = {"message": "bold", "error": "bold red", "cut": "magenta", "unknown": "yellow"}
-STATUS = {"ok": ("✓", "green"), "failed": ("✗", "red"), "running": ("…", "yellow"), "not run": ("-", "dim")}
+STATUS = {
+    "ok": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "running": ("…", "yellow"),
+    "awaiting approval": ("?", "yellow"),
+    "no result": ("-", "dim"),
+}
 LINES_OF_OUTPUT = 8
 
 
