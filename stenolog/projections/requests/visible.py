@@ -146,9 +146,8 @@ def _place(entry: Entry, lane: Lane, context: Context, summaries: dict[int, int]
     position, event = entry.position, entry.event
     if position in summaries:
         return summaries[position], 0, position
-    replaces = getattr(event, "replaces", None)
-    if replaces is not None and context.replaced_by.get(replaces) == position:
-        return replaces, 0, position
+    if position in context.edits:
+        return context.edits[position], 0, position
     receipt = getattr(event, "receipt", None)
     if receipt is not None and lane.owns(event) and receipt.view < position:
         return receipt.view, 1, position
