@@ -30,6 +30,14 @@ CACHE_KB = 16_000
 """Of what is read, so much at most stays in memory, per connection: some 30,000 entries."""
 WAL_BYTES = 1_000_000
 """The write-ahead log is moved into the file when it has grown to this."""
+PRAGMAS = (
+    "foreign_keys = ON",
+    "trusted_schema = OFF",
+    "cell_size_check = ON",
+    f"cache_size = -{CACHE_KB}",
+    f"wal_autocheckpoint = {WAL_BYTES // schema.PAGE_SIZE}",
+    f"journal_size_limit = {16 * WAL_BYTES}",
+)
 
 
 class LogDatastore(SQLiteDatastore):
@@ -218,16 +226,12 @@ class LogDatastore(SQLiteDatastore):
             isolation_level=None,
             check_same_thread=False,
         )
-        for pragma in (
-            f"synchronous = {self.synchronous}",
-            "foreign_keys = ON",
-            "trusted_schema = OFF",
-            "cell_size_check = ON",
-            f"cache_size = -{CACHE_KB}",
-            f"wal_autocheckpoint = {WAL_BYTES // schema.PAGE_SIZE}",
-            f"journal_size_limit = {16 * WAL_BYTES}",
-        ):
-            connection.execute(f"PRAGMA {pragma}")
+        try:
+            for pragma in (f"synchronous = {self.synchronous}", *PRAGMAS):
+                connection.execute(f"PRAGMA {pragma}")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def backup(self, path: Path) -> None:
