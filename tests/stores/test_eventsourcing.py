@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eventsourcing.persistence import IntegrityError, ListenNotifySubscription, StoredEvent, Tracking
+from eventsourcing.persistence import IntegrityError, Notification, StoredEvent, Tracking
 from eventsourcing.popo import POPOTrackingRecorder
 from eventsourcing.projection import Projection, ProjectionRunner
 from eventsourcing.utils import get_topic
@@ -17,6 +17,7 @@ from eventsourcing.utils import get_topic
 import stenolog
 from stenolog import InvalidEvent, Log, ModeSwitch, Unknown, UserMessage
 from stenolog.adapters.stores.application import LogApplication, Recorded
+from stenolog.adapters.stores.recorder import LogRecorder
 from stenolog.adapters.verify import verify
 from tests.stores.conftest import said, texts
 
@@ -135,20 +136,31 @@ def test_an_empty_log_has_no_last_notification(app: LogApplication) -> None:
     assert not app.recorder.max_notification_id()
 
 
-def test_what_is_recorded_before_anybody_listens_is_delivered(
+def test_what_is_recorded_right_after_the_first_look_is_delivered(log: Log) -> None:
+    said(log["demo"], "a")
+
+    with log.application.recorder.subscribe(gt=0) as subscription:
+        assert [next(subscription).id for _ in range(2)] == [1, 2]
+        said(log["demo"], "b")
+        assert next(subscription).id == 3
+    assert not log.datastore.bell._listeners
+
+
+def test_what_is_recorded_during_the_first_look_is_delivered(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said(log["demo"], "a")
-    begin = ListenNotifySubscription.__init__
+    select = LogRecorder.select_notifications
 
-    def appended_after_the_first_pull(subscription: Any, **options: Any) -> None:
-        begin(subscription, **options)
-        assert next(subscription).id == 1
-        said(log["demo"], "in between")
+    def appended_meanwhile(recorder: LogRecorder, *args: Any, **options: Any) -> Sequence[Notification]:
+        monkeypatch.undo()
+        found = select(recorder, *args, **options)
+        said(log["demo"], "meanwhile")
+        return found
 
-    monkeypatch.setattr(ListenNotifySubscription, "__init__", appended_after_the_first_pull)
+    monkeypatch.setattr(LogRecorder, "select_notifications", appended_meanwhile)
     with log.application.recorder.subscribe(gt=0) as subscription:
-        assert [next(subscription).id for _ in range(2)] == [2, 3]
+        assert [next(subscription).id for _ in range(3)] == [1, 2, 3]
 
 
 def test_a_subscription_ends_when_it_is_stopped(app: LogApplication) -> None:

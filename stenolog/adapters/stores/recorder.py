@@ -117,22 +117,14 @@ class LogRecorder(SQLiteApplicationRecorder):
 
 
 class LogSubscription(ListenNotifySubscription[LogRecorder]):
-    """Woken by the log's bell.
+    """Woken by the log's bell, which is listened to from before the first look.
 
-    The library's thread has pulled once before anybody can listen to the bell; what was recorded in
-    between would wait for the next append. So it is told to look again as soon as the bell is heard.
+    (The library's own begin to listen after it: what is recorded in between waits for the next append.)
     """
 
-    def __init__(self, recorder: LogRecorder, gt: int | None = None, topics: Sequence[str] = ()) -> None:
-        super().__init__(recorder=recorder, gt=gt, topics=topics)
-        self._listening = recorder.datastore.bell.listening(self._has_been_notified.set)
-        self._listening.__enter__()
-        self._has_been_notified.set()
-
-    def stop(self) -> None:
-        if not self._has_been_stopped and hasattr(self, "_listening"):
-            self._listening.__exit__(None, None, None)
-        super().stop()
+    def _loop_on_pull(self) -> None:
+        with self._recorder.datastore.bell.listening(self._has_been_notified.set):
+            super()._loop_on_pull()
 
 
 class LogFactory(SQLiteFactory):
