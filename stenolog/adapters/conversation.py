@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
-from stenolog.domain.codec import REGISTRY
 from stenolog.domain.decide import decide
 from stenolog.domain.entry import EPOCH, MICROSECOND, Draft, Entry, Record, check_name, microseconds
 from stenolog.domain.errors import StaleAppend, UnknownPosition
@@ -22,7 +21,7 @@ from stenolog.projections.transitions import transitions
 from . import forking, keeping, tailing
 from .keeping import Kept
 from .stores import appending, reading
-from .stores.appending import Item, Stream
+from .stores.appending import Stream
 
 if TYPE_CHECKING:
     from .log import Log
@@ -83,9 +82,9 @@ class Conversation:
         drafts = [event if isinstance(event, Draft) else Draft(event) for event in events]
         if not drafts:
             return []
-        items = [self._item(draft) for draft in drafts]
-        salt = self.log.edge.salt
-        records = appending.append(self._datastore, self.stream, items, expected, salt)
+        edge = self.log.edge
+        items = [appending.item(edge, draft) for draft in drafts]
+        records = appending.append(self._datastore, self.stream, items, expected, edge.salt)
         return [self._entry(*pair) for pair in zip(records, drafts, strict=True)]
 
     def entries(self, after: int = 0, upto: int | None = None) -> Iterator[Entry]:
@@ -183,14 +182,6 @@ class Conversation:
 
     def _unread(self, after: int) -> Iterator[tuple[int, Entry]]:
         return ((entry.position, entry) for entry in self.entries(after))
-
-    def _item(self, draft: Draft) -> Item:
-        """The draft with everything that the edge adds to it."""
-        edge = self.log.edge
-        topic, payload = REGISTRY.dump(draft.event)
-        id = edge.id() if draft.id is None else check_name(draft.id, what="entry id")
-        at = edge.clock() if draft.at is None else draft.at
-        return Item(id, microseconds(at), topic, edge.salt(), payload, draft.id is not None)
 
     def _entry(self, record: Record, draft: Draft) -> Entry:
         """The entry that a draft has become."""

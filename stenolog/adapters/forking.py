@@ -5,15 +5,15 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
-from stenolog.domain.codec import REGISTRY
-from stenolog.domain.entry import Record, check_name, microseconds, seal
+from stenolog.domain.entry import Draft, check_name
 from stenolog.domain.errors import ConversationInUse, UnknownConversation, UnknownPosition
 from stenolog.domain.events import Event, ModeSwitch, ToolResult
 from stenolog.domain.state import State
 from stenolog.domain.values import CallRef, Link
 
-from .stores import events, reading, streams
+from .stores import appending, events, reading, streams
 from .stores.appending import Stream
+from .stores.events import Head
 
 if TYPE_CHECKING:
     from .conversation import Conversation
@@ -32,11 +32,12 @@ def fork(talk: Conversation, after: int | None, name: str | None, *, close: bool
     written: list[Event] = [ModeSwitch(fork=True, parent=link)]
     if close:
         written += _closed(talk.state(upto=at))
-    records = _records(talk, at, digest, written)
+    now = talk.log.edge.clock()
+    items = [appending.item(talk.log.edge, Draft(event, at=now)) for event in written]
     with talk.log.datastore.writing() as connection:
         made = _create(connection, talk, at, None if name is None else check_name(name, what="fork"))
         assert made.key is not None
-        events.insert(connection, made.key, records)
+        events.insert(connection, made.key, appending.sealed(Head(at, digest), items))
     return talk.log.handle(made)
 
 
@@ -52,17 +53,6 @@ def _closed(state: State) -> list[Event]:
         )
         for _, call in state.open_calls()
     ]
-
-
-def _records(talk: Conversation, after: int, digest: bytes, written: list[Event]) -> list[Record]:
-    edge = talk.log.edge
-    at = microseconds(edge.clock())
-    records = []
-    for position, event in enumerate(written, after + 1):
-        topic, payload = REGISTRY.dump(event)
-        records.append(seal(digest, position, edge.id(), at, topic, edge.salt(), payload))
-        digest = records[-1].digest
-    return records
 
 
 def _create(connection: sqlite3.Connection, talk: Conversation, after: int, name: str | None) -> Stream:

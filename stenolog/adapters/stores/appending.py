@@ -6,8 +6,9 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from stenolog.adapters.edge import Edge
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.entry import OPENING_ID, Record, seal
+from stenolog.domain.entry import OPENING_ID, Draft, Record, check_name, microseconds, seal
 from stenolog.domain.errors import IdTaken, InvalidEvent, StaleAppend, UnknownConversation
 from stenolog.domain.events import ModeSwitch
 
@@ -32,6 +33,14 @@ class Item(NamedTuple):
     salt: bytes
     payload: bytes
     given: bool = False
+
+
+def item(edge: Edge, draft: Draft) -> Item:
+    """The draft with everything that the edge adds to it. Raises `InvalidEvent`."""
+    topic, payload = REGISTRY.dump(draft.event)
+    id = edge.id() if draft.id is None else check_name(draft.id, what="entry id")
+    at = edge.clock() if draft.at is None else draft.at
+    return Item(id, microseconds(at), topic, edge.salt(), payload, draft.id is not None)
 
 
 class Stream:
@@ -79,7 +88,7 @@ def _place_at_known_head(
         return None
     if expected is None and any(item.topic.startswith(SWITCH) for item in items):
         return None
-    records = _sealed(head, items)
+    records = sealed(head, items)
     try:
         events.insert(connection, key, records)
     except sqlite3.IntegrityError:  # someone else appended, an id is taken, or the conversation is gone
@@ -99,8 +108,9 @@ def _place(
     """Look first: at the head, and at the ids that may stand there already."""
     key = _key(connection, stream)
     head = events.head(connection, key) or START
-    standing = _standing(connection, stream.name, key, items)
-    fresh = [item for item in {item.id: item for item in items}.values() if item.id not in standing]
+    once = _once(stream.name, items)
+    standing = _standing(connection, stream.name, key, once) if head.position else {}
+    fresh = [item for item in once if item.id not in standing]
     if fresh:
         if expected not in (None, head.position):
             raise StaleAppend(stream.name, expected=expected or 0, found=head.position)
@@ -112,7 +122,7 @@ def _place(
                 f"{stream.name!r}: a mode switch changes what others decide by: "
                 f"append it with expected= (the log stands at {head.position})"
             )
-        records = _sealed(head, fresh)
+        records = sealed(head, fresh)
         events.insert(connection, key, records)
         head = Head(records[-1].position, records[-1].digest)
         standing.update((record.id, record) for record in records)
@@ -129,19 +139,24 @@ def _key(connection: sqlite3.Connection, stream: Stream) -> int:
     return stream.key
 
 
-def _standing(
-    connection: sqlite3.Connection, name: str, key: int, items: Sequence[Item]
-) -> dict[str, Record]:
-    """The records that stand there already for items that repeat an append."""
-    standing: dict[str, Record] = {}
-    first: dict[str, Item] = {}
+def _once(name: str, items: Sequence[Item]) -> list[Item]:
+    """The items without those that repeat another of the same append."""
+    once: dict[str, Item] = {}
     for item in items:
-        if not _same(first.setdefault(item.id, item), item):
+        first = once.setdefault(item.id, item)
+        if first is not item and not (item.given and _same(first, item)):
             raise IdTaken(f"{name!r}: two events of one append have the id {item.id!r}")
+    return list(once.values())
+
+
+def _standing(connection: sqlite3.Connection, name: str, key: int, items: list[Item]) -> dict[str, Record]:
+    """The records that stand there already for items that repeat an earlier append."""
+    standing: dict[str, Record] = {}
+    for item in items:
         record = events.by_id(connection, key, item.id)
         if record is None:
             continue
-        if not item.given or (record.topic, record.payload) != (item.topic, item.payload):
+        if not (item.given and _same(record, item)):
             raise IdTaken(
                 f"{name!r}: the id {item.id!r} stands at position {record.position} with other content"
             )
@@ -149,13 +164,12 @@ def _standing(
     return standing
 
 
-def _same(one: Item, other: Item) -> bool:
-    """The same item, or a repetition that the caller made knowingly."""
-    return one is other or (one.given and (one.topic, one.payload) == (other.topic, other.payload))
+def _same(one: Item | Record, other: Item) -> bool:
+    return (one.topic, one.payload) == (other.topic, other.payload)
 
 
-def _sealed(head: Head, items: Sequence[Item]) -> list[Record]:
-    """The items as records chained to the head."""
+def sealed(head: Head, items: Sequence[Item]) -> list[Record]:
+    """The items as records, chained behind the head."""
     position, digest = head
     records = []
     for item in items:

@@ -22,7 +22,7 @@ from eventsourcing.utils import Environment, EnvType
 
 from stenolog.adapters.edge import Edge
 from stenolog.domain.codec import REGISTRY, Registry
-from stenolog.domain.errors import InvalidEvent
+from stenolog.domain.errors import CorruptLog, InvalidEvent
 from stenolog.domain.events import Event
 
 from .recorder import LogFactory, LogRecorder
@@ -48,8 +48,11 @@ class LogMapper(Mapper[str]):
         return StoredEvent(domain_event.originator_id, domain_event.originator_version, topic, payload)
 
     def to_domain_event(self, stored_event: StoredEvent) -> Recorded:
-        event = self.registry.load(stored_event.topic, stored_event.state)
-        return Recorded(str(stored_event.originator_id), stored_event.originator_version, event)
+        name, position = str(stored_event.originator_id), stored_event.originator_version
+        try:
+            return Recorded(name, position, self.registry.load(stored_event.topic, stored_event.state))
+        except CorruptLog as error:
+            raise CorruptLog(f"{name!r} at position {position}: {error}") from None
 
 
 class LogApplication(Application[str]):

@@ -15,7 +15,6 @@ from . import events, streams
 from .appending import Stream
 from .datastore import LogDatastore
 from .events import EVENT, LAST, START, WHOLE, Head, Row
-from .streams import Segment
 
 
 def resolve(datastore: LogDatastore, stream: Stream) -> int | None:
@@ -66,8 +65,8 @@ def newest(datastore: LogDatastore) -> int:
 
 
 def _decoded(name: str, rows: list[Row]) -> Iterator[Entry]:
-    """The rows as entries. This loop is what reading costs: it goes round the codec's and the tuple's own
-    calls, and asks `to_entry` what was wrong only once something is."""
+    """The rows as entries. This loop is what reading costs: it makes the tuple and calls the decoder
+    without a function between, and asks the codec what is wrong only once something is."""
     new = tuple.__new__
     position = 0
     try:
@@ -146,12 +145,9 @@ def digest_at(datastore: LogDatastore, stream: Stream, position: int) -> bytes:
     key = resolve(datastore, stream)
     if key is not None and position > 0:
         with datastore.reading() as connection:
-            segment = _holding(streams.lineage(connection, key, LAST), position)
-            digest = events.digest_at(connection, segment.stream, position)
-        if digest is not None:
-            return digest
+            for segment in streams.lineage(connection, key, position):
+                if segment.after < position <= segment.upto:
+                    digest = events.digest_at(connection, segment.stream, position)
+                    if digest is not None:
+                        return digest
     raise UnknownPosition(f"{stream.name!r}: no entry at position {position}")
-
-
-def _holding(segments: tuple[Segment, ...], position: int) -> Segment:
-    return next(segment for segment in segments if segment.after < position <= segment.upto)

@@ -17,9 +17,10 @@ from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteCursor, SQLite
 from eventsourcing.utils import Environment, EnvType
 
 from stenolog.adapters.edge import Edge
-from stenolog.domain.entry import microseconds, seal
+from stenolog.domain.entry import microseconds
 
 from . import events, streams
+from .appending import Item, sealed
 from .datastore import DEADLINE, LogDatastore
 from .events import START, Head
 
@@ -64,8 +65,9 @@ class LogRecorder(SQLiteApplicationRecorder):
                 raise IntegrityError(
                     f"{name!r}: expected version {head.position + 1}, found {event.originator_version}"
                 )
-            id, at, salt = self.edge.id(), microseconds(self.edge.clock()), self.edge.salt()
-            record = seal(head.digest, event.originator_version, id, at, event.topic, salt, event.state)
+            at = microseconds(self.edge.clock())
+            item = Item(self.edge.id(), at, event.topic, self.edge.salt(), event.state)
+            (record,) = sealed(head, [item])
             events.insert(connection, key, [record])
             head = Head(record.position, record.digest)
             ids.append(_last_rowid(connection))
