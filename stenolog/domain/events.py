@@ -82,7 +82,34 @@ class Common:
 
 
 @value
-class UserMessage(Common):
+class Spoken(Common):
+    """An event with words in it: `text=` is short for one text among its `parts`, and reads them all."""
+
+    if TYPE_CHECKING:
+        text: str = ""
+    else:
+        from_short = staticmethod(spoken)
+
+        @property
+        def text(self) -> str:
+            return text_of(self.parts)
+
+
+@value
+class Calling(Spoken):
+    """An event of a model: `tool_calls=` is short for the calls among its `parts`, and reads them."""
+
+    if TYPE_CHECKING:
+        tool_calls: Sequence[ToolCall] = ()
+    else:
+
+        @property
+        def tool_calls(self) -> tuple[ToolCall, ...]:
+            return calls_of(self.parts)
+
+
+@value
+class UserMessage(Spoken):
     """Words that come from outside: from a person, the system, a schedule, or an agent that briefs another.
 
     `to` holds addresses, `agent` or `agent/task`; nobody named means everyone. `replaces` is the
@@ -100,18 +127,9 @@ class UserMessage(Common):
     cause: Integer | None = None
     replaces: Integer | None = None
 
-    if TYPE_CHECKING:
-        text: str = ""
-    else:
-        from_short = staticmethod(spoken)
-
-        @property
-        def text(self) -> str:
-            return text_of(self.parts)
-
 
 @value
-class AssistantMessage(Common):
+class AssistantMessage(Calling):
     """What an agent said, part by part.
 
     `agent` and `task` name its lane; `cause` is the position that it answers. Only an `answer` takes a
@@ -138,23 +156,9 @@ class AssistantMessage(Common):
     replaces: Integer | None = None
     receipt: Receipt | None = None
 
-    if TYPE_CHECKING:
-        text: str = ""
-        tool_calls: Sequence[ToolCall] = ()
-    else:
-        from_short = staticmethod(spoken)
-
-        @property
-        def text(self) -> str:
-            return text_of(self.parts)
-
-        @property
-        def tool_calls(self) -> tuple[ToolCall, ...]:
-            return calls_of(self.parts)
-
 
 @value
-class ToolResult(Common):
+class ToolResult(Spoken):
     """What a tool gave back.
 
     `call_id` is the provider's id as it came; `call` names the call itself, where it is known. Where
@@ -172,18 +176,9 @@ class ToolResult(Common):
     blob: str = ""
     duration_ms: Integer | None = None
 
-    if TYPE_CHECKING:
-        text: str = ""
-    else:
-        from_short = staticmethod(spoken)
-
-        @property
-        def text(self) -> str:
-            return text_of(self.parts)
-
 
 @value
-class LlmError(Common):
+class LlmError(Calling):
     """A model call that failed, with the parts that had already arrived.
 
     `retry_at` is set when it will be tried again, its jitter already drawn; `attempt` counts from 1.
@@ -204,20 +199,6 @@ class LlmError(Common):
     duration_ms: Integer | None = None
     session: str = ""
     receipt: Receipt | None = None
-
-    if TYPE_CHECKING:
-        text: str = ""
-        tool_calls: Sequence[ToolCall] = ()
-    else:
-        from_short = staticmethod(spoken)
-
-        @property
-        def text(self) -> str:
-            return text_of(self.parts)
-
-        @property
-        def tool_calls(self) -> tuple[ToolCall, ...]:
-            return calls_of(self.parts)
 
 
 @value
