@@ -1,0 +1,82 @@
+"""The same log gives the same bytes: under another date, hash seed, time zone, locale, and Python."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from freezegun import freeze_time
+
+from stenolog import Draft, Entry
+from stenolog.testing import entries, examples, story
+from tests.projections.determinism import fingerprint, projection_bytes, read, written
+from tests.requests.histories import history
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHONS = os.environ.get("PYTHONS", "python3.11 python3.12 python3.13").split()
+NEEDED = "import eventsourcing, pydantic, sys, transitions; assert sys.version_info >= (3, 11)"
+
+
+def _logs() -> list[list[Entry]]:
+    drawn = [[Draft(entry.event, entry.id, entry.at) for entry in history(seed)] for seed in range(60)]
+    return [entries(*story()), entries(*examples().values()), *(entries(*drafts) for drafts in drawn)]
+
+
+LOGS = _logs()
+FINGERPRINTS = [fingerprint(log) for log in LOGS]
+
+
+def elsewhere(python: str, **environment: str) -> list[str]:
+    """What another process makes of the logs."""
+    found = subprocess.run(
+        [python, "-m", "tests.projections.determinism"],
+        input=written(LOGS),
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", **environment},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    return found.stdout.split()
+
+
+def test_the_same_log_gives_the_same_bytes_twice() -> None:
+    assert [projection_bytes(log) for log in LOGS] == [projection_bytes(log) for log in LOGS]
+    assert len(set(FINGERPRINTS)) > len(LOGS) // 2
+
+
+def test_logs_come_back_as_they_were_written() -> None:
+    assert list(read(written(LOGS).splitlines())) == LOGS
+
+
+@pytest.mark.parametrize("date", ["1999-12-31 23:59:59", "2026-02-28 12:00:00", "2100-06-15 04:05:06"])
+def test_the_date_changes_nothing(date: str) -> None:
+    with freeze_time(date):
+        assert [fingerprint(log) for log in LOGS] == FINGERPRINTS
+
+
+@pytest.mark.parametrize(
+    ("seed", "zone", "locale"),
+    [("0", "UTC", "C"), ("1", "Asia/Kathmandu", "C.UTF-8"), ("4242", "America/St_Johns", "POSIX")],
+)
+def test_the_hash_seed_the_time_zone_and_the_locale_change_nothing(seed: str, zone: str, locale: str) -> None:
+    assert elsewhere(sys.executable, PYTHONHASHSEED=seed, TZ=zone, LC_ALL=locale) == FINGERPRINTS
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_each_python_at_hand_gives_the_same_bytes(python: str) -> None:
+    path = shutil.which(python)
+    if path is None:
+        pytest.skip(f"{python} is not here")
+    tried = subprocess.run([path, "-c", NEEDED], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        pytest.skip(f"{python} cannot import what stenolog needs: {tried.stderr.strip().splitlines()[-1]}")
+
+    assert elsewhere(path) == FINGERPRINTS
