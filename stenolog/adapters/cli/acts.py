@@ -5,16 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 
 from .answer import Answer
+from .lines import Piece, line
 from .positions import resolve
 from .shell import command, found, names, opened, takes_db
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 conversation = click.argument("conversation", shell_complete=names)
 
@@ -22,9 +20,7 @@ conversation = click.argument("conversation", shell_complete=names)
 def done(words: str, **data: object) -> Answer:
     """What a command says that did what it was asked."""
 
-    def draw() -> Iterator[RenderableType]:
-        from .drawing import line
-
+    def draw() -> Iterator[Piece]:
         yield line(("✓ ", "green"), words)
 
     return Answer(data, draw)

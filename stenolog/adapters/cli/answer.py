@@ -13,7 +13,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import Unknown
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from .lines import Piece
 
 ENVELOPE_VERSION = 1
 Severity: TypeAlias = Literal["error", "warning", "note"]
@@ -33,7 +33,7 @@ class Diagnostic(NamedTuple):
     pointer: str = ""
 
 
-def nothing() -> Iterable[RenderableType]:
+def nothing() -> Iterable[Piece]:
     """The drawing of a command that has nothing to show."""
     return ()
 
@@ -48,7 +48,7 @@ class Answer(NamedTuple):
     """
 
     data: object = None
-    draw: Callable[[], Iterable[RenderableType]] = nothing
+    draw: Callable[[], Iterable[Piece]] = nothing
     failed: bool = False
     diagnostics: tuple[Diagnostic, ...] = ()
     streams: bool = False

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -20,13 +19,11 @@ from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import Card, Control, Tool
 
 from .answer import Answer
+from .lines import Piece, line
 from .proofs import replay_lines, replayed
 from .reading import entry_line
 from .shell import command
 from .views import request_data, request_of
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 NAME = "demo"
 BEGUN = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
@@ -105,10 +102,10 @@ def demo_command(db: Path | None) -> Answer:
     return Answer(data, lambda: _shown(talk, db))
 
 
-def _shown(talk: Conversation, db: Path | None) -> Iterator[RenderableType]:
+def _shown(talk: Conversation, db: Path | None) -> Iterator[Piece]:
     from .draw_request import drawn as request_drawn
     from .draw_timeline import drawn as timeline_drawn
-    from .drawing import heading, line
+    from .drawing import heading
 
     yield line("Two agents, five kinds of event, one log. All that follows is derived from it.")
     yield heading("$ stenolog log demo")

@@ -17,13 +17,12 @@ from stenolog.projections.requests.rules import RULES
 
 from .answer import Answer, Diagnostic
 from .exchange import FILES, diagnostics
+from .lines import Piece, line
 from .screen import Bar
 from .shell import command
 from .views import print_raw, request_data, request_of
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from stenolog.adapters.conversation import Conversation
     from stenolog.domain.entry import Entry
 
@@ -147,9 +146,8 @@ def _data(found: Finding) -> dict[str, Any]:
     return {**fields, "agents": agents, "problems": problems}
 
 
-def _whole(found: Finding, shown: tuple[tuple[Entry, ...], Request] | None) -> Iterator[RenderableType]:
+def _whole(found: Finding, shown: tuple[tuple[Entry, ...], Request] | None) -> Iterator[Piece]:
     from .draw_request import drawn
-    from .drawing import line
 
     style = OUTCOMES[found.outcome]
     yield line(
@@ -161,9 +159,9 @@ def _whole(found: Finding, shown: tuple[tuple[Entry, ...], Request] | None) -> I
         yield line(("✓ ", "green"), "nothing is wrong")
 
 
-def _table(found: list[Finding]) -> Iterator[RenderableType]:
+def _table(found: list[Finding]) -> Iterator[Piece]:
     """A line for each file, and how many there were of each format and outcome."""
-    from .drawing import heading, line
+    from .drawing import heading
 
     for one in found:
         yield line(

@@ -6,18 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import RenderableType
-
 from stenolog.domain.entry import Entry
 from stenolog.projections.requests import Dropped, Explained, Request
 
-from .drawing import line, table
+from .drawing import table
+from .lines import Piece, line
 from .words import describe
 
 DISPOSITIONS = {"kept": "green", "reworded": "yellow", "added": "magenta"}
 
 
-def drawn(request: Request, entries: Iterable[Entry]) -> Iterator[RenderableType]:
+def drawn(request: Request, entries: Iterable[Entry]) -> Iterator[Piece]:
     """The whole request: what it is, whether anyone would send it, and its parts with what they came from."""
     words = {entry.position: describe(entry).what for entry in entries}
     lane = f"{request.agent}/{request.task}" if request.task else request.agent

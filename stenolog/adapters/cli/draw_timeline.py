@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rich.console import RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
 from stenolog.projections.timeline import Item
 
-from .drawing import indented, line, paragraph
+from .drawing import indented, paragraph
+from .lines import Piece, line
 from .safety import one_line
 from .words import in_words
 
@@ -25,7 +25,7 @@ STATUS = {
 LINES_OF_OUTPUT = 8
 
 
-def drawn(items: Iterable[Item]) -> Iterator[RenderableType]:
+def drawn(items: Iterable[Item]) -> Iterator[Piece]:
     """The whole timeline."""
     for item in items:
         match item.kind:
@@ -39,7 +39,7 @@ def drawn(items: Iterable[Item]) -> Iterator[RenderableType]:
                 yield from _message(item)
 
 
-def _message(item: Item) -> Iterator[RenderableType]:
+def _message(item: Item) -> Iterator[Piece]:
     to = f" → {', '.join(item.to)}" if item.to else ""
     detail = f"  {item.detail}" if item.detail else ""
     hidden = "  (out of context)" if item.hidden else ""
@@ -60,13 +60,13 @@ def _style(item: Item) -> str:
     return VOICE[item.kind]
 
 
-def _tool(item: Item) -> Iterator[RenderableType]:
+def _tool(item: Item) -> Iterator[Piece]:
     mark, style = STATUS.get(item.status, ("·", ""))
     called = f"{item.call.name} {item.call.arguments}" if item.call else item.detail
     where = f"  {item.position}" + (
         f", {item.result}" if item.result != item.position and item.result else ""
     )
-    yield indented(line((f"{mark} ", style), (called, "blue"), (where, "dim")))
+    yield line("  ", (f"{mark} ", style), (called, "blue"), (where, "dim"))
     if item.output:
         output = in_words(item.output)
         yield indented(paragraph(output, "dim", lines=LINES_OF_OUTPUT), 4)

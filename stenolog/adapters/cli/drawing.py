@@ -1,4 +1,4 @@
-"""The brush: rich text from stored words, made safe on the way. Imported by what draws, when it draws."""
+"""What rich draws: paragraphs and tables of stored words, made safe on the way. Imported when it draws."""
 
 from __future__ import annotations
 
@@ -13,25 +13,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.padding import Padding
     from rich.table import Table
-
-
-def line(*pieces: str | tuple[str, str]) -> Text:
-    """One line of pieces, each with its style; what does not fit is cut with an ellipsis."""
-    text = Text(no_wrap=True, overflow="ellipsis", end="\n")
-    for piece in pieces:
-        words, style = (piece, "") if isinstance(piece, str) else piece
-        text.append(_kept_blanks(words), style)
-    return text
-
-
-def _kept_blanks(words: str) -> str:
-    """One line, with the blanks at its ends, which hold the columns apart."""
-    inner = one_line(words)
-    if not inner:
-        return " " * len(words)
-    left = len(words) - len(words.lstrip(" "))
-    right = len(words) - len(words.rstrip(" "))
-    return " " * left + inner + " " * right
 
 
 def paragraph(text: str, style: str = "", *, lines: int | None = None) -> Text:
@@ -75,5 +56,10 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str | tuple[str, str]]
             overflow="ellipsis",
         )
     for row in rows:
-        drawn.add_row(*(line(cell) for cell in row))
+        drawn.add_row(*(_cell(cell) for cell in row))
     return drawn
+
+
+def _cell(cell: str | tuple[str, str]) -> Text:
+    words, style = (cell, "") if isinstance(cell, str) else cell
+    return Text(one_line(words), style, no_wrap=True, overflow="ellipsis")

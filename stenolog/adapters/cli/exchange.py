@@ -17,14 +17,13 @@ from stenolog.domain.errors import StenologError
 
 from .acts import done
 from .answer import Answer, Diagnostic
+from .lines import Piece, line
 from .safety import Unarmed
 from .screen import Bar
 from .shell import command, found, opened, takes_conversation, takes_db
 from .views import only_agent
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from stenolog.adapters.conversation import Conversation
     from stenolog.adapters.log import Log
 
@@ -86,9 +85,7 @@ def diagnostics(report: Report) -> Iterator[Diagnostic]:
         yield Diagnostic("note", "empty", f"{report.file}: nobody says anything in it")
 
 
-def _lines(reports: list[Report]) -> Iterator[RenderableType]:
-    from .drawing import line
-
+def _lines(reports: list[Report]) -> Iterator[Piece]:
     for report in reports:
         for talk in report.conversations:
             mark = ("✗ ", "red") if talk.failed else ("✓ ", "green")

@@ -13,13 +13,12 @@ from stenolog.domain.step import INITIAL, Transition, step
 from stenolog.projections.requests.prefixes import Invalid, invalid_requests
 
 from .answer import Answer, Diagnostic
+from .lines import Piece, line
 from .screen import progress
 from .shell import chosen, command, found, opened, takes_conversation
 from .views import step_lines
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from stenolog.adapters.conversation import Conversation
     from stenolog.adapters.verify import Anomaly, Problem, Report
 
@@ -52,10 +51,8 @@ def replay_command(db: Path, conversation: str) -> Answer:
     return Answer(replay, lambda: replay_lines(replay), failed=not replay.equal)
 
 
-def replay_lines(replay: Replay) -> Iterator[RenderableType]:
+def replay_lines(replay: Replay) -> Iterator[Piece]:
     """The transitions, and what they prove."""
-    from .drawing import line
-
     yield from step_lines(replay.transitions)
     state = replay.state
     mark = ("✓ ", "green") if replay.equal else ("✗ ", "red")
@@ -104,9 +101,7 @@ def _anomaly(anomaly: Anomaly) -> Diagnostic:
     return Diagnostic("warning", "anomaly", message, anomaly.conversation, anomaly.position)
 
 
-def _verify_lines(report: Report) -> Iterator[RenderableType]:
-    from .drawing import line
-
+def _verify_lines(report: Report) -> Iterator[Piece]:
     broken = {problem.conversation for problem in report.problems}
     for checked in report.conversations:
         mark = ("✗ ", "red") if checked.conversation in broken else ("✓ ", "green")
@@ -146,9 +141,7 @@ def _breach(conversation: str, invalid: Invalid) -> Diagnostic:
     return Diagnostic("error", law.law, message, conversation, invalid.position, law.pointer)
 
 
-def _fsck_lines(broken: dict[str, list[Invalid]]) -> Iterator[RenderableType]:
-    from .drawing import line
-
+def _fsck_lines(broken: dict[str, list[Invalid]]) -> Iterator[Piece]:
     for name, invalid in broken.items():
         mark = ("✗ ", "red") if invalid else ("✓ ", "green")
         yield line(mark, f"{name}: {len(invalid)} invalid requests")

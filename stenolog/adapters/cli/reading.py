@@ -14,14 +14,12 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import UnknownPosition
 
 from .answer import Answer, entry_data, when
+from .lines import Line, Piece, line
 from .positions import KINDS, backwards, resolve
 from .shell import command, found, names, opened, takes_conversation, takes_db
 from .words import STYLES, describe
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.text import Text
-
     from stenolog.adapters.conversation import Conversation
     from stenolog.adapters.log import Log
 
@@ -39,8 +37,8 @@ def ls_command(db: Path, archived: bool) -> Answer:
     shown = list(log) if not archived else list(log.names(archived=True))
     rows = [_conversation(log, name) for name in shown]
 
-    def draw() -> Iterable[RenderableType]:
-        from .drawing import line, table
+    def draw() -> Iterable[Piece]:
+        from .drawing import table
 
         if not rows:
             yield line(("no conversation yet: `stenolog import FILE` brings one in", "dim"))
@@ -119,9 +117,7 @@ def _chosen(talk: Conversation, after: int, upto: int, last: int | None, kinds: 
     return reversed(list(islice(back, last)))
 
 
-def _lines(entries: Iterable[Entry], head: int) -> Iterator[RenderableType]:
-    from .drawing import line
-
+def _lines(entries: Iterable[Entry], head: int) -> Iterator[Piece]:
     day: date | None = None
     for entry in entries:
         if entry.at.date() != day:
@@ -130,10 +126,8 @@ def _lines(entries: Iterable[Entry], head: int) -> Iterator[RenderableType]:
         yield entry_line(entry, len(str(head)))
 
 
-def entry_line(entry: Entry, width: int = 4) -> Text:
+def entry_line(entry: Entry, width: int = 4) -> Line:
     """An entry on one line; `width` is that of the positions, in digits."""
-    from .drawing import line
-
     words, style = describe(entry), STYLES[entry.event.kind]
     return line(
         (f"{entry.position:>{width}}", "bold"),
@@ -162,14 +156,14 @@ def show_command(db: Path, conversation: str, position: str, raw: bool) -> Answe
     return Answer(shown, lambda: _text(shown) if raw else _whole(shown))
 
 
-def _text(entry: Entry) -> Iterator[RenderableType]:
+def _text(entry: Entry) -> Iterator[Piece]:
     from .drawing import paragraph
 
     yield paragraph(getattr(entry.event, "text", ""))
 
 
-def _whole(entry: Entry) -> Iterator[RenderableType]:
-    from .drawing import heading, line, paragraph
+def _whole(entry: Entry) -> Iterator[Piece]:
+    from .drawing import heading, paragraph
 
     data = entry_data(entry)
     yield line(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 import click
 
+from .lines import Line, Piece
 from .safety import safe
 
 if TYPE_CHECKING:
@@ -27,30 +28,39 @@ PATIENCE_S = 1.0
 """How long work may take before its progress is shown."""
 
 
-def console(color: Color = "auto", *, stderr: bool = False) -> Console:
-    """The console. Nothing is markup, so that no stored text can style itself.
+def width() -> int:
+    """How many cells a line may have: those of the terminal; in a pipe COLUMNS, or 120."""
+    if sys.stdout.isatty():
+        return shutil.get_terminal_size().columns
+    return int(os.environ.get("COLUMNS") or PIPED_WIDTH)
 
-    `auto` colours on a terminal, unless NO_COLOR is set; piped text is as wide as COLUMNS, or 120.
-    """
+
+def coloured(color: Color, *, stderr: bool = False) -> bool:
+    """Whether to colour. `auto` does so on a terminal, unless NO_COLOR is set."""
+    terminal = (sys.stderr if stderr else sys.stdout).isatty() and os.environ.get("TERM") != "dumb"
+    return color == "always" or (color == "auto" and terminal and not os.environ.get("NO_COLOR"))
+
+
+def console(color: Color = "auto", *, stderr: bool = False) -> Console:
+    """The one console. Nothing is markup, so that no stored text can style itself."""
     from rich.console import Console
 
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else int(os.environ.get("COLUMNS") or PIPED_WIDTH)
+    colours = coloured(color, stderr=stderr)
     return Console(
         stderr=stderr,
-        width=width,
-        force_terminal={"auto": None, "always": True, "never": False}[color],
-        no_color={"auto": None, "always": False, "never": True}[color],
-        color_system=None if color == "never" else "auto",
+        width=width(),
+        force_terminal=None if stderr else colours,
+        no_color=not colours,
+        color_system="standard" if colours else None,
         markup=False,
         highlight=False,
         emoji=False,
     )
 
 
-def draw(drawing: Iterable[RenderableType], color: Color, *, page: bool) -> None:
+def draw(drawing: Iterable[Piece], color: Color, *, page: bool) -> None:
     """Print a drawing piece by piece; through a pager where it is taller than the terminal."""
-    lines = _lines(console(color), drawing)
+    lines = _lines(drawing, color)
     if page and sys.stdout.isatty() and sys.stdin.isatty():
         first = list(islice(lines, shutil.get_terminal_size().lines - 1))
         rest = list(islice(lines, 1))
@@ -59,27 +69,34 @@ def draw(drawing: Iterable[RenderableType], color: Color, *, page: bool) -> None
             return
         lines = iter(first)
     for line in lines:
-        click.echo(line, nl=False, color=True)  # the console has decided about colours
+        click.echo(line, nl=False, color=True)  # whether there are colours is decided
 
 
-def _lines(screen: Console, drawing: Iterable[RenderableType]) -> Iterator[str]:
-    """The drawing line by line, without the blanks that rich fills lines up with; a string as it is."""
+def _lines(drawing: Iterable[Piece], color: Color) -> Iterator[str]:
+    """The drawing line by line; rich is asked, and imported, for what is more than a line."""
+    cells, colours = width(), coloured(color)
+    screen: Console | None = None
     for piece in drawing:
         if isinstance(piece, str):
             yield f"{piece}\n"
-            continue
-        with screen.capture() as captured:
-            screen.print(
-                piece, no_wrap=getattr(piece, "no_wrap", None), overflow=getattr(piece, "overflow", None)
-            )
-        yield from (FILLING.sub(r"\1", line, count=1) + "\n" for line in captured.get().split("\n")[:-1])
+        elif isinstance(piece, Line):
+            yield f"{piece.rendered(cells, coloured=colours)}\n"
+        else:
+            screen = screen or console(color)
+            yield from _drawn(screen, piece)
+
+
+def _drawn(screen: Console, piece: RenderableType) -> Iterator[str]:
+    """What rich makes of a piece, without the blanks that it fills lines up with."""
+    with screen.capture() as captured:
+        screen.print(piece)
+    return (FILLING.sub(r"\1", line, count=1) + "\n" for line in captured.get().split("\n")[:-1])
 
 
 def say(text: str, *, mark: str = "", style: str = "") -> None:
     """A line of talk on stderr."""
     prefix = click.style(mark, fg=style or None) + " " if mark else ""
-    color = False if os.environ.get("NO_COLOR") else None
-    click.echo(f"{prefix}{safe(text)}", err=True, color=color)
+    click.echo(f"{prefix}{safe(text)}", err=True, color=coloured("auto", stderr=True))
 
 
 class Bar:

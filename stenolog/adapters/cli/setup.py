@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from pydantic import TypeAdapter
@@ -13,10 +13,8 @@ from pydantic import TypeAdapter
 from stenolog.domain.codec import REGISTRY
 
 from .answer import Answer
+from .lines import Piece, line
 from .shell import command
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 SHELLS = {
     "bash": 'eval "$(stenolog completion bash)"   in ~/.bashrc',
@@ -48,9 +46,7 @@ def _first_line(cls: type) -> str:
     return (cls.__doc__ or "").partition("\n")[0]
 
 
-def _listed(known: dict[str, str]) -> Iterator[RenderableType]:
-    from .drawing import line
-
+def _listed(known: dict[str, str]) -> Iterator[Piece]:
     for name, words in known.items():
         yield line((f"{name:<20}  ", "bold"), words)
 

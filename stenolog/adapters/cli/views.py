@@ -12,18 +12,16 @@ import click
 from stenolog.domain.errors import InvalidEvent
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
-from stenolog.projections.requests import Request, lanes
+from stenolog.projections.requests import DEFAULT_WIRE, WIRES, Request, lanes
 
 from .answer import Answer
+from .lines import Piece, line
 from .positions import resolve
 from .shell import command, found, opened, takes_conversation
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from stenolog.adapters.conversation import Conversation
 
-WIRES = ("openai-chat", "anthropic", "plain")
 DECISIONS = {
     "call_model": "cyan",
     "run_tools": "blue",
@@ -41,7 +39,7 @@ def timeline_command(db: Path, conversation: str, at: str) -> Answer:
     talk = found(opened(db), conversation)
     items = talk.timeline(upto=resolve(talk, at))
 
-    def draw() -> Iterable[RenderableType]:
+    def draw() -> Iterable[Piece]:
         from .draw_timeline import drawn
 
         return drawn(items)
@@ -52,7 +50,9 @@ def timeline_command(db: Path, conversation: str, at: str) -> Answer:
 @command("request")
 @click.option("--agent", help="The agent, or its lane as agent/task; may be left out where there is one.")
 @click.option("--at", default="@", help="As it would be sent at this position or time.")
-@click.option("--wire", type=click.Choice(WIRES), default=WIRES[0], show_default=True, help="The provider.")
+@click.option(
+    "--wire", type=click.Choice([*WIRES]), default=DEFAULT_WIRE, show_default=True, help="The provider."
+)
 @click.option("--raw", is_flag=True, help="Only the body: the exact bytes that would be sent.")
 @takes_conversation
 def request_command(
@@ -66,7 +66,7 @@ def request_command(
         print_raw(request)
         return None
 
-    def draw() -> Iterable[RenderableType]:
+    def draw() -> Iterable[Piece]:
         from .draw_request import drawn
 
         return drawn(request, talk.entries(upto=upto))
@@ -117,10 +117,8 @@ def steps_command(db: Path, conversation: str, agent: str | None, at: str) -> An
     return Answer({"conversation": talk.name, "transitions": made}, lambda: step_lines(made))
 
 
-def step_lines(steps: Iterable[Transition]) -> Iterator[RenderableType]:
+def step_lines(steps: Iterable[Transition]) -> Iterator[Piece]:
     """One line for each transition."""
-    from .drawing import line
-
     for step in steps:
         guard = f" [{', '.join(step.guard)}]" if step.guard else ""
         moved = f"{step.source} → {step.target}" if step.lane else step.kind
@@ -156,8 +154,8 @@ def state_command(db: Path, conversation: str, at: str) -> Answer:
     return Answer(data, lambda: _state_lines(state, settings))
 
 
-def _state_lines(state: State, settings: Any) -> Iterator[RenderableType]:
-    from .drawing import line, table
+def _state_lines(state: State, settings: Any) -> Iterator[Piece]:
+    from .drawing import table
 
     yield line((f"at {state.position}", "bold"), f"  mode {settings.mode}  scope {settings.scope}")
     if settings.title:
