@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -23,6 +22,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from .errors import CorruptLog, InvalidEvent
 from .events import AssistantMessage, Event, Known, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
+from .values import complaint
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -72,7 +72,7 @@ class Registry:
             if topic in self.upcasts:
                 return self.load(*self._upcast(topic, payload))
         except ValidationError as error:
-            raise CorruptLog(f"{topic} does not decode: {_first(error, cls)}") from None
+            raise CorruptLog(f"{topic} does not decode: {complaint(error, cls)}") from None
         return _unknown(topic, payload)
 
     def _dump_unknown(self, event: Unknown) -> tuple[str, bytes]:
@@ -96,14 +96,6 @@ class Registry:
         for _ in self.upcasts:
             topic = self.upcasts[topic].to if topic in self.upcasts else topic
         return topic
-
-
-def _first(error: ValidationError, cls: Any) -> str:
-    """The first complaint, with its place, without the payload's own words (they may be secret)."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    ours = takewhile(lambda step: isinstance(step, int) or step in cls.__dataclass_fields__, first["loc"])
-    place = "/".join(map(str, ours))
-    return f"/{place}: {'no such type' if first['type'] == 'union_tag_invalid' else first['msg']}"
 
 
 def _unknown(topic: str, payload: bytes) -> Unknown:

@@ -17,6 +17,7 @@ from typing import (
 
 from pydantic import Field
 
+from .errors import InvalidEvent
 from .parts import AssistantPart, Text, ToolCall, UserPart, calls_of, text_of
 from .scalars import Integer, Json, Key, Utc
 from .values import CallRef, Card, Control, Link, Many, Receipt, Run, Source, Span, Turns, Usage, value
@@ -59,7 +60,7 @@ def spoken(fields: dict[str, Any]) -> dict[str, Any]:
     if not text and not calls:
         return rest
     if rest.get("parts"):
-        raise ValueError("give parts=, or text= and tool_calls=, not both")
+        raise InvalidEvent("give parts=, or text= and tool_calls=, not both")
     return {**rest, "parts": ((Text(text=text),) if text else ()) + calls}
 
 

@@ -5,11 +5,13 @@ a new version of the event that holds it (see `codec`).
 """
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, dataclass_transform
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
+from .errors import InvalidEvent
 from .scalars import Integer, Json
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, defer_build=True)
@@ -31,14 +33,29 @@ class Made(type):
     """The type of values: what their constructors take, before it is validated. Decoding passes it by."""
 
     def __call__(cls, **fields: Any) -> Any:
-        """A value of these fields; a list stands for a tuple."""
+        """A value of these fields; a list stands for a tuple. Raises `InvalidEvent`."""
         prepared = cls.prepare(fields)
-        return super().__call__(**{k: tuple(v) if type(v) is list else v for k, v in prepared.items()})
+        try:
+            return super().__call__(**{k: tuple(v) if type(v) is list else v for k, v in prepared.items()})
+        except ValidationError as error:
+            strangers = ", ".join(prepared.keys() - vars(cls)["__dataclass_fields__"].keys())
+            what = f"no such field: {strangers}" if strangers else complaint(error, cls)
+            raise InvalidEvent(f"{cls.__name__}: {what}") from None
 
     def prepare(cls, fields: dict[str, Any]) -> dict[str, Any]:
         """The fields as they are stored, from the fields as they are given."""
         short: Callable[[dict[str, Any]], dict[str, Any]] | None = getattr(cls, "from_short", None)
         return fields if short is None else short(fields)
+
+
+def complaint(error: ValidationError, cls: Any) -> str:
+    """The first complaint, with its place and the type found; not the words found, they may be secret."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    ours = takewhile(lambda step: isinstance(step, int) or step in cls.__dataclass_fields__, first["loc"])
+    place = "/".join(map(str, ours))
+    if first["type"] == "union_tag_invalid":
+        return f"/{place}: no such type"
+    return f"/{place}: {first['msg']}, found {type(first['input']).__name__}"
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
