@@ -38,7 +38,7 @@ class Made(type):
         try:
             return super().__call__(**{k: tuple(v) if type(v) is list else v for k, v in prepared.items()})
         except ValidationError as error:
-            strangers = ", ".join(prepared.keys() - vars(cls)["__dataclass_fields__"].keys())
+            strangers = ", ".join(sorted(prepared.keys() - vars(cls)["__dataclass_fields__"].keys()))
             what = f"no such field: {strangers}" if strangers else complaint(error, cls)
             raise InvalidEvent(f"{cls.__name__}: {what}") from None
 
