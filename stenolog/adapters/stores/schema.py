@@ -14,7 +14,9 @@ from stenolog.domain.errors import LaterRelease, NotALog
 APPLICATION_ID = 0x53544E4F  # "STNO"
 PAGE_SIZE = 1024
 """Bytes. Small pages: an append rewrites some five of them, and no length of payload leaves more than
-half a kilobyte of one empty (with 4096 an entry of 2 kB would fill 4)."""
+half a kilobyte of one empty. With 4096 an entry of 2 kB would fill 4 where its neighbours are as long; with
+512 long entries take twice as long to read. The price: where all payloads are of 390 to 490 bytes, an entry
+takes 1075 bytes, up to an eighth more than 1.3 times its payload and 450."""
 
 MIGRATIONS = (
     """
