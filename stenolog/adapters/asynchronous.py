@@ -134,9 +134,11 @@ class AsyncConversation:
         return await self._run(lambda talk: talk.extend(events, expected=expected))
 
     def entries(self, after: int = 0, upto: int | None = None) -> AsyncIterator[Entry]:
+        """The entries with `after` < position <= `upto`; see `Conversation.entries`."""
         return self.log.each(lambda: self._sync().entries(after, upto))
 
     def records(self, after: int = 0, upto: int | None = None) -> AsyncIterator[Record]:
+        """The same as they are stored."""
         return self.log.each(lambda: self._sync().records(after, upto))
 
     async def tail(self, after: int | None = None, timeout: float | None = None) -> AsyncIterator[Entry]:

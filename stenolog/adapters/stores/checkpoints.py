@@ -67,6 +67,7 @@ class Checkpoints:
         self._execute(PUT, (stream, fold, version, slot, *checkpoint, _sum(*checkpoint)))
 
     def close(self) -> None:
+        """Give the file back."""
         with self._turn:
             self._forget()
 

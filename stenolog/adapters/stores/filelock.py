@@ -37,10 +37,12 @@ class FileLock:
         return True
 
     def release(self) -> None:
+        """Let the next one write."""
         if fcntl is not None and self._file is not None:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
+        """Give the file back, and the lock with it."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

@@ -71,6 +71,7 @@ def lineage(connection: sqlite3.Connection, stream: int, last: int) -> tuple[Seg
 
 
 def rename(connection: sqlite3.Connection, stream: int, name: str) -> None:
+    """Give a stream another name."""
     connection.execute("UPDATE conversations SET name = ? WHERE stream = ?", (name, stream))
 
 

@@ -170,6 +170,7 @@ class Proof:
         self._ids: set[str] = set()
 
     def take(self, record: Record) -> None:
+        """The next record; raises `CorruptLog` where it does not follow the one before."""
         self._position += 1
         if record.position != self._position:
             raise self._corrupt(f"expected position {self._position}, found {record.position}")

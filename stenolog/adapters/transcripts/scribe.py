@@ -36,6 +36,7 @@ class Answer:
     lines: list[str] = field(default_factory=list)
 
     def is_of(self, agent: str, source_id: str) -> bool:
+        """Whether a further record of that id belongs to it."""
         return (self.agent, self.source_id) == (agent, source_id)
 
     def add(self, more: Answer) -> None:

@@ -27,6 +27,7 @@ class Queue:
         self._out: list[Waiting] = []
 
     def enqueue(self, text: str, entry: str) -> None:
+        """What was typed while the agent was busy waits its turn."""
         self._waiting.append(Waiting(text, entry))
 
     def take(self, content: str) -> Waiting | None:
@@ -40,6 +41,7 @@ class Queue:
         return None
 
     def clear(self) -> None:
+        """Nothing waits any longer."""
         self._waiting.clear()
 
     def claim(self, text: str, *, delivered: bool = False) -> Waiting | None:

@@ -73,6 +73,7 @@ class Talk:
         self._forget = False
 
     def source(self, line: Line, id: str = "") -> Source:
+        """Where an event comes from: its record, or the id it had there."""
         return self.scribe.source(id or line.uuid, text(line.value.get("type")), line.key)
 
     def note(self, line: Line, *, begins: bool = False) -> None:
@@ -194,6 +195,7 @@ class Talk:
     # What agents say
 
     def assistant(self, line: Line) -> None:
+        """One record of an answer; an answer may have several."""
         content = blocks(line.message.get("content"))
         self.note(line)
         if not content:
