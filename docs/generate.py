@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -100,6 +101,7 @@ def _requests() -> Iterator[str]:
 
 
 PAGES: dict[str, Callable[[], str]] = {
+    **runpy.run_path(str(HERE / "generate_domain.py"))["PAGES"],
     "reference/cli.md": cli,
     "reference/errors.md": error_tree,
     "reference/exit-codes.md": exit_codes,

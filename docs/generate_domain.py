@@ -1,0 +1,240 @@
+"""The pages that are drawn from the domain: the lifecycle of a lane, and the events with their fields."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from stenolog.domain import lifecycle, parts, values
+from stenolog.domain.codec import REGISTRY
+from stenolog.domain.events import Common, Unchanged
+from stenolog.domain.lifecycle import GUARDS, STATES, TABLE, Row, Status, Trigger
+from stenolog.domain.scalars import Integer, Json, Key, Utc
+from stenolog.domain.state import Lane, State, decision
+from stenolog.testing import examples
+
+MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
+DOES = {
+    "call_model": "calls its model",
+    "run_tools": "runs the open calls",
+    "ask_approval": "asks a person for approval",
+    "wait": "waits for somebody to say something",
+    "stop": "stops",
+}
+
+LIFECYCLE = """\
+A **lane** is one line of work: an agent, or an agent at one of its tasks. Where it stands follows from the
+log alone. Every event that concerns a lane is a **trigger**; the table below says where it leads. It is
+declared in `stenolog/domain/lifecycle.py` as a machine of the `transitions` library, and compiled at import.
+
+What the table does not list leaves the lane where it is, and is counted as an anomaly: an old or foreign log
+never fails to replay. `decide` refuses it before it is recorded.
+"""
+EVENTS = """\
+Five kinds of event are the sole truth, and there is no sixth. They are stored as JSON objects, each under its
+topic `kind@version`, and a field that holds its default is left out. A field that a release does not know
+makes the payload a `CorruptLog` for it; a whole topic that it does not know is kept as it is.
+
+A position counts from 1 within its conversation; a time is written as ISO 8601 in UTC; an integer has at most
+64 bits. `stenolog schema` prints the JSON Schemas.
+"""
+
+
+def lifecycle_page() -> str:
+    """The states and triggers of a lane, as a diagram and as tables."""
+    diagram = "\n".join(["stateDiagram-v2", "    [*] --> idle", *_arrows()])
+    states = "\n".join(f"| `{status}` | {_does(status)} |" for status in STATES)
+    triggers = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in _triggers().items())
+    guards = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in GUARDS.items())
+    rows = "\n".join(_table_rows())
+    return f"""# The lifecycle of a lane
+
+{MADE}
+
+{LIFECYCLE}
+```mermaid
+{diagram}
+```
+
+Triggers that leave a lane where it is are not drawn.
+
+| state | what the lane does next |
+|---|---|
+{states}
+
+| trigger | when |
+|---|---|
+{triggers}
+
+| guard | holds when |
+|---|---|
+{guards}
+
+## The table
+
+Of the rows for a state and a trigger, the first whose guards hold decides.
+
+| state | trigger | if | goes to |
+|---|---|---|---|
+{rows}
+"""
+
+
+def _arrows() -> Iterator[str]:
+    labels: dict[tuple[Status, Status], list[str]] = {}
+    for (source, trigger), rows in TABLE.items():
+        for row in rows:
+            if row.target not in (None, source):
+                labels.setdefault((source, row.target), []).append(f"{trigger} {_guards(row)}".strip())
+    for source in STATES:
+        for target in STATES:
+            if (source, target) in labels:
+                yield f"    {source} --> {target}: {', '.join(labels[source, target])}"
+
+
+def _guards(row: Row) -> str:
+    return f"[{' and '.join(_guard(*guard) for guard in row.guards)}]" if row.guards else ""
+
+
+def _guard(name: str, wanted: bool) -> str:
+    return name if wanted else f"not {name}"
+
+
+def _does(status: Status) -> str:
+    made = decision(State(), Lane("coder", status=status))
+    return DOES[made.do] + (f": {made.reason}" if made.reason else "")
+
+
+def _triggers() -> dict[str, str]:
+    """Each trigger with the comment that stands beside it in the code."""
+    found = dict(re.findall(r'^    "(\w+)",  # (.+)$', inspect.getsource(lifecycle), re.MULTILINE))
+    return {name: found[name] for name in get_args(Trigger)}
+
+
+def _table_rows() -> Iterator[str]:
+    for status in STATES:
+        for (source, trigger), rows in TABLE.items():
+            if source == status:
+                for row in rows:
+                    when = " and ".join(f"`{_guard(*guard)}`" for guard in row.guards)
+                    target = f"`{row.target}`" if row.target else "stays"
+                    yield f"| `{source}` | `{trigger}` | {when} | {target} |"
+
+
+def events_page() -> str:
+    """The events and all that they are made of: every field, its type, its default, and what it means."""
+    sections = [_common(), *(_kind(topic, cls) for topic, cls in REGISTRY.events.items())]
+    made_of = [_value(cls) for module in (parts, values) for cls in _classes(module)]
+    text = "\n".join([*sections, "## What they are made of\n", *made_of])
+    return f"# The events\n\n{MADE}\n\n{EVENTS}\n{text}"
+
+
+def _common() -> str:
+    return f"## Every event\n\n{inspect.getdoc(Common)}\n\n{_fields(Common)}\n"
+
+
+def _kind(topic: str, cls: type[Any]) -> str:
+    example = json.loads(REGISTRY.dump(examples()[cls.kind])[1])
+    own = {name: example[name] for name in example if name not in _names(Common)}
+    shown = _pretty(own)
+    return (
+        f"## {cls.__name__}\n\n`{topic}`\n\n{inspect.getdoc(cls)}\n\n{_fields(cls, beside=Common)}\n\n"
+        f"With every field of its own:\n\n```json\n{shown}\n```\n"
+    )
+
+
+def _pretty(value: Any, indent: str = "") -> str:
+    """JSON, with what fits on one line on one line."""
+    short = json.dumps(value, ensure_ascii=False)
+    if len(indent + short) <= 100 or not isinstance(value, dict | list):
+        return short
+    deeper = indent + "  "
+    if isinstance(value, dict):
+        inner = [f"{json.dumps(key)}: {_pretty(each, deeper)}" for key, each in value.items()]
+    else:
+        inner = [_pretty(each, deeper) for each in value]
+    opens, closes = ("{", "}") if isinstance(value, dict) else ("[", "]")
+    return f"{opens}\n{deeper}" + f",\n{deeper}".join(inner) + f"\n{indent}{closes}"
+
+
+def _value(cls: type[Any]) -> str:
+    return f"### {cls.__name__}\n\n{inspect.getdoc(cls)}\n\n{_fields(cls)}\n"
+
+
+def _classes(module: Any) -> list[type[Any]]:
+    found = (cls for cls in vars(module).values() if isinstance(cls, type) and is_dataclass(cls))
+    return [cls for cls in found if cls.__module__ == module.__name__]
+
+
+def _names(cls: type[Any]) -> list[str]:
+    return [field.name for field in dataclass_fields(cls)]
+
+
+def _fields(cls: type[Any], beside: type[Any] | None = None) -> str:
+    hints = get_type_hints(cls, include_extras=True)
+    own = [name for name in _names(cls) if beside is None or name not in _names(beside)]
+    rows = [f"| `{name}` | {_type(hints[name])} | {_default(cls, name)} |" for name in own]
+    notes = [f"\n`{name}`: {note}" for name, note in _notes(cls).items()]
+    return "\n".join(["| field | type | default |", "|---|---|---|", *rows, *notes])
+
+
+def _notes(cls: type[Any]) -> dict[str, str]:
+    """The strings that stand below single fields."""
+    [node] = ast.parse(inspect.getsource(cls)).body
+    assert isinstance(node, ast.ClassDef)
+    return {
+        field.target.id: " ".join(note.value.value.split())
+        for field, note in zip(node.body, node.body[1:], strict=False)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(note, ast.Expr) and isinstance(note.value, ast.Constant)
+        if isinstance(note.value.value, str)
+    }
+
+
+def _default(cls: type[Any], name: str) -> str:
+    field = cls.__pydantic_fields__[name]
+    if field.is_required():
+        return "**required**"
+    if name == "type":
+        return "always written"
+    default = field.get_default(call_default_factory=True, validated_data={})
+    if isinstance(default, Unchanged):
+        return "unchanged"
+    return f"`{json.dumps(default)}`"
+
+
+def _type(hint: Any) -> str:
+    plain = {str: "text", Key: "text", bool: "true or false", NoneType: "null"}
+    for known, words in [*plain.items(), (Integer, "integer"), (Utc, "time"), (Json, "JSON object")]:
+        if hint is known or hint == known:
+            return words
+    return _composed(hint)
+
+
+def _composed(hint: Any) -> str:
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _type(inner[0])
+    if origin is Literal:
+        return ", ".join(f"`{value}`" for value in inner if not isinstance(value, Enum))
+    if origin in (Union, UnionType):
+        return " or ".join(filter(None, map(_type, inner)))
+    if origin is tuple:
+        return f"list of {_type(inner[0])}"
+    if origin is dict:
+        return f"object of {_type(inner[1])}"
+    return f"[{hint.__name__}](#{hint.__name__.lower()})"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "reference/events.md": events_page,
+    "reference/lifecycle.md": lifecycle_page,
+}
