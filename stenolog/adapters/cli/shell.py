@@ -94,7 +94,7 @@ def fail(error: BaseException, *, as_json: bool, trace: bool) -> int:
     if as_json:
         note = Diagnostic("error", type(error).__name__, message)
         click.echo(safe_json(envelope("error", None, [note])))
-    else:
+    elif exit is not INTERRUPTED:
         say(message, mark="✗", style="red")
     return exit.code
 
