@@ -253,3 +253,17 @@ def _tracked(pattern: str = "*") -> list[Path]:
             path for path in ROOT.rglob(pattern) if path.is_file() and "/." not in str(path.relative_to(ROOT))
         ]
     return [path for line in listed.stdout.splitlines() if (path := ROOT / line).exists()]
+
+
+def test_importing_stenolog_builds_no_validator() -> None:
+    built = "[n for n, c in vars(stenolog).items() if getattr(c, '__pydantic_complete__', False)]"
+
+    found = subprocess.run(
+        [sys.executable, "-c", f"import stenolog; print({built})"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert found.stdout.strip() == "[]"

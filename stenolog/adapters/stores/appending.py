@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from stenolog.adapters.edge import Edge
@@ -17,8 +18,6 @@ from .datastore import LogDatastore
 from .events import START, Head
 
 SWITCH = "mode_switch@"
-OPENING = REGISTRY.dump(ModeSwitch(mode="chat"))
-"""What a conversation opens with when its first event is no mode switch: topic and bytes."""
 
 
 class Item(NamedTuple):
@@ -115,7 +114,7 @@ def _place(
         if expected not in (None, head.position):
             raise StaleAppend(stream.name, expected=expected or 0, found=head.position)
         if not head.position and not fresh[0].topic.startswith(SWITCH):
-            topic, payload = OPENING
+            topic, payload = _opening()
             fresh.insert(0, Item(OPENING_ID, fresh[0].at, topic, salt(), payload))
         elif head.position and expected is None and any(item.topic.startswith(SWITCH) for item in fresh):
             raise InvalidEvent(
@@ -127,6 +126,12 @@ def _place(
         head = Head(records[-1].position, records[-1].digest)
         standing.update((record.id, record) for record in records)
     return key, head, [standing[item.id] for item in items]
+
+
+@cache
+def _opening() -> tuple[str, bytes]:
+    """What a conversation opens with when its first event is no mode switch: topic and bytes."""
+    return REGISTRY.dump(ModeSwitch(mode="chat"))
 
 
 def _key(connection: sqlite3.Connection, stream: Stream) -> int:
