@@ -205,7 +205,7 @@ def test_half_a_surrogate_pair_cannot_be_written(event: Event) -> None:
     ids=str,
 )
 def test_json_that_could_not_be_read_again_makes_no_event(json_value: Any) -> None:
-    with pytest.raises(ValueError, match="meta"):
+    with pytest.raises(InvalidEvent, match="UserMessage: /meta: "):
         UserMessage(meta={"app": json_value})
 
 
@@ -215,7 +215,7 @@ def test_json_is_nested_only_as_deep_as_can_be_read_again(deep: int) -> None:
     for _ in range(deep - 1):
         nested = [nested]
     if deep == DEEPEST:
-        with pytest.raises(ValueError, match="100 levels"):
+        with pytest.raises(InvalidEvent, match="100 levels"):
             Tool(name="look", parameters={"a": [nested]})
     switch = ModeSwitch(cards={"coder": Card(tools=[Tool(name="look", parameters={"a": nested})])})
 
@@ -233,7 +233,7 @@ def test_a_time_is_kept_in_utc_whatever_its_offset() -> None:
 
 @pytest.mark.parametrize("offset", [None, timezone(timedelta(hours=-1))], ids=["naive", "the year 10000"])
 def test_a_time_that_is_none_in_utc_makes_no_event(offset: timezone | None) -> None:
-    with pytest.raises(ValueError, match="retry_at"):
+    with pytest.raises(InvalidEvent, match="LlmError: /retry_at: "):
         LlmError(agent="coder", category="timeout", retry_at=datetime.max.replace(tzinfo=offset))
 
 

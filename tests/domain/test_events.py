@@ -13,6 +13,7 @@ from hypothesis import given
 from stenolog import (
     AssistantMessage,
     Event,
+    InvalidEvent,
     LlmError,
     ModeSwitch,
     Reasoning,
@@ -58,27 +59,42 @@ def test_an_empty_text_says_nothing() -> None:
 
 @pytest.mark.parametrize("kind", [UserMessage, AssistantMessage, ToolResult, LlmError])
 def test_text_and_parts_cannot_both_be_given(kind: type[Any]) -> None:
-    with pytest.raises(ValueError, match="not both"):
+    with pytest.raises(InvalidEvent, match="not both"):
         kind(text="One", parts=[Text(text="two")])
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "complaint"),
     [
-        {"txt": "Hi"},
-        {"author": 7},
-        {"replaces": True},
-        {"replaces": "1"},
-        {"parts": [CALL]},
-        {"to": "coder"},
-        {"author_kind": "cat"},
-        {"tags": {"a"}},
+        ({"sesame": "Hi"}, "UserMessage: no such field: sesame"),
+        ({"author": 7}, "UserMessage: /author: Input should be a valid string, found int"),
+        ({"replaces": True}, "UserMessage: /replaces: Input should be a valid integer, found bool"),
+        ({"replaces": "sesame"}, "UserMessage: /replaces: Input should be a valid integer, found str"),
+        (
+            {"replaces": 2**63},
+            "UserMessage: /replaces: Input should be less than 9223372036854775808",
+        ),
+        ({"parts": [CALL]}, "UserMessage: /parts/0: no such type"),
+        ({"to": "sesame"}, "UserMessage: /to: Input should be a valid tuple, found str"),
+        ({"to": ["a", 7]}, "UserMessage: /to/1: Input should be a valid string, found int"),
+        ({"author_kind": "sesame"}, "UserMessage: /author_kind: Input should be"),
+        ({"tags": {"sesame"}}, "UserMessage: /tags: Input should be a valid tuple, found set"),
+        ({"control": {"action": "cancel"}}, "UserMessage: /control: Input should be"),
+        ({"meta": {"app": {"sesame"}}}, "UserMessage: /meta: input was not a valid JSON value, found set"),
     ],
     ids=str,
 )
-def test_what_is_not_of_the_fields_type_makes_no_event(wrong: dict[str, Any]) -> None:
-    with pytest.raises((ValueError, TypeError)):
+def test_what_is_not_of_the_fields_type_makes_no_event(wrong: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(InvalidEvent) as caught:
         UserMessage(**wrong)
+
+    assert str(caught.value).startswith(complaint)
+    assert "sesame" in wrong or "sesame" not in str(caught.value)
+
+
+def test_an_event_without_what_it_needs_says_what_it_needs() -> None:
+    with pytest.raises(InvalidEvent, match="AssistantMessage: /agent: "):
+        AssistantMessage(text="Hi")  # type: ignore[call-arg]
 
 
 def test_fields_are_given_by_name_alone() -> None:
