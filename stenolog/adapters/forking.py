@@ -5,11 +5,11 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
+from stenolog.domain.decide import unrun
 from stenolog.domain.entry import Draft, check_name
 from stenolog.domain.errors import ConversationInUse, UnknownConversation, UnknownPosition
-from stenolog.domain.events import Event, ModeSwitch, ToolResult
-from stenolog.domain.state import State
-from stenolog.domain.values import CallRef, Link
+from stenolog.domain.events import Event, ModeSwitch
+from stenolog.domain.values import Link
 
 from .stores import appending, events, reading, streams
 from .stores.appending import Stream
@@ -31,7 +31,8 @@ def fork(talk: Conversation, after: int | None, name: str | None, *, close: bool
     link = Link(conversation=talk.name, position=at, digest=digest.hex())
     written: list[Event] = [ModeSwitch(fork=True, parent=link)]
     if close:
-        written += _closed(talk.state(upto=at))
+        # They run in the parent, if anywhere.
+        written += unrun((call for _, call in talk.state(upto=at).open_calls()), NOT_RUN)
     now = talk.log.edge.clock()
     items = [appending.item(talk.log.edge, Draft(event, at=now)) for event in written]
     with talk.log.datastore.writing() as connection:
@@ -39,20 +40,6 @@ def fork(talk: Conversation, after: int | None, name: str | None, *, close: bool
         assert made.key is not None
         events.insert(connection, made.key, appending.sealed(Head(at, digest), items))
     return talk.log.handle(made)
-
-
-def _closed(state: State) -> list[Event]:
-    """The results of the calls that the fork inherits open: they run in the parent, if anywhere."""
-    return [
-        ToolResult(
-            call_id=call.id,
-            call=CallRef(entry=call.entry, index=call.nth),
-            name=call.name,
-            text=NOT_RUN,
-            is_error=True,
-        )
-        for _, call in state.open_calls()
-    ]
 
 
 def _create(connection: sqlite3.Connection, talk: Conversation, after: int, name: str | None) -> Stream:

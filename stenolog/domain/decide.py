@@ -83,7 +83,8 @@ def _control(state: State, control: Control, command: UserMessage) -> tuple[Even
             return _judge(state, control, command)
         case "cancel":
             busy = [lane for lane in _able(state, control, "cancelled", command) if lane.status != "idle"]
-            return (*_close(busy, CANCELLED), command) if busy else ()
+            calls = (call for lane in busy for call in lane.calls)
+            return (*unrun(calls, CANCELLED), command) if busy else ()
         case "continue":
             lanes = _able(state, control, "continued", command)
             halted = [lane for lane in lanes if lane.status != "awaiting_llm" or lane.retry_at is not None]
@@ -105,7 +106,7 @@ def _judge(state: State, control: Control, command: UserMessage) -> tuple[Event,
     """An approval or a refusal; a call that needs no approval is approved already, and not to be refused."""
     found = named_call(state, control.call) if control.call is not None else None
     if found is not None and found[1].approval:
-        return (command, *_close_calls([found[1]], REFUSED)) if control.action == "refuse" else (command,)
+        return (command, *unrun([found[1]], REFUSED)) if control.action == "refuse" else (command,)
     if found is not None and control.action == "approve":
         return ()
     awaiting = [call for _, call in state.open_calls() if call.approval]
@@ -117,11 +118,7 @@ def _judge(state: State, control: Control, command: UserMessage) -> tuple[Event,
     )
 
 
-def _close(lanes: Iterable[Lane], text: str) -> tuple[ToolResult, ...]:
-    return _close_calls((call for lane in lanes for call in lane.calls), text)
-
-
-def _close_calls(calls: Iterable[OpenCall], text: str) -> tuple[ToolResult, ...]:
+def unrun(calls: Iterable[OpenCall], text: str) -> tuple[ToolResult, ...]:
     """Results that say why there is none, so that every call has exactly one."""
     return tuple(
         ToolResult(
@@ -150,7 +147,7 @@ def _error(state: State, error: LlmError) -> tuple[Event, ...]:
     lane = state.lane(address(error.agent, error.task))
     cancelled = error.category == "cancelled"
     _check_listed(lane, "cancelled" if cancelled else "erred", error)
-    return (*_close([lane], CANCELLED), error) if cancelled else (error,)
+    return (*unrun(lane.calls, CANCELLED), error) if cancelled else (error,)
 
 
 def _switch(state: State, switch: ModeSwitch) -> tuple[Event, ...]:
@@ -165,4 +162,5 @@ def _switch(state: State, switch: ModeSwitch) -> tuple[Event, ...]:
         if not span.first <= span.last <= state.position:
             raise _illegal(switch, f"hides {span.first}-{span.last}", f"spans within 1 to {state.position}")
     gone = (lane for agent in dict.fromkeys(switch.leaves) for lane in state.lanes_of(agent))
-    return (*_close(gone, LEFT), switch) if switch != ModeSwitch() else ()
+    calls = (call for lane in gone for call in lane.calls)
+    return (*unrun(calls, LEFT), switch) if switch != ModeSwitch() else ()

@@ -164,6 +164,8 @@ def _erred(state: State, error: LlmError) -> Taken:
 
 
 def _switched(state: State, switch: ModeSwitch) -> Taken:
+    if switch.fork:
+        state = state._replace(lanes={where: _forked(lane) for where, lane in state.lanes.items()})
     now = state._replace(
         members=members_after(state.members, switch),
         approvals=_approvals(state.approvals, switch),
@@ -173,6 +175,11 @@ def _switched(state: State, switch: ModeSwitch) -> Taken:
     left = (_stop(lane, "left") for agent in gone for lane in state.lanes_of(agent))
     joins = (Impulse(state.lane(agent), "joined") for agent in dict.fromkeys(switch.joins))
     return Taken(now, (*left, *joins))
+
+
+def _forked(lane: Lane) -> Lane:
+    """The lane in a fork: the session of a stateful backend goes on in the parent alone."""
+    return lane._replace(session="")
 
 
 def _ends(switch: ModeSwitch, position: int) -> bool:

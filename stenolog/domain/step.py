@@ -89,19 +89,19 @@ def step(state: State, entry: Entry) -> Step:
 
 def _advance(state: State, entry: Entry) -> _Advance:
     taken, impulses, anomaly = take(state, entry)
-    moves = [_move(state, impulse) for impulse in impulses]
+    moves = [_move(taken, impulse) for impulse in impulses]
     odd = bool(anomaly) or any(made.row is None for made in moves)
-    lanes = {**state.lanes, **{made.after.address: made.after for made in moves}} if moves else state.lanes
+    lanes = {**taken.lanes, **{made.after.address: made.after for made in moves}} if moves else taken.lanes
     now = taken._replace(position=entry.position, lanes=lanes, anomalies=state.anomalies + odd)
     return _Advance(now, moves, anomaly)
 
 
-def _move(state: State, impulse: Impulse) -> _Move:
+def _move(taken: State, impulse: Impulse) -> _Move:
     """The lane as the impulse leaves it; as it was where the lifecycle does not list that."""
     lane, trigger = impulse
     moved = move(lane.status, trigger, lambda guard: HOLDS[guard](lane))
     if moved is None:
-        before = state.lane(lane.address)
+        before = taken.lane(lane.address)
         return _Move(before, before, trigger, None)
     row, target = moved
     after = lane if lane.status == target else lane._replace(status=target)

@@ -12,6 +12,7 @@ from stenolog import (
     Card,
     Control,
     Event,
+    Link,
     LlmError,
     ModeSwitch,
     Span,
@@ -147,6 +148,14 @@ def test_the_session_of_a_stateful_backend_stays_until_there_is_another() -> Non
     said = [AssistantMessage(agent="coder", session=session) for session in ("s1", "", "s2", "")]
 
     assert [after(*said[:n]).lane("coder").session for n in (1, 2, 3, 4)] == ["s1", "s1", "s2", "s2"]
+
+
+def test_a_fork_does_not_inherit_the_sessions_of_its_parent() -> None:
+    said = AssistantMessage(agent="coder", session="s1")
+    forked = ModeSwitch(fork=True, parent=Link(conversation="demo", position=1, digest=""), joins=["coder"])
+
+    assert after(said, forked).lane("coder").session == ""
+    assert after(said, forked, said).lane("coder").session == "s1"
 
 
 @pytest.mark.parametrize(
