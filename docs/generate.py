@@ -26,6 +26,30 @@ PREFACE = """\
 {"version": 1, "status": "ok" | "failed" | "error", "data": …, "diagnostics": […]}
 ```
 
+| command | `data` |
+|---|---|
+| `ls` | a list of `name`, `title`, `position`, `digest`, `agents`, `lanes`, `last_at`, `fork_of` |
+| `log` | `conversation`, `entries` |
+| `show`, each line of `tail` | an entry: `conversation`, `position`, `id`, `at`, `digest`, `kind`, `topic`, `event` |
+| `timeline` | `conversation`, `items` |
+| `request` | `agent`, `task`, `upto`, `wire`, `sendable`, `reason`, `sha256`, `pipeline`, `policy`, `parts`, `dropped`, `body` |
+| `steps` | `conversation`, `transitions` |
+| `state` | `conversation`, `state`, `settings` |
+| `replay` | `conversation`, `transitions`, `state`, `digest`, `equal` |
+| `verify` | `conversations`, `blobs`, `anomalies`; what is wrong stands in `diagnostics` |
+| `fsck` | `conversations`, `all_prefixes`, `invalid`; each breach stands in `diagnostics` |
+| `doctor` | a list of `file`, `format`, `outcome`, `entries`, `agents`, `problems`; of a single file `request` too |
+| `import` | a list of reports: `file`, `format`, `conversations`, `skipped`, `repaired`, `incomplete` |
+| `export` | `conversation`, `entries`, `form`, `file` |
+| `fork` | `conversation`, `fork_of`, `after`, `head` |
+| `rename` | `old`, `conversation` |
+| `archive` | `conversation`, `archived` |
+| `delete` | `conversation`, `entries` |
+| `backup` | `db`, `file`, `bytes` |
+| `schema` | the JSON Schema; without a name, the known names with a sentence each |
+| `completion` | `shell`, `script`, `use` |
+| `demo` | `conversation`, `entries`, `timeline`, `request`, `replay` |
+
 A **position** may be written as a number, as `@` (the last), as `@{error}` (the last error; also `user`,
 `assistant`, `tool`, `mode`), as `@call:ID` (where that call was made), each with `~3` for three before it; or
 as an ISO time: the last entry up to then, in UTC where no zone is given.

@@ -117,8 +117,11 @@ def names(ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[s
     path = Path(ctx.params.get("db") or "talks.db")
     if not path.exists():
         return []
-    with open_log(path) as log:
-        return [name for name in log if name.startswith(begun)]
+    try:
+        with open_log(path) as log:
+            return [name for name in log if name.startswith(begun)]
+    except StenologError:
+        return []  # a shell that completes is no place for an error
 
 
 def takes_db(function: F) -> F:
