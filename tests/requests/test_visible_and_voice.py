@@ -52,7 +52,7 @@ def test_a_summary_takes_the_place_of_what_it_covers() -> None:
     request = chat(ASKED, calls("ok"), summary, UserMessage(text="Go on"))
 
     assert said(request) == [
-        ("user", '<summary of="1-2">\nThey talked\n</summary>'),
+        ("user", '<summary>\nThey talked\n</summary>'),
         ("user", "Go on"),
     ]
 

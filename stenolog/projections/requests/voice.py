@@ -31,8 +31,7 @@ def _pieces(entry: Entry, lane: Lane, pairing: Pairing, owners: dict[int, Event]
         case UserMessage() as message:
             yield _user(entry.position, message)
         case AssistantMessage() as message if message.covers or message.purpose == "summary":
-            spans = ", ".join(f"{span.first}-{span.last}" for span in message.covers)
-            text = Text(text=quote("summary", message.text, of=spans))
+            text = Text(text=quote("summary", message.text))
             tokens = count_parts(message.parts)
             yield Piece("user", (text,), (entry.position,), "summary", "reworded", tokens_in=tokens)
         case AssistantMessage() as message if lane.owns(message):
