@@ -18,6 +18,7 @@ from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
@@ -25,6 +26,8 @@ from sybil.parsers.rest import DocTestParser
 from sybil.sybil import SybilCollection
 
 ROOT = Path(__file__).parent
+hypothesis.settings.register_profile("stenolog", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("stenolog")  # the same examples everywhere, and no test measures time
 PLAIN = {"COLUMNS": "100", "NO_COLOR": "1", "STENOLOG_DB": "talks.db"}
 
 

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, time
 from typing import Protocol
 
@@ -79,8 +79,7 @@ def _calls(entry: Entry, id: str) -> bool:
     return isinstance(event, AssistantMessage | LlmError) and any(call.id == id for call in event.tool_calls)
 
 
-def _last(talk: Talk, head: int, anchor: str, wanted: object) -> int:
-    assert callable(wanted)
+def _last(talk: Talk, head: int, anchor: str, wanted: Callable[[Entry], bool]) -> int:
     for entry in backwards(talk, head):
         if wanted(entry):
             return entry.position
