@@ -19,7 +19,7 @@ from pydantic import Field
 
 from .errors import InvalidEvent
 from .parts import AssistantPart, Text, ToolCall, UserPart, calls_of, text_of
-from .scalars import Integer, Json, Key, Utc
+from .scalars import Integer, Json, Key, Name, Utc
 from .values import CallRef, Card, Control, Link, Many, Receipt, Run, Source, Span, Turns, Usage, value
 
 ErrorCategory: TypeAlias = Literal[
@@ -141,7 +141,7 @@ class AssistantMessage(Calling):
 
     kind: ClassVar[str] = "assistant_message"
 
-    agent: str
+    agent: Name
     task: str = ""
     parts: Many[AssistantPart] = ()
     cause: Integer | None = None
@@ -187,7 +187,7 @@ class LlmError(Calling):
 
     kind: ClassVar[str] = "llm_error"
 
-    agent: str
+    agent: Name
     task: str = ""
     category: ErrorCategory
     message: str = ""

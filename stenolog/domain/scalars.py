@@ -57,6 +57,8 @@ def whole(text: str) -> str:
     return text
 
 
+Name: TypeAlias = Annotated[str, Field(min_length=1, pattern=r"\A[^/]*\z")]
+"""An agent's name: `agent/task` is the address of one of its lanes, so it holds no slash."""
 Integer: TypeAlias = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Key: TypeAlias = Annotated[str, AfterValidator(whole)]
 Json: TypeAlias = Annotated[dict[str, JsonValue], AfterValidator(readable)]

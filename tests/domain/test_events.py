@@ -156,3 +156,9 @@ def test_an_event_is_equal_to_one_of_the_same_fields_and_kind_only() -> None:
 
 def test_a_setting_that_is_left_alone_shows_as_unchanged() -> None:
     assert repr(ModeSwitch()).count("UNCHANGED") == 9
+
+
+@pytest.mark.parametrize("name", ["", "coder/docs", "/"])
+def test_an_agents_name_is_not_empty_and_holds_no_slash(name: str) -> None:
+    with pytest.raises(InvalidEvent, match="/agent"):
+        AssistantMessage(agent=name)
