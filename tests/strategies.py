@@ -46,9 +46,9 @@ settings.register_profile("stenolog", derandomize=True, deadline=None, database=
 settings.load_profile("stenolog")
 
 KINDS: tuple[type[Any], ...] = (UserMessage, AssistantMessage, ToolResult, LlmError, ModeSwitch)
-AGENTS = ("coder", "tester", "a b/ü")
+AGENTS = ("coder", "tester", "a b-ü")
 TASKS = ("", "", "docs")
-ADDRESSES = ("coder", "tester", "coder/docs", "nobody", "", "/", "a b/ü")
+ADDRESSES = ("coder", "tester", "coder/docs", "nobody", "", "/", "a b/ü", "a b-ü")
 CALL_IDS = ("c1", "c1", "c2", "", "call 3\n")
 TOOLS = ("shell", "deploy", "", "no such tool!")
 ARGUMENTS = ("{}", '{"cmd": "ls"}', "", "not json", '{"cut": "of', "[1]")

@@ -191,7 +191,11 @@ def test_only_events_can_be_written(stranger: Any) -> None:
 
 @pytest.mark.parametrize(
     "event",
-    [UserMessage(text="a\ud800"), LlmError(agent="coder", category="other", message="\udfff"), UserMessage(to=["\ud83d"])],
+    [
+        UserMessage(text="a\ud800"),
+        LlmError(agent="coder", category="other", message="\udfff"),
+        UserMessage(to=["\ud83d"]),
+    ],
     ids=["text", "a name", "an address"],
 )
 def test_half_a_surrogate_pair_cannot_be_written(event: Event) -> None:

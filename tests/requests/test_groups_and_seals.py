@@ -34,6 +34,12 @@ def test_a_call_that_the_user_interrupted_is_sealed_as_interrupted() -> None:
     assert said(request)[2] == ("tool", "[no result: the call was interrupted]")
 
 
+def test_the_seal_of_an_interrupted_call_stays_when_the_lane_has_answered_since() -> None:
+    before = (ASKED, calls("", CALL), LlmError(agent="coder", category="cancelled"), ASKED)
+
+    assert said(chat(*before, calls("ok"), ASKED))[:5] == said(chat(*before))
+
+
 def test_a_seal_that_an_answer_was_built_on_is_final_and_the_result_follows_as_text() -> None:
     late = ToolResult(call_id="c1", text="a.py")
     before = (ASKED, calls("", CALL), UserMessage(text="And?"), calls("Still waiting"))

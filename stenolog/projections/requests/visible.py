@@ -20,6 +20,9 @@ from stenolog.domain.events import (
 from stenolog.domain.state import Blocked, address, blocked_reason
 from stenolog.projections.context import Context, Summary
 
+INTERRUPTIONS = ("cancelled", "process_exited")
+"""Errors that stop a lane: they stay in context, for the seals of the calls they cut off rest on them."""
+
 
 class Lane(NamedTuple):
     """Whose view it is."""
@@ -106,8 +109,8 @@ def _message_rule(
             return "rate-limited"
         case LlmError(parts=()) if not lane.owns(event):
             return "other-lanes-error"
-        case LlmError(parts=()) if entry.position < answered:
-            return "answered-since"
+        case LlmError(parts=(), category=category) if entry.position < answered:
+            return "" if category in INTERRUPTIONS else "answered-since"
         case AssistantMessage(purpose="memory" | "routing") if not lane.owns(event):
             return "private-purpose"
         case _:

@@ -15,9 +15,7 @@ from stenolog.projections.pairing import CallKey, Pairing
 from .model import Piece
 from .quoting import escape, note, quote
 from .tokens import count_parts
-from .visible import Lane, Visible
-
-INTERRUPTIONS = ("cancelled", "process_exited")
+from .visible import INTERRUPTIONS, Lane, Visible
 
 
 def voice(seen: Visible, lane: Lane, pairing: Pairing) -> list[Piece]:
