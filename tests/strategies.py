@@ -38,7 +38,7 @@ from stenolog import (
     evolve,
 )
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.scalars import Integer, Json, Key, Utc
+from stenolog.domain.scalars import Integer, Json, Key, Name, Utc
 from stenolog.domain.step import INITIAL
 from stenolog.testing import START, entries
 
@@ -92,6 +92,8 @@ def of(hint: Any) -> SearchStrategy[Any]:
     """Whatever a field of that type can hold."""
     if hint in (str, Key):
         return texts()
+    if hint == Name:
+        return texts().filter(lambda text: text != "" and "/" not in text)
     if hint is bool:
         return st.booleans()
     if hint is NoneType:

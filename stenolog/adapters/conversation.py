@@ -135,7 +135,7 @@ class Conversation:
         if upto is not None and (not log or log[-1].position != upto):
             stands = log[-1].position if log else 0
             raise UnknownPosition(f"{self.name!r}: no position {upto}; the last one is {stands}")
-        return build(log, agent, task=task, wire=wire, blobs=self.log.blobs)
+        return build(log, agent, task=task, wire=wire, blobs=self.log.blobs, state=self.state(upto))
 
     def submit(self, command: Event) -> list[Entry]:
         """Record a command if it is legal where the conversation stands, with what it brings along.

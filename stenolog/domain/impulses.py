@@ -102,6 +102,7 @@ def _said(state: State, message: AssistantMessage, entry: Entry) -> Taken:
     lane = state.lane(where)
     answered = lane._replace(
         answered=entry.position,
+        seen=entry.position if message.receipt is None else message.receipt.view,
         calls=_calls(state, message, entry),
         attempt=0,
         retry_at=None,

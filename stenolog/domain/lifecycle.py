@@ -39,6 +39,7 @@ GUARDS: Final = {
     "awaits_approval": "some open call still needs a person's approval",
     "calls_open": "some call still has no result",
     "will_retry": "the error says when it will be tried again",
+    "asked_since": "something arrived while the answer was being written, which it has not seen",
 }
 
 
@@ -57,6 +58,7 @@ TRANSITIONS: Final[list[dict[str, Any]]] = [
     _row("asked", _AT_CALLS, None),
     _row("answered", _OPEN, "awaiting_approval", "has_calls", "awaits_approval"),
     _row("answered", _OPEN, "awaiting_tools", "has_calls"),
+    _row("answered", _OPEN, "awaiting_llm", "asked_since"),
     _row("answered", _OPEN, "idle"),
     _row("resulted", _AT_CALLS, "awaiting_approval", "awaits_approval"),
     _row("resulted", _AT_CALLS, "awaiting_tools", "calls_open"),

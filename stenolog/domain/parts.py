@@ -1,5 +1,6 @@
 """What a message consists of, in the order it was said: text, reasoning, tool calls and the rest."""
 
+from collections.abc import Iterable
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
@@ -95,6 +96,14 @@ Part: TypeAlias = Text | Image | File | Reasoning | ToolCall | Refusal | Opaque
 def text_of(parts: tuple[Part, ...]) -> str:
     """The text among the parts, one line break between two texts."""
     return "\n".join(part.text for part in parts if isinstance(part, Text))
+
+
+def says_something(parts: Iterable[Part]) -> bool:
+    """Whether anything in it can be heard: a text that is not blank, or a call."""
+    return any(
+        part.text.strip() if isinstance(part, Text | Refusal) else isinstance(part, ToolCall)
+        for part in parts
+    )
 
 
 def calls_of(parts: tuple[Part, ...]) -> tuple[ToolCall, ...]:

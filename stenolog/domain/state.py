@@ -30,9 +30,9 @@ class Lane(NamedTuple):
     """One line of work.
 
     `asked` is the position that the lane has to answer (a message or a tool result; 0: none), `answered`
-    that of its last answer. `calls` are those of that answer that have no result yet; there are some just
-    while the lane awaits tools or an approval. `steps` counts its answers since a person last spoke to it,
-    `attempt` the failures in a row.
+    that of its last answer, and `seen` the view that this was built on. `calls` are those of that answer
+    that have no result yet; there are some just while the lane awaits tools or an approval. `steps` counts
+    its answers since a person last spoke to it, `attempt` the failures in a row.
     """
 
     agent: str
@@ -45,6 +45,7 @@ class Lane(NamedTuple):
     retry_at: datetime | None = None
     steps: int = 0
     session: str = ""
+    seen: int = 0
 
     @property
     def address(self) -> str:

@@ -23,6 +23,7 @@ HOLDS: MappingProxyType[str, Callable[[Lane], bool]] = MappingProxyType(
         "awaits_approval": lambda lane: any(call.approval for call in lane.calls),
         "calls_open": lambda lane: bool(lane.calls),
         "will_retry": lambda lane: lane.retry_at is not None,
+        "asked_since": lambda lane: lane.asked > lane.seen,
     }
 )
 """What each guard asks of a lane that has already taken in what the entry brings."""

@@ -35,10 +35,14 @@ def context(log: Sequence[Entry]) -> Context:
     now = settings(log)
     pairing = pair(log)
     out: dict[int, tuple[str, int]] = {}
+    hidden = bytearray(log[-1].position + 1 if log else 0)
+    for span in now.hides:
+        last = min(span.last, len(hidden) - 1)
+        hidden[span.first : last + 1] = b"\x01" * (last + 1 - span.first)
     for entry in log:
         if entry.position < now.context_from:
             out[entry.position] = ("reset", now.context_from)
-        elif any(entry.position in span for span in now.hides):
+        elif hidden[entry.position]:
             out[entry.position] = ("hidden", entry.position)
     edits = _edits(log, out)
     latest = {first: edit for edit, first in edits.items()}

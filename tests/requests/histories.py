@@ -153,7 +153,8 @@ def _result(random: Random, position: int, log: list[Entry]) -> Event:
         return ToolResult(call_id=random.choice(IDS), parts=parts, is_error=is_error)
     entry, index, call = random.choice(calls[-4:])
     named = CallRef(entry=entry, index=index) if random.random() < 0.5 else None
-    return ToolResult(call_id=call.id, call=named, parts=parts, is_error=is_error)
+    shown = random.random() > 0.1
+    return ToolResult(call_id=call.id, call=named, parts=parts, is_error=is_error, in_context=shown)
 
 
 def _error(random: Random, position: int, log: list[Entry]) -> Event:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stenolog import (
     CallRef,
     LlmError,
+    Receipt,
     Source,
     ToolCall,
     ToolResult,
@@ -101,3 +102,29 @@ def test_what_ends_with_the_agents_own_word_is_a_preview_that_says_so() -> None:
     assert request.reason == "nothing to answer: the last word is the agent's own"
     assert said(request)[-1] == ("user", "[a preview: there is nothing to answer here yet]")
     assert request.parts[-1].rule == "preview-note"
+
+
+def test_a_call_whose_result_is_not_shown_is_not_said_to_be_running() -> None:
+    shown_to_nobody = ToolResult(call_id="c1", text="a.py", in_context=False)
+
+    request = chat(ASKED, calls("", CALL), shown_to_nobody)
+
+    assert said(request)[2] == ("tool", "[there was a result; it is not shown here]")
+    assert request.sendable
+
+
+def test_a_memory_takes_no_turn_and_closes_no_call() -> None:
+    fact = calls("The user likes tabs", purpose="memory")
+
+    request = chat(ASKED, calls("", CALL), fact, ToolResult(call_id="c1", text="a.py"))
+
+    assert [role for role, _ in said(request)] == ["user", "assistant", "tool", "user"]
+    assert said(request)[2:] == [("tool", "a.py"), ("user", "<memory>\nThe user likes tabs\n</memory>")]
+    assert request.sendable
+
+
+def test_a_message_that_arrived_while_the_answer_was_written_is_still_to_be_answered() -> None:
+    receipt = Receipt(view=1, sha256="0")
+
+    assert chat(ASKED, ASKED, calls("ok", receipt=receipt)).sendable
+    assert not chat(ASKED, ASKED, calls("ok")).sendable

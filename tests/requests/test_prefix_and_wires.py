@@ -187,3 +187,76 @@ def test_the_receipt_of_a_request_names_its_view_its_digest_and_what_built_it() 
 
     assert (receipt.view, receipt.sha256, receipt.wire) == (3, request.sha256, "openai-chat@1")
     assert calls("done", receipt=receipt).receipt == receipt
+
+
+@pytest.mark.parametrize("wire", ["openai-chat", "anthropic"])
+def test_the_schema_of_a_tool_always_has_properties(wire: str) -> None:
+    card = Card(tools=[Tool(name="now", parameters={"type": "object"}), Tool(name="now"), Tool(name="then")])
+
+    tools = build(log(ModeSwitch(cards={"coder": card}), ASKED), "coder", wire=wire).body["tools"]
+
+    schemas = [tool.get("input_schema") or tool["function"]["parameters"] for tool in tools]
+    assert schemas == [{"properties": {}, "type": "object"}] * 2
+
+
+def test_a_choice_among_tools_is_sent_where_it_has_the_wires_own_shape() -> None:
+    named = {"type": "tool", "name": "shell"}
+    shapes: list[Any] = ["auto", {"type": "auto"}, named, {"type": "tool", "name": "x"}]
+    sent = []
+    for choice in shapes:
+        card = Card(tools=[Tool(name="shell")], parameters={"tool_choice": choice})
+        entries = log(ModeSwitch(cards={"coder": card}), ASKED)
+        bodies = (build(entries, "coder", wire=wire).body for wire in ("openai-chat", "anthropic"))
+        sent.append([body.get("tool_choice") for body in bodies])
+
+    assert sent == [["auto", None], [None, {"type": "auto"}], [None, named], [None, None]]
+
+
+def test_the_token_limit_leaves_room_for_thinking() -> None:
+    card = Card(parameters={"thinking": {"type": "enabled", "budget_tokens": 10_000}})
+
+    body = build(log(ModeSwitch(cards={"coder": card}), ASKED), "coder", wire="anthropic").body
+
+    assert body["max_tokens"] == 14_096
+
+
+@pytest.mark.parametrize(
+    "raw", ['{"a": 1, "a": 2}', '{"x": 0.12345678901234567890123}', '{"a":' * 200 + "1" + "}" * 200]
+)
+def test_arguments_that_an_object_could_not_say_again_are_wrapped_whole(raw: str) -> None:
+    entries = log(ASKED, calls("", ToolCall(id="c1", name="shell", arguments=raw)), ASKED)
+
+    block = build(entries, "coder", wire="anthropic").body["messages"][1]["content"][0]
+
+    assert block["input"] == {"_raw": raw}
+
+
+def test_texts_and_pictures_stay_in_their_order() -> None:
+    shown = UserMessage(parts=[Text(text="before"), Image(blob=PNG), Text(text="after")])
+
+    for wire in ("openai-chat", "anthropic"):
+        request = build(log(shown, calls("ok"), ASKED), "coder", wire=wire, blobs={PNG: b"x"})
+        content = request.body["messages"][0]["content"]
+        assert [block["type"][:5] for block in content] == ["text", "image", "text"]
+
+
+def test_the_digest_knows_the_media_type_of_a_blob() -> None:
+    png, jpeg = (
+        build(
+            log(UserMessage(parts=[Image(blob=PNG, media_type=kind)]), calls("ok"), ASKED),
+            "coder",
+            blobs={PNG: b"x"},
+        )
+        for kind in ("image/png", "image/jpeg")
+    )
+
+    assert png.sha256 != jpeg.sha256
+
+
+@pytest.mark.parametrize("mark", ["\r", "\x0c", "\r" + " " * 79])
+def test_a_long_run_of_line_ends_is_read_once(mark: str) -> None:
+    prompt = build(log(UserMessage(text=mark * 40_000), calls("ok"), ASKED), "coder", wire="plain").body[
+        "prompt"
+    ]
+
+    assert prompt.endswith("User: List the files")

@@ -9,8 +9,10 @@ from stenolog import (
     AssistantMessage,
     LlmError,
     ModeSwitch,
+    Reasoning,
     Receipt,
     Span,
+    Text,
     ToolResult,
     Unknown,
     UserMessage,
@@ -52,7 +54,7 @@ def test_a_summary_takes_the_place_of_what_it_covers() -> None:
     request = chat(ASKED, calls("ok"), summary, UserMessage(text="Go on"))
 
     assert said(request) == [
-        ("user", '<summary>\nThey talked\n</summary>'),
+        ("user", "<summary>\nThey talked\n</summary>"),
         ("user", "Go on"),
     ]
 
@@ -130,14 +132,14 @@ def test_partial_text_stays_for_good_so_that_continue_has_an_anchor() -> None:
     ]
 
 
-def test_errors_without_text_show_until_the_next_answer_and_are_merged() -> None:
+def test_errors_without_text_show_until_the_next_answer() -> None:
     errors = (LlmError(agent="coder", category="timeout"), LlmError(agent="coder", category="overloaded"))
 
     before, after = chat(ASKED, *errors), chat(ASKED, *errors, calls("ok"), ASKED)
 
-    assert [part["text"] for part in said(before)[1][1]] == [
-        "[your answer failed (timeout)]",
-        "[your answer failed (overloaded)]",
+    assert said(before)[1:] == [
+        ("user", "[your answer failed (timeout)]"),
+        ("user", "[your answer failed (overloaded)]"),
     ]
     assert said(after) == [("user", "List the files"), ("assistant", "ok"), ("user", "List the files")]
     assert after.dropped[0].rule == "answered-since"
@@ -148,3 +150,39 @@ def test_an_error_that_was_only_rate_limited_never_shows() -> None:
 
     assert said(request) == [("user", "List the files")]
     assert request.dropped[0].rule == "rate-limited"
+
+
+def test_a_summary_is_kept_from_those_who_could_not_see_what_it_tells_of() -> None:
+    request = chat(
+        ModeSwitch(scope="addressed"),
+        UserMessage(text="the key is hunter2", to=("reviewer",)),
+        AssistantMessage(agent="reviewer", text="noted", to=("user",)),
+        AssistantMessage(
+            agent="reviewer", text="key: hunter2", purpose="summary", covers=[Span(first=2, last=3)]
+        ),
+        UserMessage(text="hi", to=("coder",)),
+    )
+
+    assert "hunter2" not in request.bytes.decode()
+
+
+def test_an_edit_that_a_lane_is_not_shown_leaves_it_the_message_as_it_was() -> None:
+    events = (ModeSwitch(scope="addressed"), ASKED, UserMessage(text="List", replaces=2, to=("reviewer",)))
+
+    assert said(chat(*events, calls("ok"), ASKED))[0] == ("user", "List the files")
+    assert said(chat(*events, agent="reviewer"))[0] == ("user", "List")
+
+
+def test_a_summary_made_anew_takes_the_place_of_the_old_one_too() -> None:
+    first = calls("one", purpose="summary", covers=(Span(first=1, last=2),))
+    again = calls("two", purpose="summary", covers=(Span(first=1, last=2),))
+
+    assert said(chat(ASKED, calls("ok"), first, again, ASKED))[0] == ("user", "<summary>\ntwo\n</summary>")
+    assert len(said(chat(ASKED, calls("ok"), first, again, ASKED))) == 2
+
+
+def test_what_prose_cannot_say_of_others_words_is_named_as_left_out() -> None:
+    thought = Reasoning(text="I had better ask", provider="anthropic")
+    spoken = AssistantMessage(agent="reviewer", parts=[thought, Text(text="Why?")])
+
+    assert [run.rule for run in chat(ASKED, spoken, calls("ok"), ASKED).dropped] == ["reasoning-not-carried"]

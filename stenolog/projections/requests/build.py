@@ -10,19 +10,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, UnknownAgent
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.parts import Part
+from stenolog.domain.parts import Opaque, Part, Reasoning
+from stenolog.domain.state import State
+from stenolog.domain.step import fold
 from stenolog.projections.context import Context, context
 
 from .groups import seal
-from .model import Dropped, Omitted, Request
+from .model import Dropped, Omitted, Piece, Request
 from .prefix import prefix
-from .tokens import count_parts
+from .tokens import count_part, count_parts
 from .visible import Lane, visible
 from .voice import voice
 from .wires import WIRES
 from .wires.sheet import EMPTY_BLOBS
 
 DEFAULT_WIRE = "openai-chat"
+_NOT_CARRIED = {Reasoning: "reasoning-not-carried", Opaque: "opaque-not-carried"}
 
 
 def build(
@@ -32,8 +35,11 @@ def build(
     task: str = "",
     wire: str = DEFAULT_WIRE,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    state: State | None = None,
 ) -> Request:
     """What the lane (agent, task) would be sent after these entries, on a wire.
+
+    `state` is the state after the entries, where it is known already.
 
     Raises `UnknownAgent` where no such agent takes part, `LaterRelease` where an entry needs one.
     """
@@ -44,9 +50,14 @@ def build(
     now = context(log)
     _check_agent(log, lane, now)
     seen = visible(log, lane, now)
-    pieces, reason = seal(voice(seen, lane, now.pairing))
+    said = voice(seen, lane, now.pairing)
+    pieces = seal(said, {key for key, at in now.pairing.results.items() if at in seen.left_out})
+    reason = _why_not(fold(log) if state is None else state, lane, pieces)
     heard = {position for piece in pieces for position in piece.positions}
     silent = {e.position: "nothing-said" for e in seen.shown if e.position not in heard}
+    unsaid = [
+        Omitted(p.positions, _NOT_CARRIED[type(part)], count_part(part)) for p in said for part in p.unsaid
+    ]
     front = prefix(log, lane, now.settings.cards.get(agent), pieces)
     rendered = WIRES[wire].render(pieces, front, blobs)
     return Request(
@@ -58,8 +69,29 @@ def build(
         sendable=not reason,
         reason=reason,
         parts=rendered.parts,
-        dropped=tuple(_runs(log, seen.left_out | silent, rendered.omitted)),
+        dropped=tuple(_runs(log, seen.left_out | silent, [*unsaid, *rendered.omitted])),
     )
+
+
+def _why_not(state: State, lane: Lane, pieces: Sequence[Piece]) -> str:
+    """Why nobody would send this here: empty where the lane waits for its model, or may be told to go on."""
+    if pieces[-1].rule == "preview-note":
+        own = len(pieces) > 1
+        return "nothing to answer: the last word is the agent's own" if own else "nothing has been said to it"
+    stands = state.lane(lane.address)
+    if lane.address not in state.lanes and stands.asked:
+        return ""
+    match stands.status:
+        case "awaiting_llm" | "failed":
+            return ""
+        case "awaiting_tools":
+            return f"{len(stands.calls)} of its calls have no result yet"
+        case "awaiting_approval":
+            return f"{sum(call.approval for call in stands.calls)} of its calls await approval"
+        case "closed":
+            return "the agent has left"
+        case "idle":
+            return "nothing to answer: the lane is idle"
 
 
 def lanes(entries: Iterable[Entry]) -> tuple[Lane, ...]:

@@ -29,8 +29,9 @@ class Piece(NamedTuple):
 
     `call` is the call that a tool's piece answers; `calls` are those of an assistant's, in order.
     `failed` marks the result of a failed tool. `joins` is the foreign message it is a part of. A piece
-    with a `speaker` is somebody else's and will be quoted: an agent's where `by_agent`. `model` is the
-    one that said it; `tool` and `raw_id` name the call of a result as the log has it.
+    with a `speaker` is somebody else's and will be quoted; `by` is what they are. `model` is the one that
+    said it; `tool` and `raw_id` name the call of a result as the log has it. `interrupts`: it stopped the
+    lane. `unsaid` are parts that this form cannot say.
     """
 
     role: Role
@@ -43,10 +44,12 @@ class Piece(NamedTuple):
     failed: bool = False
     joins: str = ""
     speaker: str = ""
-    by_agent: bool = False
+    by: Literal["user", "agent", "tool"] = "user"
     model: str = ""
     tool: str = ""
     raw_id: str = ""
+    interrupts: bool = False
+    unsaid: tuple[Part, ...] = ()
     tokens_in: int = -1
     """What it was before it was reworded, in tokens; -1: its parts are what was said."""
 
@@ -92,13 +95,14 @@ class Rendered(NamedTuple):
 
 
 class BlobText(str):
-    """The base64 text of a blob in a body; in the digest its sha256 stands for it."""
+    """The base64 text of a blob in a body, behind a prefix; in the digest its sha256 stands for it."""
 
+    hashed: str
     blob: str
 
-    def __new__(cls, text: str, blob: str) -> BlobText:
-        made = super().__new__(cls, text)
-        made.blob = blob
+    def __new__(cls, prefix: str, text: str, blob: str) -> BlobText:
+        made = super().__new__(cls, prefix + text)
+        made.blob, made.hashed = blob, f"{prefix}sha256:{blob}"
         return made
 
 
@@ -159,7 +163,7 @@ def compact(body: object) -> str:
 
 def _by_hash(value: object) -> object:
     if isinstance(value, BlobText):
-        return f"sha256:{value.blob}"
+        return value.hashed
     if isinstance(value, dict):
         return {key: _by_hash(inner) for key, inner in value.items()}
     if isinstance(value, list):

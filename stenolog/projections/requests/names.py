@@ -1,24 +1,25 @@
 """Ids, names and arguments that a provider would refuse, rewritten by deterministic rules.
 
-What is acceptable stays as it is. What is rewritten depends on the value and its place in the log alone,
-so the same entry is rewritten the same way in every later request.
+What is acceptable stays as it is. What is rewritten depends on the value and its place in the log, and for
+an id on whether the request has it already, so an entry is rewritten the same way in every later request.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from hashlib import sha256
 from typing import Any
 
 from stenolog.domain.parts import ToolCall
+from stenolog.domain.scalars import readable
 from stenolog.projections.pairing import CallKey
 
 LONGEST_ID = 40
 LONGEST_TOOL_NAME = 64
 _BAD = re.compile(r"[^a-zA-Z0-9_-]")
 _GOOD = re.compile(r"[a-zA-Z0-9_-]+")
-_CONSTANT = "NaN, Infinity and -Infinity are no JSON"
 
 
 class CallIds:
@@ -62,11 +63,15 @@ def tool_name(raw: str) -> str:
 
 
 def arguments_object(raw: str) -> tuple[dict[str, Any], bool]:
-    """The arguments as a JSON object, and whether they had to be wrapped as `{"_raw": …}`."""
+    """The arguments as a JSON object, and whether they had to be wrapped as `{"_raw": …}`.
+
+    They are wrapped where an object could not say the same again: a key stands twice, a number would be
+    rounded, something in it cannot be written as JSON, or it is nested deeper than events may be.
+    """
     try:
-        parsed = json.loads(raw, parse_constant=_refuse, parse_float=_finite)
-        if isinstance(parsed, dict) and ("\\u" not in raw or _encodable(parsed)):
-            return parsed, False
+        parsed = json.loads(raw, parse_float=_exact, object_pairs_hook=_each_key_once)
+        if isinstance(parsed, dict):
+            return readable(parsed), False
     except (ValueError, RecursionError):
         pass
     return {"_raw": raw}, True
@@ -90,21 +95,15 @@ def fits_tool_name(text: str) -> bool:
     return len(text) <= LONGEST_TOOL_NAME and _GOOD.fullmatch(text) is not None
 
 
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{_CONSTANT}: {constant}")
-
-
-def _finite(text: str) -> float:
+def _exact(text: str) -> float:
     number = float(text)
-    if number in (float("inf"), float("-inf")):
-        raise ValueError(f"{text} is too large for a JSON number")
+    if number in (float("inf"), float("-inf")) or Decimal(text) != Decimal(repr(number)):
+        raise ValueError(f"{text} would be rounded")
     return number
 
 
-def _encodable(parsed: dict[str, Any]) -> bool:
-    """Whether no lone surrogate hides in it; UTF-8 cannot carry one."""
-    try:
-        json.dumps(parsed, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key stands twice")
+    return made

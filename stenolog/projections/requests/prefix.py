@@ -15,6 +15,7 @@ from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import Card, Tool
 
 from .model import Piece
+from .names import tool_name
 from .visible import Lane
 
 DEFAULT_MODEL = "unspecified"
@@ -35,16 +36,14 @@ class Prefix(NamedTuple):
 def prefix(log: Sequence[Entry], lane: Lane, card: Card | None, pieces: Iterable[Piece]) -> Prefix:
     """The prefix for a lane, from its card and from what it has done."""
     known = card or Card()
-    tools = tuple(known.tools or ())
-    declared = {tool.name for tool in tools}
+    declared: dict[str, Tool] = {}
+    for tool in known.tools or ():
+        declared.setdefault(tool_name(tool.name), tool)
+    tools = tuple(declared.values())
     called = dict.fromkeys(
         part.name for piece in pieces for part in piece.parts if isinstance(part, ToolCall)
     )
-    stubs = tuple(
-        Tool(name=name, parameters={"type": "object", "properties": {}})
-        for name in called
-        if name not in declared
-    )
+    stubs = tuple(Tool(name=name) for name in called if tool_name(name) not in declared)
     return Prefix(
         speaker=lane.address,
         model=known.model or _last_model(log, lane) or DEFAULT_MODEL,

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 
-TAGS = ("message", "tool-result", "summary", "note")
+TAGS = ("message", "tool-result", "summary", "memory", "routing", "note")
 _FORGED = re.compile(rf"<(?=/?(?:{'|'.join(TAGS)})\b)", re.IGNORECASE)
+_ENDS = r"\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
+_BLANKS = rf"[^\S\n{_ENDS}]*"
 MARKER = re.compile(
-    r"(?:^|(?<=[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]))([^\S\n]*)"
-    r"(?=(?:User|Assistant|System|Tool)(?:[^\S\n]*\([^)\n]*\))?[^\S\n]*:)",
+    rf"(?:^|(?<=[{_ENDS}]))({_BLANKS})"
+    rf"(?=(?:User|Assistant|System|Tool)(?:{_BLANKS}\([^)\n{_ENDS}]{{0,200}}\))?{_BLANKS}:)",
     re.IGNORECASE | re.MULTILINE,
 )
 """What could be taken for a marker of the plain wire: in any case, behind any blanks and line ends."""

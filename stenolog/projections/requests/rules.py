@@ -42,6 +42,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "late-result": "a result that came after the lane had gone on without it, as text",
             "sealed-running": "a call without a result yet",
             "sealed-interrupted": "a call that was interrupted before it had a result",
+            "sealed-hidden": "a call whose result is in the log, but not shown here",
             "preview-note": "there is nothing to answer here; the note keeps the preview well formed",
         },
         "prefix: what stands before": {
@@ -74,6 +75,7 @@ REPAIRS = frozenset(
         "late-result",
         "sealed-running",
         "sealed-interrupted",
+        "sealed-hidden",
         "tool-stub",
         "call-id",
         "tool-name",

@@ -17,6 +17,7 @@ from stenolog.domain.events import (
     Unknown,
     UserMessage,
 )
+from stenolog.domain.parts import says_something
 from stenolog.domain.state import Blocked, address, blocked_reason
 from stenolog.projections.context import Context, Summary
 
@@ -63,20 +64,46 @@ def visible(log: Sequence[Entry], lane: Lane, context: Context) -> Visible:
     }
     answered = max((e.position for e in log if lane.owns(e.event) and _is_answer(e.event)), default=0)
     left_out: dict[int, str] = {}
-    shown: list[Entry] = []
     for entry in log:
         rule = _rule(entry, lane, context, owners.get(entry.position), answered)
         if rule:
             left_out[entry.position] = rule
-        else:
-            shown.append(entry)
-    applied = [s for s in context.summaries if _could_see_all(s, lane, left_out, events)]
-    for entry in shown:
-        if any(summary.covers(entry.position) for summary in applied):
-            left_out[entry.position] = "covered"
-    kept = [entry for entry in shown if entry.position not in left_out]
-    places = {summary.position: summary.last for summary in applied}
+    edited = (old for old, new in context.replaced_by.items() if new not in left_out)
+    left_out.update((old, "replaced") for old in edited if old not in left_out)
+    summaries = _applied(log, lane, context, left_out)
+    kept = [entry for entry in log if entry.position not in left_out]
+    places = {summary.position: summary.last for summary in summaries}
     return Visible(sorted(kept, key=lambda e: _place(e, lane, context, places)), left_out, owners)
+
+
+def _applied(log: Sequence[Entry], lane: Lane, context: Context, left_out: dict[int, str]) -> list[Summary]:
+    """The summaries that the lane is shown; what they cover is left out, and what it may not know of."""
+    applied = [summary for summary in context.summaries if summary.position not in left_out]
+    for summary in applied:
+        if summary.agent != lane.agent and _tells_too_much(summary, left_out):
+            left_out[summary.position] = "not-addressed"
+    applied = [summary for summary in applied if summary.position not in left_out]
+    covered = bytearray(log[-1].position + 2 if log else 0)
+    for span in (span for summary in applied for span in summary.spans):
+        covered[span.first : span.last + 1] = b"\x01" * (span.last + 1 - span.first)
+    for entry in log:
+        if covered[entry.position] or _is_superseded(entry, applied):
+            left_out.setdefault(entry.position, "covered")
+    return applied
+
+
+def _tells_too_much(summary: Summary, left_out: dict[int, str]) -> bool:
+    return any(rule == "not-addressed" and summary.covers(position) for position, rule in left_out.items())
+
+
+def _is_superseded(entry: Entry, applied: Sequence[Summary]) -> bool:
+    """Whether it is a summary that a later one makes needless."""
+    match entry.event:
+        case AssistantMessage(agent=agent, covers=spans) if spans:
+            earlier = Summary(entry.position, agent, tuple(spans))
+            return any(later.position > entry.position and later.holds(earlier) for later in applied)
+        case _:
+            return False
 
 
 def _rule(entry: Entry, lane: Lane, context: Context, owner: Event | None, answered: int) -> str:
@@ -98,18 +125,20 @@ def _rule(entry: Entry, lane: Lane, context: Context, owner: Event | None, answe
 def _message_rule(
     entry: Entry, event: Known, lane: Lane, context: Context, owner: Event | None, answered: int
 ) -> str:
-    if entry.position in context.out:
+    if entry.position in context.out and context.out[entry.position][0] != "replaced":
         return context.out[entry.position][0]
     if not event.in_context:
         return "not-in-context"
     if not _in_scope(event, lane, context, owner):
         return "not-addressed"
     match event:
-        case LlmError(parts=(), category="rate_limited"):
+        case LlmError(parts=parts) if says_something(parts):
+            return ""
+        case LlmError(category="rate_limited"):
             return "rate-limited"
-        case LlmError(parts=()) if not lane.owns(event):
+        case LlmError() if not lane.owns(event):
             return "other-lanes-error"
-        case LlmError(parts=(), category=category) if entry.position < answered:
+        case LlmError(category=category) if entry.position < answered:
             return "" if category in INTERRUPTIONS else "answered-since"
         case AssistantMessage(purpose="memory" | "routing") if not lane.owns(event):
             return "private-purpose"
@@ -129,17 +158,6 @@ def _in_scope(event: Event, lane: Lane, context: Context, owner: Event | None) -
 
 def _is_answer(event: Event) -> bool:
     return isinstance(event, AssistantMessage) and event.purpose == "answer"
-
-
-def _could_see_all(summary: Summary, lane: Lane, left_out: dict[int, str], events: dict[int, Event]) -> bool:
-    """Whether the summary itself is shown, and tells nothing that the lane could not have seen."""
-    if summary.position in left_out:
-        return False
-    if summary.agent == lane.agent:
-        return True
-    return not any(
-        summary.covers(position) and rule == "not-addressed" for position, rule in left_out.items()
-    )
 
 
 def _place(entry: Entry, lane: Lane, context: Context, summaries: dict[int, int]) -> tuple[int, int, int]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
-from stenolog.domain.parts import File, Image, Part, Refusal, Text, ToolCall
+from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text, ToolCall
 from stenolog.domain.state import address
 from stenolog.projections.pairing import CallKey, Pairing
 
@@ -20,8 +20,7 @@ from .visible import INTERRUPTIONS, Lane, Visible
 
 def voice(seen: Visible, lane: Lane, pairing: Pairing) -> list[Piece]:
     """What the lane is shown, piece by piece, in the order it is shown in."""
-    said = [piece for entry in seen.shown for piece in _pieces(entry, lane, pairing, seen.owners)]
-    return list(_merge_notes(said))
+    return [piece for entry in seen.shown for piece in _pieces(entry, lane, pairing, seen.owners)]
 
 
 def _pieces(entry: Entry, lane: Lane, pairing: Pairing, owners: dict[int, Event]) -> Iterator[Piece]:
@@ -29,9 +28,9 @@ def _pieces(entry: Entry, lane: Lane, pairing: Pairing, owners: dict[int, Event]
         case UserMessage() as message:
             yield _user(entry.position, message)
         case AssistantMessage() as message if message.covers or message.purpose == "summary":
-            text = Text(text=quote("summary", message.text))
-            tokens = count_parts(message.parts)
-            yield Piece("user", (text,), (entry.position,), "summary", "reworded", tokens_in=tokens)
+            yield _kept_fact(entry.position, message, "summary")
+        case AssistantMessage(purpose="memory" | "routing") as message:
+            yield _kept_fact(entry.position, message, message.purpose)
         case AssistantMessage() as message if lane.owns(message):
             yield _own(entry.position, message)
         case AssistantMessage() as message:
@@ -57,8 +56,17 @@ def _user(position: int, message: UserMessage) -> Piece:
         "attributed",
         "reworded",
         speaker=message.author or message.author_kind,
-        by_agent=message.author_kind == "agent",
+        by="agent" if message.author_kind == "agent" else "user",
     )
+
+
+def _kept_fact(position: int, message: AssistantMessage, what: str) -> Piece:
+    """A summary, a memory or a routing: no turn of the lane's, but something it is told."""
+    said = in_prose(message.parts)
+    text = (Text(text=quote(what, said)),) if said.strip() else ()
+    tokens = count_parts(message.parts)
+    unsaid = unspoken(message.parts)
+    return Piece("user", text, (position,), what, "reworded", tokens_in=tokens, unsaid=unsaid)
 
 
 def _own(position: int, message: AssistantMessage) -> Piece:
@@ -67,7 +75,7 @@ def _own(position: int, message: AssistantMessage) -> Piece:
         "assistant",
         said_aloud(message.parts),
         (position,),
-        "own" if message.purpose == "answer" else message.purpose,
+        "own",
         calls=tuple(CallKey(position, nth) for nth in range(len(message.tool_calls))),
         joins=f"{source.system}:{source.id}" if source is not None and source.id else "",
         model=message.model,
@@ -78,7 +86,10 @@ def _others(position: int, message: AssistantMessage | LlmError, ending: str = "
     text = "\n".join([in_prose(message.parts), *([ending] if ending else [])])
     said = (Text(text=text),) if text.strip() else ()
     speaker = address(message.agent, message.task)
-    return Piece("user", said, (position,), "attributed", "reworded", speaker=speaker, by_agent=True)
+    unsaid = unspoken(message.parts)
+    return Piece(
+        "user", said, (position,), "attributed", "reworded", speaker=speaker, by="agent", unsaid=unsaid
+    )
 
 
 def _result(
@@ -112,36 +123,52 @@ def in_prose_result(piece: Piece) -> Piece:
     )
     shown = (Text(text=text), *(part for part in piece.parts if isinstance(part, Image | File)))
     return piece._replace(
-        role="user", parts=shown, disposition="reworded", call=None, tokens_in=count_parts(piece.parts)
+        role="user",
+        by="tool",
+        parts=shown,
+        disposition="reworded",
+        call=None,
+        tokens_in=count_parts(piece.parts),
     )
 
 
 def _error(position: int, error: LlmError, own: bool) -> Iterator[Piece]:
     """The partial text for good, so that "continue" has an anchor; and what went wrong."""
     partial = in_prose(error.parts)
+    stops = error.category in INTERRUPTIONS
+    whose = "your" if own else "the"
+    what = _what_happened(error, f"{whose} answer", cut_off=bool(partial.strip()))
     if not own:
-        if partial.strip():
-            yield _others(position, error, note("cut off"))
+        yield _others(position, error, note(what))
         return
+    unsaid = unspoken(error.parts)
     if partial.strip():
-        yield Piece("assistant", (Text(text=partial),), (position,), "partial")
-    rule = "interrupted-note" if error.category in INTERRUPTIONS else "error-note"
-    if partial.strip():
-        rule = f"cut-off-{rule}"
-    yield Piece("user", (Text(text=note(_what_happened(error, partial))),), (position,), rule, "added")
+        said = (Text(text=partial),)
+        yield Piece("assistant", said, (position,), "partial", interrupts=stops, unsaid=unsaid)
+    rule = "interrupted-note" if stops else "error-note"
+    rule = f"cut-off-{rule}" if partial.strip() else rule
+    text = (Text(text=note(what)),)
+    unsaid = () if partial.strip() else unsaid
+    yield Piece("user", text, (position,), rule, "added", interrupts=stops, unsaid=unsaid)
 
 
-def _what_happened(error: LlmError, partial: str) -> str:
+def _what_happened(error: LlmError, answer: str, *, cut_off: bool) -> str:
     message = escape(" ".join(error.message.split()))
-    reason = f"{error.category}: {message}" if message else error.category
     if error.category == "cancelled":
-        return "your answer was interrupted by the user" if partial.strip() else "interrupted by the user"
-    return f"your answer was cut off ({reason})" if partial.strip() else f"your answer failed ({reason})"
+        what = f"{answer} was interrupted by the user" if cut_off else "interrupted by the user"
+        return f"{what}: {message}" if message else what
+    reason = f"{error.category}: {message}" if message else error.category
+    return f"{answer} {'was cut off' if cut_off else 'failed'} ({reason})"
 
 
 def said_aloud(parts: Sequence[Part]) -> tuple[Part, ...]:
     """The parts without texts that hold nothing but blanks; no provider takes those."""
     return tuple(part for part in parts if not (isinstance(part, Text | Refusal) and not part.text.strip()))
+
+
+def unspoken(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """The parts that prose cannot say."""
+    return tuple(part for part in parts if isinstance(part, Reasoning | Opaque))
 
 
 def in_prose(parts: Iterable[Part]) -> str:
@@ -161,17 +188,3 @@ def in_prose(parts: Iterable[Part]) -> str:
 def call_in_prose(name: str, arguments: str) -> str:
     """A tool call as a line of text."""
     return f"[calls {name} {arguments}]"
-
-
-def _merge_notes(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Errors that follow each other become one note; those that cut a text off stay with it."""
-    held: Piece | None = None
-    for piece in pieces:
-        if held is not None and piece.rule == held.rule == "error-note":
-            held = held._replace(parts=held.parts + piece.parts, positions=held.positions + piece.positions)
-            continue
-        if held is not None:
-            yield held
-        held = piece
-    if held is not None:
-        yield held

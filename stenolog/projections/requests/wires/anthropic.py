@@ -16,7 +16,7 @@ from stenolog.projections.requests.names import CallIds, arguments_object, tool_
 from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import note, quote
 
-from .sheet import Sheet, as_text_rule, explain_tools, media, placeholder, texts
+from .sheet import PICTURES, Sheet, explain_tools, in_order, media, options, placeholder, schema, texts
 
 NAME = "anthropic"
 VERSION = 1
@@ -36,9 +36,7 @@ PARAMETERS = frozenset(
         "output_config",
     }
 )
-WITH_TOOLS = frozenset({"tool_choice"})
 THINKING = frozenset({"thinking", "redacted_thinking"})
-PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 PDF = "application/pdf"
 OPENING = note("the conversation begins with your own words")
 NO_OUTPUT = "[no output]"
@@ -68,9 +66,25 @@ def _body(sheet: Sheet, prefix: Prefix, tools: list[Body]) -> Body:
     body["messages"] = sheet.messages
     if tools:
         body["tools"] = tools
-    allowed = PARAMETERS | WITH_TOOLS if tools else PARAMETERS
-    body.update((key, value) for key, value in prefix.card.parameters.items() if key in allowed)
-    return body
+    body |= options(prefix.card, PARAMETERS)
+    match body.get("thinking"):
+        case {"budget_tokens": int(budget)} if "max_tokens" not in prefix.card.parameters:
+            body["max_tokens"] = budget + MAX_TOKENS
+        case _:
+            pass
+    choice = _tool_choice(prefix.card.parameters.get("tool_choice"), tools)
+    return body | {"tool_choice": choice} if choice else body
+
+
+def _tool_choice(given: Any, tools: list[Body]) -> Body | None:
+    """The card's choice among the tools, where it is of this wire's own shape and names a tool there is."""
+    match given:
+        case {"type": "auto" | "any" | "none"} if tools:
+            return dict(given)
+        case {"type": "tool", "name": str(name)} if any(tool["name"] == tool_name(name) for tool in tools):
+            return {**given, "name": tool_name(name)}
+        case _:
+            return None
 
 
 def _turn(sheet: Sheet, role: str) -> list[Body]:
@@ -152,9 +166,7 @@ def _user_piece(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
         said = texts(piece) + [placeholder(part, "not shown") for part in media(piece)]
         blocks = [{"type": "text", "text": quote("note", "\n".join(said))}]
     else:
-        shown = [_medium(sheet, part) for part in media(piece)]
-        blocks = [{"type": "text", "text": text} for text in texts(piece)] + shown
-        rule = as_text_rule(shown)
+        blocks, rule = in_order(piece, lambda part: _medium(sheet, part))
     if blocks:
         _turn(sheet, "user").extend(blocks)
         sheet.explain(piece, "".join(_size(block) for block in blocks), rule=rule)
@@ -169,8 +181,8 @@ def _tool_result(sheet: Sheet, piece: Piece, ids: CallIds) -> tuple[Body, str]:
         if not content:
             content, rule = [{"type": "text", "text": NO_OUTPUT}], "empty-error"
     else:
-        shown = [_medium(sheet, part) for part in media(piece)]
-        content, rule = content + shown, as_text_rule(shown)
+        content, rule = in_order(piece, lambda part: _medium(sheet, part))
+        content = [shown for shown in content if shown.get("text", "-").strip()]
     block: Body = {"type": "tool_result", "tool_use_id": ids.of(piece.call)}
     if len(content) == 1 and content[0]["type"] == "text":
         block["content"] = content[0]["text"]
@@ -188,7 +200,7 @@ def _medium(sheet: Sheet, part: Image | File) -> Body:
     data = sheet.data(part)
     if accepted and data is not None:
         return {"type": kind, "source": {"type": "base64", "media_type": part.media_type, "data": data}}
-    if accepted and part.url:
+    if accepted and part.url.startswith(("https://", "http://")):
         return {"type": kind, "source": {"type": "url", "url": part.url}}
     return {"type": "text", "text": placeholder(part, "is not available" if accepted else "is not shown")}
 
@@ -197,9 +209,7 @@ def _tool_shape(name: str, description: str, parameters: dict[str, Any]) -> Body
     shape: Body = {"name": tool_name(name)}
     if description:
         shape["description"] = description
-    shape["input_schema"] = (
-        {**parameters, "type": "object"} if parameters else {"type": "object", "properties": {}}
-    )
+    shape["input_schema"] = schema(parameters)
     return shape
 
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stenolog.domain.parts import File, Image, Opaque, Reasoning, Refusal, Text, ToolCall
-from stenolog.projections.requests.model import Body, Piece, Rendered
+from stenolog.projections.requests.model import BlobText, Body, Piece, Rendered
 from stenolog.projections.requests.names import CallIds, arguments_text, tool_name
 from stenolog.projections.requests.prefix import Prefix
 
-from .sheet import Sheet, as_text_rule, explain_tools, media, placeholder, texts
+from .sheet import PICTURES, Sheet, explain_tools, in_order, media, options, placeholder, schema, texts
 
 NAME = "openai-chat"
 VERSION = 1
@@ -41,7 +41,6 @@ PARAMETERS = frozenset(
         "service_tier",
     }
 )
-WITH_TOOLS = frozenset({"tool_choice", "parallel_tool_calls"})
 NO_OUTPUT = "[no output]"
 PDF = "application/pdf"
 
@@ -73,9 +72,21 @@ def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) 
     body: Body = {"model": prefix.model, "messages": sheet.messages}
     if tools:
         body["tools"] = tools
-    allowed = PARAMETERS | WITH_TOOLS if tools else PARAMETERS
-    body.update((key, value) for key, value in prefix.card.parameters.items() if key in allowed)
-    return sheet.rendered(body)
+    body |= options(prefix.card, PARAMETERS | {"parallel_tool_calls"} if tools else PARAMETERS)
+    choice = _tool_choice(prefix.card.parameters.get("tool_choice"), tools)
+    return sheet.rendered(body | {"tool_choice": choice} if choice else body)
+
+
+def _tool_choice(given: Any, tools: list[Body]) -> str | Body | None:
+    """The card's choice among the tools, where it is of this wire's own shape and names a tool there is."""
+    if given in ("none", "auto", "required") and tools:
+        return str(given)
+    match given:
+        case {"type": "function", "function": {"name": str(name)}}:
+            named = [tool for tool in tools if tool["function"]["name"] == tool_name(name)]
+            return {"type": "function", "function": {"name": tool_name(name)}} if named else None
+        case _:
+            return None
 
 
 def _write(sheet: Sheet, piece: Piece, message: Body, rule: str = "") -> None:
@@ -96,8 +107,10 @@ def _assistant(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
         match part:
             case Text(text=text):
                 content.append({"type": "text", "text": text})
-            case Refusal(text=text):
+            case Refusal(text=text) if len(piece.parts) == 1:
                 content.append({"type": "refusal", "refusal": text})
+            case Refusal(text=text):
+                content.append({"type": "text", "text": text})
             case ToolCall() as call:
                 shape, mended = _call(piece, len(calls), call, ids)
                 calls.append(shape)
@@ -114,9 +127,12 @@ def _assistant(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
     if calls:
         message["tool_calls"] = calls
     sheet.messages.append(message)
-    sheet.explain(
-        piece, "".join(texts(piece)) + "".join(call["function"]["arguments"] for call in calls), rule=rule
-    )
+    sheet.explain(piece, "".join([*texts(piece), *(_words(call) for call in calls)]), rule=rule)
+
+
+def _words(call: Body) -> str:
+    """What of a call is counted."""
+    return "".join(call["function"].values())
 
 
 def _flat(content: list[Body]) -> str | list[Body] | None:
@@ -156,19 +172,19 @@ def _flush(sheet: Sheet, late_media: list[Piece]) -> None:
 
 
 def _user(sheet: Sheet, piece: Piece) -> None:
-    shown = [_medium(sheet, part) for part in media(piece)]
-    content = _flat([*({"type": "text", "text": text} for text in texts(piece)), *shown])
+    shown, rule = in_order(piece, lambda part: _medium(sheet, part))
+    content = _flat(shown)
     if content:
-        _write(sheet, piece, {"role": "user", "content": content}, as_text_rule(shown))
+        _write(sheet, piece, {"role": "user", "content": content}, rule)
 
 
 def _medium(sheet: Sheet, part: Image | File) -> Body:
     """A picture or a PDF as the API takes it; anything else, or a blob that is gone, as a line of text."""
     data = sheet.data(part)
-    url: Any = part.url
+    url: Any = part.url if part.url.startswith(("https://", "http://")) else ""
     if data is not None:
-        url = type(data)(f"data:{part.media_type};base64,{data}", data.blob)
-    if isinstance(part, Image) and url:
+        url = BlobText(f"data:{part.media_type};base64,", data, data.blob)
+    if isinstance(part, Image) and url and part.media_type in PICTURES:
         return {"type": "image_url", "image_url": {"url": url}}
     if isinstance(part, File) and part.media_type == PDF and data is not None:
         return {"type": "file", "file": {"filename": part.name or "file.pdf", "file_data": url}}
@@ -179,7 +195,5 @@ def _tool_shape(name: str, description: str, parameters: dict[str, Any]) -> Body
     function: Body = {"name": tool_name(name)}
     if description:
         function["description"] = description
-    function["parameters"] = (
-        {**parameters, "type": "object"} if parameters else {"type": "object", "properties": {}}
-    )
+    function["parameters"] = schema(parameters)
     return {"type": "function", "function": function}

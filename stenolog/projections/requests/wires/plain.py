@@ -47,10 +47,10 @@ def _label(piece: Piece, names: Mapping[CallKey, str], prefix: Prefix) -> str:
     """Who speaks: a tool also where its result is shown as text."""
     if piece.role == "assistant":
         role, name = "Assistant", prefix.speaker
-    elif piece.raw_id or piece.role == "tool":
+    elif piece.by == "tool" or piece.role == "tool":
         role, name = "Tool", piece.tool or (names.get(piece.call, "") if piece.call else "")
     else:
-        role, name = "Assistant" if piece.by_agent else piece.role.capitalize(), piece.speaker
+        role, name = "Assistant" if piece.by == "agent" else piece.role.capitalize(), piece.speaker
     return f"{role} ({_safe(name)})" if name else role
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from stenolog.domain.parts import File, Image, Part, Refusal, Text
+from stenolog.domain.values import Card
 from stenolog.projections.requests.model import (
     BlobText,
     Body,
@@ -21,6 +22,7 @@ from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import quote
 from stenolog.projections.requests.tokens import count, count_part, count_parts
 
+PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 EMPTY_BLOBS: Mapping[str, bytes] = {}
 
 
@@ -61,7 +63,7 @@ class Sheet:
     def data(self, part: Image | File) -> BlobText | None:
         """The base64 text of a part's blob; None where it has none, or the blob is gone."""
         found = self.blobs.get(part.blob) if part.blob else None
-        return None if found is None else BlobText(base64.b64encode(found).decode(), part.blob)
+        return BlobText("", base64.b64encode(found).decode(), part.blob) if found else None
 
 
 def texts(piece: Piece) -> list[str]:
@@ -83,9 +85,30 @@ def placeholder(part: Image | File, why: str) -> str:
     return f"[{part.type}{name} ({part.media_type}) {why}]"
 
 
-def as_text_rule(shown: list[Body]) -> str:
-    """The rule to name where a picture or a file became a line of text."""
-    return "media-as-text" if any(block["type"] == "text" for block in shown) else ""
+def in_order(piece: Piece, show: Callable[[Image | File], Body]) -> tuple[list[Body], str]:
+    """The texts, pictures and files of a piece as they were said, and the rule where one became a text.
+
+    Somebody else's words come first, quoted as one.
+    """
+    blocks: list[Body] = [{"type": "text", "text": text} for text in texts(piece)] if piece.speaker else []
+    rule = ""
+    for part in piece.parts:
+        if isinstance(part, Image | File):
+            blocks.append(show(part))
+            rule = "media-as-text" if blocks[-1]["type"] == "text" else rule
+        elif isinstance(part, Text | Refusal) and not piece.speaker:
+            blocks.append({"type": "text", "text": part.text})
+    return blocks, rule
+
+
+def schema(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of a tool's parameters as every provider takes it: of an object, with properties."""
+    return {"properties": {}, **parameters, "type": "object"}
+
+
+def options(card: Card, allowed: frozenset[str]) -> dict[str, Any]:
+    """The card's parameters that this wire has, without those that are null."""
+    return {k: v for k, v in card.parameters.items() if k in allowed and v is not None}
 
 
 def explain_tools(sheet: Sheet, prefix: Prefix, tools: list[dict[str, Any]]) -> None:
