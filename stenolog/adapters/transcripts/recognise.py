@@ -18,6 +18,8 @@ from .report import Format
 LOOKED_AT = 200
 """How many records of a file decide what it is."""
 SUPPORTED = "a Claude Code session, a Codex rollout, OpenAI chat messages, or a stenolog export"
+_HEAD = 64 * 1024
+"""In how many bytes the first good line must begin, where the very first is none."""
 _CODEX = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _CLAUDE_ASIDE = {
     "file-history-snapshot": "snapshot",
@@ -69,7 +71,7 @@ def recognise_stream(stream: BinaryIO) -> Format:
 
 
 def _recognised(stream: BinaryIO) -> Format:
-    first = stream.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n\0")
+    first = stream.read(_HEAD).lstrip(b"\xef\xbb\xbf \t\r\n\0")
     stream.seek(0)
     if not first:
         raise NotATranscript(f"expected {SUPPORTED}, found an empty file")
@@ -77,7 +79,7 @@ def _recognised(stream: BinaryIO) -> Format:
         raise NotATranscript("expected UTF-8, found UTF-16")
     if first.startswith(b"["):
         return _of_document(Reading().document(stream))
-    if not first.startswith(b"{"):
+    if not first.startswith(b"{") and b"\n{" not in first:
         raise NotATranscript(f"expected {SUPPORTED}, found text that begins with {first[:20]!r}")
     return _of_objects(stream)
 

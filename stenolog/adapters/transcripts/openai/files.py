@@ -13,7 +13,7 @@ from stenolog.domain.errors import NotATranscript
 from stenolog.domain.values import Card
 
 from ..fields import Json, items, obj
-from ..lines import Reading, Record
+from ..lines import Reading, Record, Skipped
 from .messages import ROLES, card_of
 
 _SAID = ("content", "tool_calls", "function_call", "refusal")
@@ -84,7 +84,10 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[Messages]:
         yield Messages("", records)
         return
     for record in records:
-        yield from conversations_in(record.value) or ()
+        found = conversations_in(record.value)
+        if found is None:
+            reading.skipped.append(Skipped(record.number, "holds no messages"))
+        yield from found or ()
 
 
 def _of_object(document: dict[str, Any]) -> Messages:

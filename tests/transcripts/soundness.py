@@ -1,0 +1,44 @@
+"""What holds after any import, however bad the file was; and lines that JSON cannot say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from stenolog import Log
+from stenolog.adapters.verify import verify
+from stenolog.projections.requests.prefixes import invalid_requests
+from tests.transcripts.given import Import, importing
+
+
+@contextmanager
+def sound_in_the_end(folder: Path) -> Iterator[Import]:
+    """A log to import into, whose soundness is checked at the end."""
+    with importing(folder) as ready:
+        yield ready
+        assert_sound(ready.log)
+
+
+def assert_sound(log: Log) -> None:
+    """The log is whole, and at no point of any conversation has a lane a request that breaks a law."""
+    assert verify(log).problems == ()
+    for name in log.names(archived=True):
+        entries = log[name].entries()
+        assert list(invalid_requests(entries, all_prefixes=True, blobs=log.blobs)) == []
+
+
+def words(into: Import) -> list[str]:
+    """What was said in the first conversation."""
+    return [getattr(event, "text", "") for event in into.said]
+
+
+def with_raw(line: dict[str, Any], raw: str | bytes) -> bytes:
+    """The record as a line, where the one string `@` in it stands for something that JSON cannot say."""
+    return json.dumps(line).encode().replace(b'"@"', raw if isinstance(raw, bytes) else raw.encode())
+
+
+def said(content: object, **fields: object) -> dict[str, Any]:
+    return {"role": "user", "content": content, **fields}

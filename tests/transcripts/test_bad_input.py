@@ -1,0 +1,221 @@
+"""Files that are damaged, or no transcripts at all: a clear error or a counted skip, nothing half written."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import stenolog
+from stenolog import NotATranscript
+from stenolog.adapters.transcripts import Report, Skipped, import_file
+from tests.transcripts.given import Import, assistant, lines, record, text, tool_result, tool_use, user
+from tests.transcripts.soundness import assert_sound, said, sound_in_the_end, with_raw, words
+
+MEGABYTE = 2**20
+LEVELS = 50_000
+DEEP = "[" * LEVELS + "]" * LEVELS
+GO = user("u1", None, "Go")
+ON = user("u3", "u1", "On")
+
+
+@pytest.fixture
+def into(tmp_path: Path) -> Iterator[Import]:
+    """A log to import bad files into; however bad they were, it is sound in the end."""
+    with sound_in_the_end(tmp_path) as ready:
+        yield ready
+
+
+# Not a transcript
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        pytest.param(b"", "an empty file", id="empty"),
+        pytest.param(b" \r\n\n\t", "an empty file", id="blank"),
+        pytest.param(b"\0" * 5000, "an empty file", id="nul"),
+        pytest.param(b"Dear diary,\n", r"begins with b'Dear diary", id="text"),
+        pytest.param(b"\x89PNG\r\n\x1a\n\0\0", r"begins with b'\\x89PNG", id="binary"),
+        pytest.param(b"42", r"begins with b'42'", id="number"),
+        pytest.param(b'"hello"', "begins with", id="string"),
+        pytest.param(b"null", "begins with", id="null"),
+        pytest.param(b"{}", "an empty object", id="object"),
+        pytest.param(b'{"a": 1}', "the keys a", id="foreign object"),
+        pytest.param(b"[]", "a list of 0 items", id="list"),
+        pytest.param(b"[1, [2]]", "a list of 2 items", id="foreign list"),
+        pytest.param(b'{"role": "us', "is the file cut off", id="cut off"),
+        pytest.param(b'[{"role": "user", "content": "Hi"}, {"ro', "is the file cut off", id="cut off list"),
+        pytest.param('{"role": "user"}'.encode("utf-16"), "UTF-16", id="utf-16"),
+        pytest.param(DEEP.encode(), "nested deeper than 100 levels", id="deep list"),
+        pytest.param(b'{"a":' * LEVELS, "nested deeper than 100 levels", id="deep object"),
+        pytest.param(b'[{"role": "user", "content": ' + b"9" * 5000 + b"}]", "not readable", id="digits"),
+    ],
+)
+def test_what_is_no_transcript_is_refused_with_what_was_found(
+    into: Import, content: bytes, found: str
+) -> None:
+    with pytest.raises(NotATranscript, match=found):
+        into.file(content)
+
+    assert into.log.names(archived=True) == []
+
+
+def test_a_folder_is_no_file(into: Import, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"talks"):
+        import_file(into.log, _folder(tmp_path / "talks"))
+
+    assert list(into.log) == []
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+# Lines that cannot be read
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        pytest.param(b'{"type": "user", "uuid": "u2', "not JSON at column", id="cut off"),
+        pytest.param(b"Traceback (most recent call last):", "not JSON at column 1", id="text"),
+        pytest.param(b"[1, 2]", "expected an object, found list", id="list"),
+        pytest.param(b"7", "expected an object, found int", id="number"),
+        pytest.param(b"\0" * 4096, "NUL bytes and nothing else", id="nul"),
+        pytest.param(
+            with_raw(user("u2", "u1", "@"), b'"a\0b"'), "Invalid control character", id="nul inside"
+        ),
+        pytest.param(with_raw(user("u2", "u1", "@"), DEEP), "nested deeper than 100 levels", id="deep"),
+        pytest.param(with_raw(user("u2", "u1", "@"), "[" * LEVELS), "nested deeper", id="deep and open"),
+        pytest.param(
+            with_raw(user("u2", "u1", "Hm", n="@"), "[" * 101 + "]" * 101),
+            "nested deeper",
+            id="a little deep",
+        ),
+        pytest.param(with_raw(user("u2", "u1", "Hm", n="@"), "9" * 5000), "not readable", id="digits"),
+    ],
+)
+def test_a_corrupt_line_is_skipped_with_its_number_and_the_rest_is_there(
+    into: Import, line: bytes, reason: str
+) -> None:
+    into.records(GO, line, ON)
+
+    (skipped,) = into.report.skipped
+    assert (skipped.line, reason in skipped.reason) == (2, True), skipped
+    assert words(into) == ["Go", "On"]
+
+
+def test_each_corrupt_line_of_many_is_counted(into: Import) -> None:
+    into.records("nonsense", GO, "", "{", ON, "[]", "null")
+
+    assert [skipped.line for skipped in into.report.skipped] == [1, 4, 6, 7]
+    assert words(into) == ["Go", "On"]
+
+
+def test_a_record_that_cannot_be_taken_down_is_skipped_with_its_number(into: Import) -> None:
+    error = record("system", "e1", "u1", subtype="api_error", error={"status": 500}, retryInMs=-(10**400))
+    into.records(GO, error, ON)
+
+    (skipped,) = into.report.conversations[0].skipped
+    assert (skipped.line, "cannot be taken down" in skipped.reason) == (2, True)
+    assert words(into) == ["Go", "On"]
+
+
+def test_objects_glued_in_one_line_are_told_apart(into: Import) -> None:
+    into.records(json.dumps(GO) + json.dumps(user("u2", "u1", "And")), ON)
+
+    assert into.report.repaired == {"objects glued together on one line": 1}
+    assert (words(into), into.report.skipped) == (["Go", "And", "On"], [])
+
+
+def test_a_record_behind_a_broken_one_in_the_same_line_is_read(into: Import) -> None:
+    later = json.dumps({"parentUuid": "u1", **user("u2", "u1", "And")})
+    into.records(GO, json.dumps(user("ux", "u1", "Lost"))[:60] + later, ON)
+
+    assert [skipped.line for skipped in into.report.skipped] == [2]
+    assert words(into) == ["Go", "And", "On"]
+
+
+def test_a_list_of_chats_tells_which_of_its_lines_hold_none(into: Import) -> None:
+    into.records({"messages": [said("One")]}, {"nothing": 1}, {"messages": [said("Two")]})
+
+    assert into.report.skipped == [Skipped(2, "holds no messages")]
+    assert [found.appended for found in into.report.conversations] == [2, 2]
+
+
+# Files that end too early
+
+
+def test_what_is_cut_off_at_the_end_is_read_once_the_file_has_grown(tmp_path: Path) -> None:
+    content = lines(GO, assistant("a1", "u1", text("Yes")), user("u2", "a1", "More"))
+    copy = tmp_path / "talk.jsonl"
+    with stenolog.open(tmp_path / "talks.db") as log:
+        copy.write_bytes(content[:-40])
+        cut = import_file(log, copy)
+        copy.write_bytes(content)
+        grown = import_file(log, copy)
+        again = import_file(log, copy)
+        assert_sound(log)
+
+    assert (cut.incomplete, cut.skipped, _counts(cut)) == (1, [], (4, 0))
+    assert (grown.incomplete, grown.skipped, _counts(grown)) == (0, [], (1, 4))
+    assert _counts(again) == (0, 5)
+
+
+def _counts(report: Report) -> tuple[int, int]:
+    (found,) = report.conversations
+    return found.appended, found.already
+
+
+@pytest.mark.parametrize("cut", range(1, 120, 7))
+def test_wherever_the_last_line_is_cut_everything_is_there_once_in_the_end(into: Import, cut: int) -> None:
+    content = lines(GO, assistant("a1", "u1", tool_use("t")), user("r1", "a1", [tool_result("t", "ünf")]))
+
+    into.file(content[:-cut]).file(content)
+
+    assert [event.kind for event in into.said] == ["user_message", "assistant_message", "tool_result"]
+
+
+# Large
+
+
+def test_a_hundred_megabytes_in_one_line_are_skipped_in_little_memory(tmp_path: Path) -> None:
+    path = _large(tmp_path, lines(GO), lines(ON))
+    with stenolog.open(tmp_path / "talks.db") as log:
+        tracemalloc.start()
+        report = import_file(log, path)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert_sound(log)
+
+    assert report.skipped == [Skipped(2, "the line is longer than 32 MiB")]
+    assert _counts(report) == (3, 0)
+    assert peak < 100 * MEGABYTE
+
+
+@pytest.mark.parametrize("begin", [b'{"type":"user","x":"', b'[{"role":"user","content":"'])
+def test_a_file_that_is_one_line_of_a_hundred_megabytes_is_refused(tmp_path: Path, begin: bytes) -> None:
+    path = _large(tmp_path, begin, b'"}')
+    with (
+        stenolog.open(tmp_path / "talks.db") as log,
+        pytest.raises(NotATranscript, match="at most 64 MiB, found a larger one"),
+    ):
+        import_file(log, path)
+
+    with stenolog.open(tmp_path / "talks.db") as log:
+        assert (list(log), len(log.blobs)) == ([], 0)
+
+
+def _large(folder: Path, before: bytes, after: bytes) -> Path:
+    path = folder / "large.jsonl"
+    with path.open("wb") as file:
+        file.write(before)
+        for _ in range(100):
+            file.write(b"x" * MEGABYTE)
+        file.write((b"" if after.startswith(b'"') else b"\n") + after)
+    return path
