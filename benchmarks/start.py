@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 
-from benchmarks._ratio import Row
+from benchmarks._ratio import Row, compiled
 from benchmarks.imports import FLOOR, ROUNDS, cpu_s
 from stenolog.adapters.cli import run as stenolog
 
@@ -21,6 +21,7 @@ sys.stdout = sys.__stdout__"""
 
 
 def run() -> Iterable[Row]:
+    compiled()
     with tempfile.TemporaryDirectory() as folder:
         db = str(Path(folder, "talks.db"))
         with contextlib.redirect_stdout(io.StringIO()):
