@@ -53,7 +53,7 @@ def _row(
         span = spans(range(row.first, row.last + 1))
         return ("-", span, "", ("left out", "red"), row.rule, f"{row.tokens:,} → 0", (text, "dim"))
     alone = shared[row.message] == 1 or not row.positions
-    came_from = words[row.positions[0]] if row.positions else ""
+    came_from = words[row.positions[0]] if row.positions and row.role != "tools" else ""
     text = (_preview(row, request.body) if alone else "") or came_from
     tokens = f"{row.tokens_out:,}"
     if row.tokens_in != row.tokens_out:

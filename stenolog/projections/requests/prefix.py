@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage
+from stenolog.domain.events import AssistantMessage, ModeSwitch
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import Card, Tool
 
@@ -23,7 +23,11 @@ DEFAULT_MODEL = "unspecified"
 
 
 class Prefix(NamedTuple):
-    """What stands before the conversation. `stubs` are those of the tools that were made by rule."""
+    """What stands before the conversation.
+
+    `stubs` are those of the tools that were made by rule; `set_at` is the position of the mode switch that
+    the card is from, none where there is no card.
+    """
 
     speaker: str
     model: str
@@ -31,6 +35,7 @@ class Prefix(NamedTuple):
     tools: tuple[Tool, ...]
     stubs: frozenset[str]
     card: Card
+    set_at: tuple[int, ...] = ()
 
 
 def prefix(log: Sequence[Entry], lane: Lane, card: Card | None, pieces: Iterable[Piece]) -> Prefix:
@@ -51,7 +56,15 @@ def prefix(log: Sequence[Entry], lane: Lane, card: Card | None, pieces: Iterable
         tools=tools + stubs,
         stubs=frozenset(tool.name for tool in stubs),
         card=known,
+        set_at=_set_at(log, lane) if card is not None else (),
     )
+
+
+def _set_at(log: Sequence[Entry], lane: Lane) -> tuple[int, ...]:
+    for entry in reversed(log):
+        if isinstance(entry.event, ModeSwitch) and lane.agent in entry.event.cards:
+            return (entry.position,)
+    return ()
 
 
 def _last_model(log: Sequence[Entry], lane: Lane) -> str:

@@ -46,7 +46,7 @@ def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) 
     """The body of `POST /v1/messages`."""
     sheet = Sheet(blobs)
     if prefix.persona:
-        sheet.explain_prefix("persona", prefix.persona, "system")
+        sheet.explain_persona(prefix, prefix.persona)
     ids = CallIds()
     for is_assistant, run in groupby(pieces, key=lambda piece: piece.role == "assistant"):
         if is_assistant:

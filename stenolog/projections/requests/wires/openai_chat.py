@@ -50,7 +50,7 @@ def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) 
     sheet = Sheet(blobs)
     if prefix.persona:
         sheet.messages.append({"role": "system", "content": prefix.persona})
-        sheet.explain_prefix("persona", prefix.persona, "system", message=0)
+        sheet.explain_persona(prefix, prefix.persona, message=0)
     ids = CallIds()
     late_media: list[Piece] = []
     for piece in pieces:

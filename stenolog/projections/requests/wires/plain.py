@@ -28,7 +28,7 @@ def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) 
     turns: list[str] = []
     if prefix.persona:
         turns.append(f"System: {unforged(prefix.persona)}")
-        sheet.explain_prefix("persona", turns[-1], "system", message=0)
+        sheet.explain_persona(prefix, turns[-1], message=0)
     names: dict[CallKey, str] = {}
     for piece in pieces:
         calls = [part.name for part in piece.parts if isinstance(part, ToolCall)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,7 +19,7 @@ from stenolog.projections.requests.model import (
 )
 from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import quote
-from stenolog.projections.requests.tokens import count, count_part, count_parts
+from stenolog.projections.requests.tokens import count, count_json, count_part, count_parts
 
 PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 EMPTY_BLOBS: Mapping[str, bytes] = {}
@@ -45,12 +44,10 @@ class Sheet:
             Explained(piece.positions, disposition, rule or piece.rule, tokens_in, count(out), at, piece.role)
         )
 
-    def explain_prefix(
-        self, rule: str, text: str, role: str, disposition: Disposition = "kept", message: int = -1
-    ) -> None:
-        """Say what stands before the conversation; `message` -1: outside the messages."""
+    def explain_persona(self, prefix: Prefix, text: str, *, message: int = -1) -> None:
+        """Say where the persona came from; `message` -1: it stands outside the messages."""
         tokens = count(text)
-        self.parts.append(Explained((), disposition, rule, tokens, tokens, message, role))
+        self.parts.append(Explained(prefix.set_at, "kept", "persona", tokens, tokens, message, "system"))
 
     def omit(self, piece: Piece, part: Part, rule: str) -> None:
         """Say that a part of a piece cannot be carried on this wire."""
@@ -120,5 +117,6 @@ def explain_tools(sheet: Sheet, prefix: Prefix, tools: list[dict[str, Any]]) -> 
             if (tool.name in prefix.stubs) is made
         ]
         if written:
-            text = json.dumps(written, ensure_ascii=False)
-            sheet.explain_prefix(rule, text, "tools", "added" if made else "kept")
+            tokens = count_json(written)
+            kept: tuple[tuple[int, ...], Disposition] = ((), "added") if made else (prefix.set_at, "kept")
+            sheet.parts.append(Explained(*kept, rule, 0 if made else tokens, tokens, -1, "tools"))
