@@ -21,7 +21,7 @@ from stenolog.domain.entry import EPOCH, GENESIS, MICROSECOND, Record, check_nam
 from stenolog.domain.errors import ConversationInUse, CorruptLog, LaterRelease, StaleAppend, StenologError
 
 from .fields import compact
-from .lines import JsonObject, Reading
+from .lines import Json, JsonObject, Reading
 from .report import Imported, Report
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def _piece(line: JsonObject) -> Piece:
     if "stenolog" in line:
         if line["stenolog"] != VERSION:
             raise LaterRelease(f"an export of version {line['stenolog']}; this release reads {VERSION}")
-        return Header(line["conversation"], line["entries"], line["head"])
+        return Header(_text(line["conversation"]), line["entries"], _text(line["head"]))
     if "blob" in line:
         content = b64decode(line["base64"], validate=True)
         if sha256(content).hexdigest() != line["blob"]:
@@ -256,11 +256,18 @@ def _piece(line: JsonObject) -> Piece:
     )
     return Record(
         position=line["position"],
-        id=line["id"],
+        id=_text(line["id"]),
         at=microseconds(datetime.fromisoformat(line["at"])),
-        topic=line["topic"],
+        topic=_text(line["topic"]),
         salt=bytes.fromhex(line["salt"]),
         payload=payload,
         digest=bytes.fromhex(line["digest"]),
         size=len(payload),
     )
+
+
+def _text(value: Json) -> str:
+    """A number would be hashed as its digits are, and pass for them."""
+    if not isinstance(value, str):
+        raise TypeError(f"expected text, found {value!r:.60}")
+    return value
