@@ -9,6 +9,7 @@ from typing import Any
 from stenolog.domain.entry import EPOCH, LONGEST_NAME
 
 Json = Any
+LARGEST = 2**53 - 1
 
 
 def obj(value: Json) -> dict[str, Any]:
@@ -27,8 +28,9 @@ def text(value: Json) -> str:
 
 
 def whole(value: Json) -> int:
-    """The number as a non-negative integer, or 0."""
-    return max(int(value), 0) if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    """The number as an integer that is not negative and fits in 53 bits, or 0."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return min(max(int(value), 0), LARGEST) if is_number else 0
 
 
 def compact(value: Json) -> str:

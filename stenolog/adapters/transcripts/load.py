@@ -122,7 +122,7 @@ class Intake:
             self._apply(self._converter.take(record))
         except CallerError as error:
             self.found.failed = str(error)
-        except (ValueError, RecursionError) as error:
+        except (ValueError, ArithmeticError, RecursionError) as error:
             self.found.skipped.append(Skipped(record.number, f"cannot be taken down: {_first_line(error)}"))
 
     def end(self) -> Imported:
