@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, UnknownAgent
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.parts import Opaque, Part, Reasoning
+from stenolog.domain.parts import Part
 from stenolog.domain.state import State
 from stenolog.domain.step import fold
 from stenolog.projections.context import Context, context
@@ -22,10 +22,9 @@ from .tokens import count_part, count_parts
 from .visible import Lane, visible
 from .voice import voice
 from .wires import WIRES
-from .wires.sheet import EMPTY_BLOBS
+from .wires.sheet import EMPTY_BLOBS, NOT_CARRIED
 
 DEFAULT_WIRE = "openai-chat"
-_NOT_CARRIED = {Reasoning: "reasoning-not-carried", Opaque: "opaque-not-carried"}
 
 
 def build(
@@ -56,7 +55,7 @@ def build(
     heard = {position for piece in pieces for position in piece.positions}
     silent = {e.position: "nothing-said" for e in seen.shown if e.position not in heard}
     unsaid = [
-        Omitted(p.positions, _NOT_CARRIED[type(part)], count_part(part)) for p in said for part in p.unsaid
+        Omitted(p.positions, NOT_CARRIED[type(part)], count_part(part)) for p in said for part in p.unsaid
     ]
     front = prefix(log, lane, now.settings.cards.get(agent), pieces)
     rendered = WIRES[wire].render(pieces, front, blobs)

@@ -135,7 +135,7 @@ def _assistant_blocks(sheet: Sheet, piece: Piece, prefix: Prefix, ids: CallIds) 
                 else:
                     yield thought, ""
             case Opaque():
-                sheet.omit(piece, part, "opaque-not-carried")
+                sheet.omit(piece, part)
             case _:
                 pass
 
@@ -198,10 +198,12 @@ def _medium(sheet: Sheet, part: Image | File) -> Body:
     kind = "image" if isinstance(part, Image) else "document"
     accepted = part.media_type in PICTURES if isinstance(part, Image) else part.media_type == PDF
     data = sheet.data(part)
+    title = {"title": part.name} if isinstance(part, File) and part.name else {}
     if accepted and data is not None:
-        return {"type": kind, "source": {"type": "base64", "media_type": part.media_type, "data": data}}
+        source = {"type": "base64", "media_type": part.media_type, "data": data}
+        return {"type": kind, "source": source, **title}
     if accepted and part.url.startswith(("https://", "http://")):
-        return {"type": kind, "source": {"type": "url", "url": part.url}}
+        return {"type": kind, "source": {"type": "url", "url": part.url}, **title}
     return {"type": "text", "text": placeholder(part, "is not available" if accepted else "is not shown")}
 
 

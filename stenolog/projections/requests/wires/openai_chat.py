@@ -115,10 +115,8 @@ def _assistant(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
                 shape, mended = _call(piece, len(calls), call, ids)
                 calls.append(shape)
                 rule = rule or mended
-            case Reasoning():
-                sheet.omit(piece, part, "reasoning-not-carried")
-            case Opaque():
-                sheet.omit(piece, part, "opaque-not-carried")
+            case Reasoning() | Opaque():
+                sheet.omit(piece, part)
             case _:
                 pass
     if not content and not calls:

@@ -64,10 +64,8 @@ def _words(sheet: Sheet, piece: Piece, part: Part) -> str:
             return text
         case ToolCall(name=name, arguments=arguments):
             return call_in_prose(name, arguments)
-        case Reasoning():
-            sheet.omit(piece, part, "reasoning-not-carried")
-        case Opaque():
-            sheet.omit(piece, part, "opaque-not-carried")
+        case Reasoning() | Opaque():
+            sheet.omit(piece, part)
         case _:
             pass
     return ""

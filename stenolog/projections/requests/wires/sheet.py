@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stenolog.domain.parts import File, Image, Part, Refusal, Text
+from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text
 from stenolog.domain.values import Card
 from stenolog.projections.requests.model import (
     BlobText,
@@ -22,6 +22,8 @@ from stenolog.projections.requests.quoting import quote
 from stenolog.projections.requests.tokens import count, count_json, count_part, count_parts
 
 PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+NOT_CARRIED = {Reasoning: "reasoning-not-carried", Opaque: "opaque-not-carried"}
+"""The rule for a part that a form or a wire has no place for."""
 EMPTY_BLOBS: Mapping[str, bytes] = {}
 
 
@@ -49,9 +51,9 @@ class Sheet:
         tokens = count(text)
         self.parts.append(Explained(prefix.set_at, "kept", "persona", tokens, tokens, message, "system"))
 
-    def omit(self, piece: Piece, part: Part, rule: str) -> None:
+    def omit(self, piece: Piece, part: Part, rule: str = "") -> None:
         """Say that a part of a piece cannot be carried on this wire."""
-        self.omitted.append(Omitted(piece.positions, rule, count_part(part)))
+        self.omitted.append(Omitted(piece.positions, rule or NOT_CARRIED[type(part)], count_part(part)))
 
     def rendered(self, body: Body) -> Rendered:
         """The body with everything that was said about it."""
