@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import UnknownAgent
-from stenolog.domain.events import AssistantMessage, Event, Known, LlmError, ToolResult, UserMessage
+from stenolog.domain.events import (
+    AssistantMessage,
+    Event,
+    Known,
+    LlmError,
+    ModeSwitch,
+    ToolResult,
+    UserMessage,
+)
 from stenolog.domain.parts import Reasoning, Refusal
 from stenolog.projections.context import context
 from stenolog.projections.requests import Lane, lanes
@@ -50,7 +58,7 @@ def messages(log: Sequence[Entry], agent: str, blobs: Blobs) -> list[Message]:
     seen = visible(log, lane, now)
     card = now.settings.cards.get(agent)
     said: list[Message | None] = [
-        {"role": "system", "content": card.persona} if card and card.persona else None
+        {"role": _persona_role(log, agent), "content": card.persona} if card and card.persona else None
     ]
     said += (_message(entry.event, lane, seen.owners.get(entry.position), blobs) for entry in seen.shown)
     return [message for message in said if message is not None]
@@ -74,11 +82,19 @@ def _message(event: Event, lane: Lane, owner: Event | None, blobs: Blobs) -> Mes
             return None
 
 
+def _persona_role(log: Sequence[Entry], agent: str) -> str:
+    """The role that the persona was told in, where it was imported."""
+    dealt = [e.event for e in log if isinstance(e.event, ModeSwitch) and e.event.cards.get(agent)]
+    return _system_role(dealt[-1]) if dealt else "system"
+
+
+def _system_role(event: Known) -> str:
+    told = event.source.role if event.source is not None else ""
+    return told if told in SYSTEM else "system"
+
+
 def _user(message: UserMessage, blobs: Blobs) -> Message:
-    role = "user"
-    if message.author_kind == "system":
-        told = message.source.role if message.source is not None else ""
-        role = told if told in SYSTEM else "system"
+    role = _system_role(message) if message.author_kind == "system" else "user"
     named = {"name": message.author} if message.author else {}
     return {"role": role, "content": content(message.parts, blobs), **named, **_rest(message, "user")}
 

@@ -54,7 +54,7 @@ class OpenAIChat:
             return []
         self._at = when(message.get("timestamp"), self._at)
         persona = _persona(message) if role in SYSTEM and not self._opened else None
-        self._open(key, persona)
+        self._open(key, persona, role if persona is not None else "system")
         match role:
             case "assistant":
                 self._assistant(key, message)
@@ -69,7 +69,7 @@ class OpenAIChat:
         """What is left when the list ends."""
         return self.scribe.drain()
 
-    def _open(self, key: str, persona: str | None) -> None:
+    def _open(self, key: str, persona: str | None, role: str) -> None:
         """The first system message is no message, but the agent's persona."""
         if self._opened:
             return
@@ -78,7 +78,7 @@ class OpenAIChat:
         dealt = Card(model=card.model, provider="openai", persona=persona or "", tools=card.tools)
         lines = (key,) if persona is not None else ()
         switch = ModeSwitch(
-            mode="chat", joins=(MAIN,), cards={MAIN: dealt}, source=self.scribe.source("", "system", *lines)
+            mode="chat", joins=(MAIN,), cards={MAIN: dealt}, source=self.scribe.source("", role, *lines)
         )
         self.scribe.say(switch, f"{key}:settings", self._at)
 
