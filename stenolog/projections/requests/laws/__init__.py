@@ -1,4 +1,7 @@
-"""The laws of each wire. `breaches` says where a body breaks one; a request built here breaks none."""
+"""The laws of each wire. `breaches` says where a body breaks one; a request built here breaks none.
+
+They judge bodies of our own making: what another program sent may not even have the keys they look at.
+"""
 
 from __future__ import annotations
 

@@ -6,13 +6,9 @@ from collections.abc import Iterator
 
 from stenolog.projections.requests.names import fits_id, fits_tool_name
 
-from .law import Body, Finding, Law, blank, law
+from .law import Body, Finding, Law, blank, law, messages
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
-
-
-def _messages(body: Body) -> Iterator[tuple[str, Body]]:
-    return ((f"/messages/{i}", message) for i, message in enumerate(body.get("messages", [])))
 
 
 def _blocks(at: str, message: Body, kind: str = "") -> Iterator[tuple[str, Body]]:
@@ -23,7 +19,7 @@ def _blocks(at: str, message: Body, kind: str = "") -> Iterator[tuple[str, Body]
 
 
 def _all_blocks(body: Body, kind: str = "") -> Iterator[tuple[str, Body]]:
-    for at, message in _messages(body):
+    for at, message in messages(body):
         yield from _blocks(at, message, kind)
 
 
@@ -45,7 +41,7 @@ def token_limit(body: Body) -> Iterator[Finding]:
 def roles_alternate(body: Body) -> Iterator[Finding]:
     """User and assistant take turns, and the user begins."""
     expected = "user"
-    for at, message in _messages(body):
+    for at, message in messages(body):
         if message.get("role") != expected:
             yield f"{at}/role", f"{message.get('role')!r}, expected {expected!r}"
         expected = "user" if message.get("role") == "assistant" else "assistant"
@@ -54,8 +50,8 @@ def roles_alternate(body: Body) -> Iterator[Finding]:
 @law
 def every_call_answered(body: Body) -> Iterator[Finding]:
     """Each tool_use has exactly one tool_result in the turn behind it."""
-    messages = body.get("messages", [])
-    for (at, message), answer in zip(_messages(body), [*messages[1:], {}], strict=False):
+    turns = body.get("messages", [])
+    for (at, message), answer in zip(messages(body), [*turns[1:], {}], strict=False):
         results = [block.get("tool_use_id") for _, block in _blocks("", answer, "tool_result")]
         for place, block in _blocks(at, message, "tool_use"):
             if results.count(block["id"]) != 1:
@@ -65,8 +61,8 @@ def every_call_answered(body: Body) -> Iterator[Finding]:
 @law
 def every_result_has_its_call(body: Body) -> Iterator[Finding]:
     """Each tool_result answers a tool_use of the turn before it."""
-    messages = body.get("messages", [])
-    for (at, message), before in zip(_messages(body), [{}, *messages[:-1]], strict=False):
+    turns = body.get("messages", [])
+    for (at, message), before in zip(messages(body), [{}, *turns[:-1]], strict=False):
         called = {block["id"] for _, block in _blocks("", before, "tool_use")}
         for place, block in _blocks(at, message, "tool_result"):
             if block.get("tool_use_id") not in called:
@@ -76,7 +72,7 @@ def every_result_has_its_call(body: Body) -> Iterator[Finding]:
 @law
 def results_first(body: Body) -> Iterator[Finding]:
     """Tool results come first in their turn."""
-    for at, message in _messages(body):
+    for at, message in messages(body):
         other = False
         for place, block in _blocks(at, message):
             if block["type"] != "tool_result":
@@ -121,7 +117,7 @@ def nothing_blank(body: Body) -> Iterator[Finding]:
     """No message is empty, and no text is blank."""
     if blank(body.get("system")):
         yield "/system", "a blank text"
-    for at, message in _messages(body):
+    for at, message in messages(body):
         if not message.get("content") or blank(message.get("content")):
             yield f"{at}/content", "nothing"
     for place, block in _all_blocks(body, "text"):
@@ -140,7 +136,7 @@ def thinking_is_signed(body: Body) -> Iterator[Finding]:
 @law
 def no_trailing_thinking(body: Body) -> Iterator[Finding]:
     """An assistant's turn does not end in thinking."""
-    for at, message in _messages(body):
+    for at, message in messages(body):
         blocks = list(_blocks(at, message))
         if message.get("role") == "assistant" and blocks and blocks[-1][1]["type"] in THINKING:
             yield blocks[-1][0], blocks[-1][1]["type"]
@@ -171,9 +167,9 @@ def tools_declared(body: Body) -> Iterator[Finding]:
 @law
 def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
     """The conversation ends with a turn of the user."""
-    messages = body.get("messages")
-    if messages and messages[-1].get("role") != "user":
-        yield f"/messages/{len(messages) - 1}/role", repr(messages[-1].get("role"))
+    turns = body.get("messages")
+    if turns and turns[-1].get("role") != "user":
+        yield f"/messages/{len(turns) - 1}/role", repr(turns[-1].get("role"))
 
 
 LAWS: tuple[Law, ...] = (

@@ -38,6 +38,11 @@ def law(check: Callable[[Body], Iterator[Finding]]) -> Law:
     return Law(check.__name__.replace("_", "-"), check.__doc__ or "", check)
 
 
+def messages(body: Body) -> Iterator[tuple[str, Body]]:
+    """The messages of a body, each with its JSON pointer."""
+    return ((f"/messages/{i}", message) for i, message in enumerate(body.get("messages", [])))
+
+
 def blank(text: object) -> bool:
     """Whether it is a text that holds nothing but blanks."""
     return isinstance(text, str) and not text.strip()

@@ -6,13 +6,9 @@ from collections.abc import Iterator
 
 from stenolog.projections.requests.names import fits_id, fits_tool_name
 
-from .law import Body, Finding, Law, blank, is_object, law
+from .law import Body, Finding, Law, blank, is_object, law, messages
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
-
-
-def _messages(body: Body) -> Iterator[tuple[str, Body]]:
-    return ((f"/messages/{i}", message) for i, message in enumerate(body.get("messages", [])))
 
 
 def _calls(at: str, message: Body) -> Iterator[tuple[str, Body]]:
@@ -29,7 +25,7 @@ def messages_present(body: Body) -> Iterator[Finding]:
 @law
 def known_roles(body: Body) -> Iterator[Finding]:
     """A message has one of the known roles."""
-    for at, message in _messages(body):
+    for at, message in messages(body):
         if message.get("role") not in ROLES:
             yield f"{at}/role", repr(message.get("role"))
 
@@ -39,7 +35,7 @@ def every_call_answered(body: Body) -> Iterator[Finding]:
     """Each tool call is answered by exactly one tool message, directly behind its message."""
     open_ids: list[str] = []
     asked = ""
-    for at, message in [*_messages(body), ("", {"role": "end"})]:
+    for at, message in [*messages(body), ("", {"role": "end"})]:
         if message["role"] == "tool" and message.get("tool_call_id") in open_ids:
             open_ids.remove(message["tool_call_id"])
             continue
@@ -54,7 +50,7 @@ def every_call_answered(body: Body) -> Iterator[Finding]:
 def every_result_has_its_call(body: Body) -> Iterator[Finding]:
     """Each tool message answers a call of the assistant message before it, and no call twice."""
     callable_ids: list[str] = []
-    for at, message in _messages(body):
+    for at, message in messages(body):
         if message.get("role") != "tool":
             callable_ids = [call["id"] for _, call in _calls(at, message)]
         elif message.get("tool_call_id") in callable_ids:
@@ -67,7 +63,7 @@ def every_result_has_its_call(body: Body) -> Iterator[Finding]:
 def call_ids(body: Body) -> Iterator[Finding]:
     """The ids of calls are unique in the request, of letters, digits, _ and -, at most 40 long."""
     seen: set[str] = set()
-    for at, message in _messages(body):
+    for at, message in messages(body):
         if message.get("tool_calls") == []:
             yield f"{at}/tool_calls", "an empty list"
         for place, call in _calls(at, message):
@@ -80,7 +76,7 @@ def call_ids(body: Body) -> Iterator[Finding]:
 @law
 def tool_names(body: Body) -> Iterator[Finding]:
     """The names of tools are of letters, digits, _ and -, at most 64 long, and declared once."""
-    for at, message in _messages(body):
+    for at, message in messages(body):
         for place, call in _calls(at, message):
             name = call["function"]["name"]
             if not fits_tool_name(name):
@@ -96,7 +92,7 @@ def tool_names(body: Body) -> Iterator[Finding]:
 @law
 def arguments_are_objects(body: Body) -> Iterator[Finding]:
     """The arguments of a call are the text of a JSON object."""
-    for at, message in _messages(body):
+    for at, message in messages(body):
         for place, call in _calls(at, message):
             if not is_object(call["function"]["arguments"]):
                 yield f"{place}/function/arguments", f"{call['function']['arguments']!r:.60}"
@@ -105,7 +101,7 @@ def arguments_are_objects(body: Body) -> Iterator[Finding]:
 @law
 def content_present(body: Body) -> Iterator[Finding]:
     """A message says something: null only beside calls, no empty list, no blank text but a tool's."""
-    for at, message in _messages(body):
+    for at, message in messages(body):
         content = message.get("content")
         if content is None and message.get("role") == "assistant" and message.get("tool_calls"):
             continue
@@ -119,7 +115,7 @@ def content_present(body: Body) -> Iterator[Finding]:
 @law
 def media_from_the_user(body: Body) -> Iterator[Finding]:
     """Only the user shows pictures and files."""
-    for at, message in _messages(body):
+    for at, message in messages(body):
         if message.get("role") == "user" or not isinstance(message.get("content"), list):
             continue
         for k, part in enumerate(message["content"]):
@@ -140,9 +136,9 @@ def tools_declared(body: Body) -> Iterator[Finding]:
 @law
 def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
     """The last message is not the assistant's."""
-    messages = body.get("messages")
-    if messages and messages[-1].get("role") == "assistant":
-        yield f"/messages/{len(messages) - 1}/role", "assistant"
+    turns = body.get("messages")
+    if turns and turns[-1].get("role") == "assistant":
+        yield f"/messages/{len(turns) - 1}/role", "assistant"
 
 
 LAWS: tuple[Law, ...] = (
