@@ -39,6 +39,7 @@ def into(tmp_path: Path) -> Iterator[Import]:
         pytest.param(b" \r\n\n\t", "an empty file", id="blank"),
         pytest.param(b"\0" * 5000, "an empty file", id="nul"),
         pytest.param(b"Dear diary,\n", r"begins with b'Dear diary", id="text"),
+        pytest.param(b"# Notes\n\n{{macro}}\n{ok}\n", "begins with b'# Notes", id="text with braces"),
         pytest.param(b"\x89PNG\r\n\x1a\n\0\0", r"begins with b'\\x89PNG", id="binary"),
         pytest.param(b"42", r"begins with b'42'", id="number"),
         pytest.param(b'"hello"', "begins with", id="string"),

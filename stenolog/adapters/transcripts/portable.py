@@ -1,8 +1,8 @@
 """Conversations as JSON Lines that another database takes in with the same digests.
 
 One header line a conversation, then one line an entry, with its payload exactly as it is stored; a blob
-stands before the first entry that names it. What a fork inherits is written like the rest, so that an
-export stands on its own.
+stands before the first entry that names it, and that entry lists it. What a fork inherits is written like
+the rest, so that an export stands on its own.
 """
 
 from __future__ import annotations
@@ -65,9 +65,12 @@ def export_jsonl(talk: Conversation, stream: IO[str]) -> int:
     _write(stream, {"stenolog": VERSION, "conversation": talk.name, "entries": head, "head": digest})
     written: set[str] = set()
     for record in talk.records(upto=head):
-        for sha in _blobs_of(talk, record, written):
+        line = _out(talk.name, record)
+        if blobs := list(_blobs_of(talk, record, written)):
+            line["blobs"] = blobs
+        for sha in blobs:
             _write(stream, {"blob": sha, "base64": b64encode(talk.log.blobs[sha]).decode()})
-        _write(stream, _out(talk.name, record))
+        _write(stream, line)
     return head
 
 
@@ -222,10 +225,16 @@ def _pieces(stream: BinaryIO) -> Iterator[Piece]:
     """The lines of an export. Raises `CorruptLog` at the first that is none."""
     stream.seek(0)
     reading = Reading(LONGEST_LINE)
+    blobs: set[str] = set()
     for record in reading.records(stream):
         _refuse_damage(reading)
         try:
-            yield _piece(record.value)
+            piece = _piece(record.value)
+            if isinstance(piece, Blob):
+                blobs.add(piece.sha)
+            if lacking := set(record.value.get("blobs", ())) - blobs:
+                raise CorruptLog(f"line {record.line}: the blob {min(lacking)} does not stand before it")
+            yield piece
         except (KeyError, ValueError, AttributeError, TypeError) as error:
             raise CorruptLog(f"line {record.line}: not a line of a stenolog export ({error})") from None
     _refuse_damage(reading)

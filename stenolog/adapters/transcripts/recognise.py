@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -79,9 +80,12 @@ def _recognised(stream: BinaryIO) -> Format:
         raise NotATranscript("expected UTF-8, found UTF-16")
     if first.startswith(b"["):
         return _of_document(Reading().document(stream))
-    if not first.startswith(b"{") and b"\n{" not in first:
-        raise NotATranscript(f"expected {SUPPORTED}, found text that begins with {first[:20]!r}")
-    return _of_objects(stream)
+    if first.startswith(b"{"):
+        return _of_objects(stream)
+    if b"\n{" in first:
+        with suppress(NotATranscript):
+            return _of_objects(stream)
+    raise NotATranscript(f"expected {SUPPORTED}, found text that begins with {first[:20]!r}")
 
 
 def _of_objects(stream: BinaryIO) -> Format:
