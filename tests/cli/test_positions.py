@@ -101,3 +101,10 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
         full_name([*"abcdefg"], "zzz")
     with pytest.raises(UnknownConversation, match="holds none yet"):
         full_name([], "demo")
+
+
+def test_a_beginning_shared_with_ones_forks_alone_means_the_conversation() -> None:
+    names = ["60b3-session", "60b3-session~1", "60b3-session~1~1"]
+
+    assert full_name(names, "60b3") == "60b3-session"
+    assert full_name(names, "60b3-session~") == "60b3-session~1"

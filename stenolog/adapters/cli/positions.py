@@ -106,14 +106,16 @@ def _time(written: str) -> datetime:
 def full_name(names: Iterable[str], written: str) -> str:
     """The conversation that was meant: by its whole name, or by a beginning that only one of them has.
 
+    A conversation and its forks (`talk~1`) count as one: the beginning means the conversation.
     Raises `UnknownConversation`, naming the nearest, and `InvalidEvent` where several begin so.
     """
     known = list(names)
     if written in known:
         return written
     begun = [name for name in known if name.startswith(written)]
-    if len(begun) == 1:
-        return begun[0]
+    root = min(begun, key=len, default="")
+    if begun and all(name == root or name.startswith(f"{root}~") for name in begun):
+        return root
     if begun:
         raise InvalidEvent(f"{written!r} is the beginning of {len(begun)} conversations: {_some(begun)}")
     from difflib import get_close_matches
