@@ -58,7 +58,7 @@ class OpenCall(NamedTuple):
 class Scribe:
     """Takes down what a converter hears, for one conversation; `main` is its main agent.
 
-    `already` counts the entries that the log held; `here` is the position of the last one gone through.
+    `already` counts the entries that the log held.
     """
 
     def __init__(self, system: str, main: str, log: Held) -> None:
@@ -66,7 +66,7 @@ class Scribe:
         self.main = main
         self.log = log
         self.already = 0
-        self.here = 0
+        self._here = 0
         self.answer: Answer | None = None
         self._steps: list[Step] = []
         self._next = log.head + 1
@@ -81,6 +81,12 @@ class Scribe:
         """The steps since the last time."""
         steps, self._steps = self._steps, []
         return steps
+
+    @property
+    def here(self) -> int:
+        """The position of the last entry gone through; the open answer is closed for it."""
+        self.close()
+        return self._here
 
     def source(self, id: str, role: str, *lines: str) -> Source:
         """Where an event came from."""
@@ -197,7 +203,7 @@ class Scribe:
 
     def _note(self, event: Known, id: str, position: int) -> None:
         """Remember what later events will ask for: open calls, and what the main agent sees."""
-        self.here = position
+        self._here = position
         match event:
             case AssistantMessage(agent=agent, tool_calls=calls):
                 self._owners[id] = agent
