@@ -10,6 +10,7 @@ from stenolog.domain.decide import decide
 from stenolog.domain.entry import EPOCH, MICROSECOND, Draft, Entry, Record, check_name, microseconds
 from stenolog.domain.errors import StaleAppend, UnknownPosition
 from stenolog.domain.events import Event
+from stenolog.domain.policy import PolicyLike
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
@@ -124,7 +125,13 @@ class Conversation:
         return list(transitions(self.entries(upto=upto)))
 
     def request(
-        self, agent: str, upto: int | None = None, wire: str = DEFAULT_WIRE, *, task: str = ""
+        self,
+        agent: str,
+        upto: int | None = None,
+        wire: str = DEFAULT_WIRE,
+        *,
+        task: str = "",
+        policy: PolicyLike = None,
     ) -> Request:
         """What the agent would be sent at a position: the exact body, and where every part came from.
 
@@ -135,7 +142,7 @@ class Conversation:
         if upto is not None and (not log or log[-1].position != upto):
             stands = log[-1].position if log else 0
             raise UnknownPosition(f"{self.name!r}: no position {upto}; the last one is {stands}")
-        return build(log, agent, task=task, wire=wire, blobs=self.log.blobs, state=self.state(upto))
+        return build(log, agent, task=task, wire=wire, policy=policy, blobs=self.log.blobs)
 
     def submit(self, command: Event) -> list[Entry]:
         """Record a command if it is legal where the conversation stands, with what it brings along.

@@ -11,6 +11,8 @@ StenologError
 │   ├── UnknownAgent            no such agent in this conversation
 │   ├── ConversationInUse       it exists already, or living forks hang on it
 │   ├── NotATranscript          a file that no importer recognises
+│   ├── InvalidPolicy           a context policy that no request can be made by
+│   ├── NotSendable             a request that nobody may send: nothing to answer, or over its budget
 │   └── MissingExtra            an optional package is not installed
 ├── StoredDataError             what is on disk is not what was written, or not for us
 │   ├── CorruptLog              a gap, a digest that does not match, undecodable bytes
@@ -84,6 +86,14 @@ class ConversationInUse(CallerError):
 
 class NotATranscript(CallerError, ValueError):
     """A file that no importer recognises, or that holds no conversation."""
+
+
+class InvalidPolicy(CallerError, ValueError):
+    """A context policy that no request can be made by: an unknown rule, field or counter."""
+
+
+class NotSendable(CallerError):
+    """A request that nobody may send: there is nothing to answer, or what must stay is over its budget."""
 
 
 class MissingExtra(CallerError, ImportError):

@@ -59,11 +59,11 @@ def complaint(error: ValidationError, cls: Any) -> str:
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
-def value(cls: type[T]) -> type[T]:
+def value(cls: type[T], made_by: type[Made] = Made) -> type[T]:
     """A frozen, slotted, strictly validated dataclass with keyword-only fields; lists become tuples."""
     body = {name: thing for name, thing in vars(cls).items() if name not in ("__dict__", "__weakref__")}
     made: Any = dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)(
-        Made(cls.__name__, cls.__bases__, body)  # type: ignore[arg-type]
+        made_by(cls.__name__, cls.__bases__, body)  # type: ignore[arg-type]
     )
     result: type[T] = made
     return result
@@ -170,13 +170,22 @@ class Tool:
     """True: a person approves each call before it runs."""
 
 
+def with_policy(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields with the policy as JSON, where it was given as a value of `stenolog.context`."""
+    shown = getattr(fields.get("policy"), "json", None)
+    return fields if shown is None else {**fields, "policy": shown}
+
+
 @value
 class Card:
     """An agent's configuration: never a message, always a setting.
 
     `tools` None means that they are not known: stubs are made for those it called.
-    `parameters` are the provider's own (temperature, max_tokens …). `policy` chooses the context.
+    `parameters` are the provider's own (temperature, max_tokens …). `policy` chooses the context: a
+    value of `stenolog.context`, held as its JSON.
     """
+
+    from_short = staticmethod(with_policy)
 
     model: str = ""
     provider: str = ""

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from .build import DEFAULT_WIRE, build, lanes
+from .build import DEFAULT_WIRE, build, every_request, lanes
 from .model import PIPELINE, Dropped, Explained, Request
 from .visible import Lane
 from .wires import WIRES
 
-__all__ = ["DEFAULT_WIRE", "PIPELINE", "WIRES", "Dropped", "Explained", "Lane", "Request", "build", "lanes"]
+__all__ = [
+    "DEFAULT_WIRE",
+    "PIPELINE",
+    "WIRES",
+    "Dropped",
+    "Explained",
+    "Lane",
+    "Request",
+    "build",
+    "every_request",
+    "lanes",
+]

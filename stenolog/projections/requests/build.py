@@ -11,6 +11,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, UnknownAgent
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import Part
+from stenolog.domain.policy import PolicyLike
 from stenolog.domain.state import State
 from stenolog.domain.step import fold
 from stenolog.projections.context import Context, context
@@ -18,7 +19,7 @@ from stenolog.projections.context import Context, context
 from .groups import seal
 from .model import Dropped, Omitted, Piece, Request
 from .prefix import prefix
-from .tokens import count_part, count_parts
+from .tokens import COUNTERS, Counter, count_part, count_parts
 from .visible import Lane, visible
 from .voice import voice
 from .wires import WIRES
@@ -35,6 +36,8 @@ def build(
     wire: str = DEFAULT_WIRE,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     state: State | None = None,
+    policy: PolicyLike = None,
+    counters: Mapping[str, Counter] = COUNTERS,
 ) -> Request:
     """What the lane (agent, task) would be sent after these entries, on a wire.
 
@@ -70,6 +73,25 @@ def build(
         parts=rendered.parts,
         dropped=tuple(_runs(log, seen.left_out | silent, [*unsaid, *rendered.omitted])),
     )
+
+
+def every_request(
+    entries: Iterable[Entry],
+    agent: str,
+    *,
+    task: str = "",
+    wire: str = DEFAULT_WIRE,
+    policy: PolicyLike = None,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, Counter] = COUNTERS,
+) -> Iterator[Request]:
+    """The lane's request after each entry from the first that it takes part in."""
+    log = list(entries)
+    for length in range(1, len(log) + 1):
+        if Lane(agent, task) in lanes(log[:length]):
+            yield build(
+                log[:length], agent, task=task, wire=wire, policy=policy, blobs=blobs, counters=counters
+            )
 
 
 def _why_not(state: State, lane: Lane, pieces: Sequence[Piece]) -> str:

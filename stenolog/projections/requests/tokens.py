@@ -7,7 +7,9 @@ other scripts vary more; it never depends on a machine.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
 
 from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text, ToolCall
 
@@ -45,3 +47,15 @@ def count_parts(parts: Iterable[Part]) -> int:
 def count_json(value: object) -> int:
     """The estimate for a JSON value, written compactly."""
     return count(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+class Counter(NamedTuple):
+    """A way to count tokens: `id` names it with its version, `count` gives the tokens of a text."""
+
+    id: str
+    count: Callable[[str], int]
+
+
+ESTIMATE = Counter(COUNTER, count)
+COUNTERS: Mapping[str, Counter] = MappingProxyType({"bytes4": ESTIMATE})
+"""The counters that need nothing installed, by the name that a budget gives."""

@@ -1,0 +1,325 @@
+"""What an agent is shown of a conversation: a context policy, made of small rules that are joined by `|`.
+
+    LastN(50) | Budget(tokens=16_000) | Pins(tags=("goal",))
+
+A policy says what is wanted; what it means is in `projections.requests`. It stands in an agent's card as
+plain JSON, one key for each rule, so that it is in the log and a later release's rule is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, dataclass_transform
+
+from pydantic import Field
+
+from .errors import InvalidEvent, InvalidPolicy
+from .scalars import Integer
+from .values import Made, Many, value
+
+T = TypeVar("T")
+DEFAULT_COUNTER = "bytes4"
+"""The counter of tokens where a policy names none: a documented estimate that needs nothing installed."""
+
+
+class Placed(Made):
+    """The type of values whose fields may be given by place as well: `LastN(50)`."""
+
+    def __call__(cls, *placed: Any, **given: Any) -> Any:
+        names = (field.name for field in fields(cls))  # type: ignore[arg-type]
+        return super().__call__(**dict(zip(names, placed, strict=False)), **given)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(Field,))
+def rule(cls: type[T]) -> type[T]:
+    """A value whose fields may be given by place."""
+    return value(cls, Placed)
+
+
+class Rule:
+    """One rule of a policy. `slot` is its key in the policy: a policy has one rule in each."""
+
+    __slots__ = ()
+    slot: ClassVar[str]
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The policy that is this one rule, as it stands in a card."""
+        return policy(self).json
+
+    def __or__(self, other: PolicyLike) -> Policy:
+        return policy(self) | other
+
+    def __ror__(self, other: PolicyLike) -> Policy:
+        return policy(other) | self
+
+
+class History(Rule):
+    """Which part of the conversation is wanted; `kind` names it in JSON."""
+
+    __slots__ = ()
+    slot: ClassVar[str] = "history"
+    kind: ClassVar[str]
+
+
+@rule
+class FullHistory(History):
+    """Everything that the agent may see."""
+
+    kind: ClassVar[str] = "full"
+
+
+@rule
+class Delta(History):
+    """What came since the agent's own last turn: for a backend that remembers the rest itself.
+
+    It is the full history again after the log says that the backend died, or that its session changed.
+    """
+
+    kind: ClassVar[str] = "delta"
+
+
+@rule
+class LastN(History):
+    """The last `n` messages; an answer with its calls and results is never cut in two.
+
+    The cut moves in steps of `step` messages. With 1 it moves at each turn, which costs the provider's
+    prompt cache at each turn; `Budget(messages=n)` moves it rarely.
+    """
+
+    kind: ClassVar[str] = "last"
+    n: Integer = Field(ge=1)
+    step: Integer = Field(default=1, ge=1)
+
+
+@rule
+class SummaryAndRecent(History):
+    """Every summary that stands, and the last `recent` messages; the cut moves in steps of `step`."""
+
+    kind: ClassVar[str] = "summary"
+    recent: Integer = Field(default=20, ge=1)
+    step: Integer = Field(default=10, ge=1)
+
+
+@rule
+class MemoryBank(History):
+    """Every fact that the agent keeps (`purpose="memory"`), and the last `recent` messages."""
+
+    kind: ClassVar[str] = "memory"
+    recent: Integer = Field(default=20, ge=1)
+    step: Integer = Field(default=10, ge=1)
+
+
+@rule
+class Pins(Rule):
+    """What no budget removes: entries by position, by who said them, or by tag."""
+
+    slot: ClassVar[str] = "pins"
+    positions: Many[Integer] = ()
+    authors: Many[str] = ()
+    tags: Many[str] = ()
+
+
+@rule
+class Budget(Rule):
+    """How large a request may be: in messages, characters, tokens and bytes, each of them or several.
+
+    `reserve` (tokens; a sixteenth of the budget unless given) is kept free for what stands before and
+    behind the conversation. `counter` says how tokens are counted: "bytes4", or "tiktoken:<encoding>"
+    with the extra `tiktoken`.
+    """
+
+    slot: ClassVar[str] = "budget"
+    tokens: Integer | None = Field(default=None, ge=1)
+    messages: Integer | None = Field(default=None, ge=1)
+    characters: Integer | None = Field(default=None, ge=1)
+    bytes: Integer | None = Field(default=None, ge=1)
+    reserve: Integer | None = Field(default=None, ge=0)
+    counter: str = DEFAULT_COUNTER
+
+
+@rule
+class Compact(Rule):
+    """Tool output of more than `over` tokens is shown as its first `head` and last `tail` tokens, and the
+    alias that the whole of it is read by.
+    """
+
+    slot: ClassVar[str] = "compact"
+    over: Integer = Field(default=1_000, ge=1)
+    head: Integer = Field(default=200, ge=0)
+    tail: Integer = Field(default=100, ge=0)
+
+
+@rule
+class Voices(Rule):
+    """How others are heard. `others` is the line put over somebody else's words, such as `💬 {name}:`
+    (empty: delimiters that name the sender). An answer that is just `pass_token` is left out for others.
+    """
+
+    slot: ClassVar[str] = "voices"
+    others: str = ""
+    pass_token: str = ""
+
+
+@rule
+class Away(Rule):
+    """What was said since the agent's last turn and was not for it stands under a title of its own."""
+
+    slot: ClassVar[str] = "away"
+    title: str = "MESSAGES WHILE YOU WERE AWAY"
+
+
+@rule
+class Reminder(Rule):
+    """After every `every` answers of the agent that were no passes: its persona again, the words that are
+    pinned, and `text`.
+    """
+
+    slot: ClassVar[str] = "reminder"
+    every: Integer = Field(ge=1)
+    text: str = ""
+    persona: bool = True
+    pins: bool = True
+
+
+@rule
+class Instructions(Rule):
+    """What stands around the conversation, beside the persona.
+
+    `base` and `tools` (how to use tools) never change and stand first. `modes` has rules for each mode, and
+    `banner` is a line with `{mode}` in it; both stand last, so that a switch of mode costs no prompt cache,
+    or, with `place` "first", before the conversation. The persona is shown in the modes of `persona_in`
+    alone, in all where that is empty. `cut_note` tells the agent where something was cut.
+    """
+
+    slot: ClassVar[str] = "instructions"
+    base: str = ""
+    tools: str = ""
+    modes: dict[str, str] = Field(default_factory=dict)
+    banner: str = ""
+    persona_in: Many[str] = ()
+    place: Literal["first", "last"] = "last"
+    cut_note: bool = False
+
+
+FULL = FullHistory()
+HISTORIES: Mapping[str, type[History]] = MappingProxyType(
+    {each.kind: each for each in (FullHistory, Delta, LastN, SummaryAndRecent, MemoryBank)}
+)
+"""Every history by its kind."""
+RULES: Mapping[str, type[Rule]] = MappingProxyType(
+    {each.slot: each for each in (Pins, Budget, Compact, Voices, Away, Reminder, Instructions)}
+)
+"""Every other rule by its slot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A whole policy: one rule in each slot, None where it has none. Made by `policy(…)` or by `|`."""
+
+    history: History = FULL
+    pins: Pins | None = None
+    budget: Budget | None = None
+    compact: Compact | None = None
+    voices: Voices | None = None
+    away: Away | None = None
+    reminder: Reminder | None = None
+    instructions: Instructions | None = None
+
+    def __or__(self, other: PolicyLike) -> Policy:
+        """Both together; where both have a rule in a slot, the other's."""
+        theirs = policy(other)
+        set_there = {f.name: getattr(theirs, f.name) for f in fields(Policy)}
+        given = {slot: rule for slot, rule in set_there.items() if rule not in (None, FULL)}
+        return replace(self, **given)
+
+    def __ror__(self, other: PolicyLike) -> Policy:
+        return policy(other) | self
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The policy as it stands in a card and in a receipt: defaults left out."""
+        shown: dict[str, Any] = {"history": {"kind": self.history.kind, **_changed(self.history)}}
+        for slot in RULES:
+            rule = getattr(self, slot)
+            if rule is not None:
+                shown[slot] = _changed(rule)
+        return shown
+
+    @property
+    def counter(self) -> str:
+        """The name of the counter that tokens are counted by."""
+        return self.budget.counter if self.budget else DEFAULT_COUNTER
+
+
+PolicyLike: TypeAlias = (
+    "Policy | Rule | Mapping[str, Any] | Iterable[Policy | Rule | Mapping[str, Any]] | None"
+)
+
+
+def policy(given: PolicyLike = None) -> Policy:
+    """The policy of a rule, of its JSON, or of several, the later before the earlier.
+
+    Raises `InvalidPolicy`, which says what was expected, what was found, and where.
+    """
+    match given:
+        case None:
+            return Policy()
+        case Policy():
+            return given
+        case History():
+            return Policy(history=given)
+        case Rule():
+            return Policy(**{given.slot: given})  # type: ignore[arg-type]
+        case Mapping():
+            return _load(given)
+        case str() | bytes():
+            raise InvalidPolicy(f"expected a policy, found the text {given!r}")
+        case Iterable():
+            whole = Policy()
+            for each in given:
+                whole = whole | each
+            return whole
+    raise InvalidPolicy(f"expected a policy, found {type(given).__name__}")
+
+
+def _load(given: Mapping[str, Any]) -> Policy:
+    loaded: dict[str, Any] = {}
+    for slot, body in given.items():
+        if not isinstance(body, Mapping):
+            raise InvalidPolicy(f"/{slot}: expected an object, found {type(body).__name__}")
+        if slot == "history":
+            loaded[slot] = _history(body)
+        elif slot in RULES:
+            loaded[slot] = _made(RULES[slot], slot, body)
+        else:
+            known = ", ".join(["history", *RULES])
+            raise InvalidPolicy(f"/{slot}: no such rule; expected one of {known}")
+    return Policy(**loaded)
+
+
+def _history(body: Mapping[str, Any]) -> History:
+    kind = body.get("kind")
+    if not isinstance(kind, str) or kind not in HISTORIES:
+        raise InvalidPolicy(f"/history/kind: expected one of {', '.join(HISTORIES)}, found {kind!r}")
+    return _made(HISTORIES[kind], "history", {key: v for key, v in body.items() if key != "kind"})
+
+
+def _made(cls: type[T], slot: str, body: Mapping[str, Any]) -> T:
+    try:
+        return cls(**body)
+    except InvalidEvent as error:
+        raise InvalidPolicy(f"/{slot}: {error}") from None
+
+
+def _changed(rule: Rule) -> dict[str, Any]:
+    """The fields of a rule that are not at their defaults, as JSON."""
+    shown = {}
+    for field in fields(rule):  # type: ignore[arg-type]
+        given = getattr(rule, field.name)
+        default = getattr(field.default, "default", field.default)
+        if given != default and given != {}:
+            shown[field.name] = list(given) if isinstance(given, tuple) else given
+    return shown
