@@ -51,11 +51,11 @@ def first_difference(sections: Mapping[str, Any], body: Mapping[str, Any]) -> st
         if sections.get(key) != (_digest(body[key]) if key in body else None):
             return f"/{key}"
     for key in MESSAGES:
-        if key in sections or key in body:
-            if different := _in_messages(key, sections.get(key, [0, ""]), turns(body.get(key, []))):
-                return different
+        different = _in_messages(key, sections.get(key, [0, ""]), turns(body.get(key, [])))
+        if different:
+            return different
     if sections.get(PARAMETERS) != _digest(_rest(body)):
-        return " or ".join(f"/{key}" for key in _rest(body)) or "/"
+        return " or ".join(f"/{key}" for key in _rest(body)) or f"/{PARAMETERS}"
     return ""
 
 
