@@ -168,5 +168,5 @@ def _runs(log: Sequence[Entry], left_out: Mapping[int, str], omitted: Sequence[O
             run = Dropped(first, entry.position, rule, before + tokens)
     if run is not None:
         yield run
-    for positions, rule, tokens in omitted:
-        yield Dropped(min(positions), max(positions), rule, tokens)
+    for positions, rule, tokens, what in omitted:
+        yield Dropped(min(positions), max(positions), rule, tokens, what)

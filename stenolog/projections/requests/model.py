@@ -70,20 +70,25 @@ class Explained(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """A run of positions that were left out, the rule that did it, and the tokens they would have cost."""
+    """A run of positions that were left out, the rule that did it, and the tokens they would have cost.
+
+    `what` names what it was, where the rule and the positions do not say it.
+    """
 
     first: int
     last: int
     rule: str
     tokens: int
+    what: str = ""
 
 
 class Omitted(NamedTuple):
-    """Something a wire cannot carry: the positions, the rule, the tokens it would have cost."""
+    """Something a wire cannot carry: the positions, the rule, the tokens it would have cost, its name."""
 
     positions: tuple[int, ...]
     rule: str
     tokens: int
+    what: str = ""
 
 
 class Rendered(NamedTuple):

@@ -57,11 +57,13 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "empty-error": "a failed tool that said nothing",
             "media-as-text": "a picture or file that is gone or not taken here, as a line of text",
             "media-after-results": "the pictures of a result, in a message of the user's",
+            "json-note": "the word that OpenAI wants to see before it answers with a JSON object",
             "opening-note": "the conversation begins with the agent's own words",
             "reasoning-not-carried": "the wire has no place for reasoning",
             "foreign-reasoning": "reasoning of another model family, or unsigned",
             "trailing-thinking": "thinking that nothing follows",
             "opaque-not-carried": "a part that only its own provider understands",
+            "parameter-not-carried": "parameters of the card that this provider has no place for",
         },
     }
 )
@@ -82,6 +84,7 @@ REPAIRS = frozenset(
         "raw-arguments",
         "empty-error",
         "media-as-text",
+        "json-note",
         "opening-note",
         "trailing-thinking",
         "nothing-said",

@@ -6,6 +6,7 @@ message of the user.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,8 +14,10 @@ from stenolog.domain.parts import File, Image, Opaque, Reasoning, Refusal, Text,
 from stenolog.projections.requests.model import BlobText, Body, Piece, Rendered
 from stenolog.projections.requests.names import CallIds, arguments_text, tool_name
 from stenolog.projections.requests.prefix import Prefix
+from stenolog.projections.requests.quoting import note
 
-from .sheet import PICTURES, Sheet, explain_tools, in_order, media, options, placeholder, schema, texts
+from .neutral import Output, parameters
+from .sheet import PICTURES, Sheet, explain_tools, in_order, media, placeholder, schema, texts
 
 NAME = "openai-chat"
 VERSION = 1
@@ -41,8 +44,12 @@ PARAMETERS = frozenset(
         "service_tier",
     }
 )
+REASONING_MODELS = re.compile(r"(?:^|/)(?:o\d|gpt-(?:[5-9]|[1-9]\d))")
+"""The models that count their reasoning in the limit of the answer, and have another name for it."""
 NO_OUTPUT = "[no output]"
 PDF = "application/pdf"
+JSON_NOTE = Piece("system", (Text(text=note("answer in JSON")),), (), "json-note", "added")
+"""OpenAI answers in JSON only where the word stands among the messages."""
 
 
 def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
@@ -51,6 +58,9 @@ def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) 
     if prefix.persona:
         sheet.messages.append({"role": "system", "content": prefix.persona})
         sheet.explain_persona(prefix, prefix.persona, message=0)
+    asked = parameters(sheet, prefix, PARAMETERS, lambda name, value: _say(name, value, prefix.model))
+    if asked.get("response_format") == {"type": "json_object"}:
+        _write(sheet, JSON_NOTE, {"role": "system", "content": "\n".join(_spoken(JSON_NOTE))})
     ids = CallIds()
     late_media: list[Piece] = []
     for piece in pieces:
@@ -72,21 +82,29 @@ def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) 
     body: Body = {"model": prefix.model, "messages": sheet.messages}
     if tools:
         body["tools"] = tools
-    body |= options(prefix.card, PARAMETERS | {"parallel_tool_calls"} if tools else PARAMETERS)
-    choice = _tool_choice(prefix.card.parameters.get("tool_choice"), tools)
-    return sheet.rendered(body | {"tool_choice": choice} if choice else body)
+    return sheet.rendered(body | asked)
 
 
-def _tool_choice(given: Any, tools: list[Body]) -> str | Body | None:
-    """The card's choice among the tools, where it is of this wire's own shape and names a tool there is."""
-    if given in ("none", "auto", "required") and tools:
-        return str(given)
-    match given:
-        case {"type": "function", "function": {"name": str(name)}}:
-            named = [tool for tool in tools if tool["function"]["name"] == tool_name(name)]
-            return {"type": "function", "function": {"name": tool_name(name)}} if named else None
+def _say(name: str, value: Any, model: str) -> Body | None:
+    """A neutral parameter in this API's words."""
+    match name:
+        case "max_tokens":
+            return {"max_completion_tokens" if REASONING_MODELS.search(model) else "max_tokens": value}
+        case "tool_choice":
+            named = {"type": "function", "function": {"name": value.tool}}
+            return {"tool_choice": named if value.tool else value.mode}
+        case "output":
+            return {"response_format": {"type": "json_schema", "json_schema": described(value)}}
+        case "effort":
+            return {"reasoning_effort": value}
         case _:
-            return None
+            return {name: value}
+
+
+def described(output: Output) -> Body:
+    """The schema of an answer, as both of OpenAI's wires have it."""
+    strict = {} if output.strict is None else {"strict": output.strict}
+    return {"name": output.name, "schema": output.schema, **strict}
 
 
 def _write(sheet: Sheet, piece: Piece, message: Body, rule: str = "") -> None:

@@ -55,6 +55,11 @@ class Sheet:
         """Say that a part of a piece cannot be carried on this wire."""
         self.omitted.append(Omitted(piece.positions, rule or NOT_CARRIED[type(part)], count_part(part)))
 
+    def omit_parameters(self, prefix: Prefix, lost: Body) -> None:
+        """Say which parameters of the card have no place on this wire."""
+        names = ", ".join(lost)
+        self.omitted.append(Omitted(prefix.set_at, "parameter-not-carried", count_json(lost), names))
+
     def rendered(self, body: Body) -> Rendered:
         """The body with everything that was said about it."""
         return Rendered(body, tuple(self.parts), tuple(self.omitted))
