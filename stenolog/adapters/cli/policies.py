@@ -1,0 +1,122 @@
+"""What a person may write for a context policy.
+
+full            everything                    tokens:16k        a budget in tokens
+delta           since the agent's last turn   messages:80       … in messages
+last:50         the last 50 messages          characters:120k   … in characters
+summary:20      summaries and the last 20     bytes:1m          … in bytes
+memory:20       memories and the last 20
+
+Joined by `+` (`last:50+tokens:16k`), or the JSON of a card, beginning with `{`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+
+from stenolog.domain.errors import InvalidPolicy
+from stenolog.domain.policy import (
+    Delta,
+    FullHistory,
+    History,
+    LastN,
+    MemoryBank,
+    Policy,
+    SummaryAndRecent,
+    policy,
+)
+
+LIMITS = ("tokens", "messages", "characters", "bytes")
+PLAIN: Mapping[str, type[History]] = {"full": FullHistory, "delta": Delta}
+COUNTED: Mapping[str, tuple[type[History], str]] = {
+    "last": (LastN, "n"),
+    "summary": (SummaryAndRecent, "recent"),
+    "memory": (MemoryBank, "recent"),
+}
+FORMS = "full, delta, last:N, summary:N, memory:N, tokens:N, messages:N, characters:N, bytes:N"
+HINT = f"expected {FORMS}, joined by +, or JSON beginning with {{"
+MULTIPLES = {"": 1, "k": 1_000, "m": 1_000_000}
+
+
+def policy_of(written: str | None) -> Policy | None:
+    """The policy that was written; None where nothing was: each agent's own, from its card.
+
+    Raises `InvalidPolicy`, which says what was expected and what was found.
+    """
+    if written is None:
+        return None
+    text = written.strip()
+    return _from_json(text) if text.startswith("{") else _from_short(text)
+
+
+def amount(written: str) -> int:
+    """A number as one writes it: 500, 16k, 1.5m (k is a thousand). Raises `InvalidPolicy`."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([km]?)", written.strip().lower(), re.ASCII)
+    number = float(match[1]) * MULTIPLES[match[2]] if match else 0
+    if number < 1 or number != int(number):
+        raise InvalidPolicy(f"expected a whole number such as 500, 16k or 1.5m, found {written!r}")
+    return int(number)
+
+
+def in_short(chosen: Policy) -> str:
+    """The policy as it would be written here: the short form where it has one, else its JSON."""
+    short = "+".join(_pieces(chosen))
+    if _from_short(short) == chosen:
+        return short
+    return json.dumps(chosen.json, ensure_ascii=False, separators=(",", ":"))
+
+
+def _from_json(text: str) -> Policy:
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise InvalidPolicy(f"the policy begins with {{ and is no JSON: {error}") from None
+    return policy(given)
+
+
+def _from_short(text: str) -> Policy:
+    history: History | None = None
+    limits: dict[str, int] = {}
+    for piece in text.split("+"):
+        name, colon, number = piece.strip().partition(":")
+        if name in LIMITS and colon:
+            _once(name in limits, piece, text)
+            limits[name] = amount(number)
+        else:
+            chosen = _history(name, number, bool(colon), text)
+            _once(history is not None, piece, text)
+            history = chosen
+    return policy(history) | (policy({"budget": limits}) if limits else None)
+
+
+def _history(name: str, number: str, counted: bool, text: str) -> History:
+    if name in PLAIN and not counted:
+        return PLAIN[name]()
+    if name in COUNTED and (counted or name != "last"):
+        kind, field = COUNTED[name]
+        return kind(**({field: amount(number)} if counted else {}))
+    raise InvalidPolicy(f"policy {text!r}: {HINT}")
+
+
+def _once(again: bool, piece: str, text: str) -> None:
+    if again:
+        raise InvalidPolicy(f"policy {text!r}: {piece.strip()!r} says again what was said before it")
+
+
+def _pieces(chosen: Policy) -> Iterable[str]:
+    """The short form of what has one; of the rest the nearest."""
+    history, budget = chosen.history, chosen.budget
+    fields = dict(COUNTED.values())
+    number = f":{_written(getattr(history, fields[type(history)]))}" if type(history) in fields else ""
+    limits = [(name, getattr(budget, name)) for name in LIMITS if getattr(budget, name, None)]
+    if number or not isinstance(history, FullHistory) or not limits:
+        yield f"{history.kind}{number}"
+    yield from (f"{name}:{_written(size)}" for name, size in limits)
+
+
+def _written(number: int) -> str:
+    for letter, times in (("m", 1_000_000), ("k", 1_000)):
+        if number % times == 0:
+            return f"{number // times}{letter}"
+    return str(number)

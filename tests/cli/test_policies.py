@@ -1,0 +1,90 @@
+"""What may be written for a policy on the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from stenolog.adapters.cli.policies import amount, in_short, policy_of
+from stenolog.context import (
+    Budget,
+    Delta,
+    FullHistory,
+    LastN,
+    MemoryBank,
+    Pins,
+    Policy,
+    SummaryAndRecent,
+    policy,
+)
+from stenolog.domain.errors import InvalidPolicy
+
+WRITTEN = [
+    ("full", FullHistory()),
+    ("delta", Delta()),
+    ("last:50", LastN(50)),
+    ("summary:20", SummaryAndRecent(20)),
+    ("memory:5", MemoryBank(5)),
+    ("tokens:16k", Budget(tokens=16_000)),
+    ("last:50+tokens:16k", LastN(50) | Budget(tokens=16_000)),
+    (
+        "delta+tokens:1m+messages:80+characters:120k+bytes:1500",
+        Delta() | Budget(tokens=1_000_000, messages=80, characters=120_000, bytes=1_500),
+    ),
+]
+
+
+@pytest.mark.parametrize(("written", "meant"), WRITTEN)
+def test_a_short_form_is_the_policy_it_stands_for_and_is_written_again_as_it_was(
+    written: str, meant: Policy
+) -> None:
+    assert policy_of(written) == policy(meant)
+    assert in_short(policy(meant)) == written
+
+
+@pytest.mark.parametrize("written", ["tokens:8k+full", "full+tokens:8000", " tokens:8K ", "tokens:0.008m"])
+def test_order_blanks_and_the_way_a_number_is_written_change_nothing(written: str) -> None:
+    assert policy_of(written) == policy(Budget(tokens=8_000))
+
+
+def test_a_history_that_keeps_some_messages_keeps_its_usual_number_where_none_is_given() -> None:
+    assert policy_of("summary") == policy(SummaryAndRecent())
+    assert policy_of("memory+tokens:8k") == MemoryBank() | Budget(tokens=8_000)
+
+
+def test_json_is_taken_as_in_a_card() -> None:
+    whole = LastN(50, step=10) | Budget(tokens=16_000, reserve=100) | Pins(tags=("goal",))
+
+    assert policy_of(in_short(whole)) == whole
+    assert in_short(whole).startswith("{")
+
+
+def test_nothing_written_is_no_policy_so_that_the_cards_holds() -> None:
+    assert policy_of(None) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "complaint"),
+    [
+        ("lst:50", r"policy 'lst:50': expected full, delta, last:N"),
+        ("", r"policy '': expected full"),
+        ("last", r"policy 'last': expected full"),
+        ("full:3", r"policy 'full:3': expected full"),
+        ("tokens", r"policy 'tokens': expected full"),
+        ("last:50+", r"policy 'last:50\+': expected full"),
+        ("last:0", r"expected a whole number such as 500, 16k or 1.5m, found '0'"),
+        ("tokens:16 000", r"expected a whole number .*, found '16 000'"),
+        ("tokens:1.5", r"expected a whole number .*, found '1.5'"),
+        ("tokens:-5k", r"expected a whole number .*, found '-5k'"),
+        ("last:5+full", r"'full' says again what was said before it"),
+        ("tokens:5k+tokens:6k", r"'tokens:6k' says again"),
+        ('{"budget": ', r"the policy begins with { and is no JSON"),
+        ('{"budjet": {}}', r"/budjet: no such rule; expected one of history, pins"),
+    ],
+)
+def test_what_is_no_policy_is_refused_with_what_was_expected(written: str, complaint: str) -> None:
+    with pytest.raises(InvalidPolicy, match=complaint):
+        policy_of(written)
+
+
+def test_an_amount_is_written_in_thousands_and_millions() -> None:
+    assert [amount(text) for text in ("1", "16k", "1.5m", "2M")] == [1, 16_000, 1_500_000, 2_000_000]
