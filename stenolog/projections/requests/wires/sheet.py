@@ -24,6 +24,7 @@ from stenolog.projections.requests.tokens import count, count_json, count_part, 
 PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 NOT_CARRIED = {Reasoning: "reasoning-not-carried", Opaque: "opaque-not-carried"}
 """The rule for a part that a form or a wire has no place for."""
+TOO_LARGE = "is too large to be shown"
 EMPTY_BLOBS: Mapping[str, bytes] = {}
 
 
@@ -69,6 +70,10 @@ class Sheet:
         found = self.blobs.get(part.blob) if part.blob else None
         return BlobText("", base64.b64encode(found).decode(), part.blob) if found else None
 
+    def fits(self, part: Image | File, limit: int) -> bool:
+        """Whether a part's blob is at most `limit` characters long as base64; without one it is."""
+        return (len(self.blobs.get(part.blob, b"")) + 2) // 3 * 4 <= limit
+
 
 def texts(piece: Piece) -> list[str]:
     """The texts of a piece; somebody else's are quoted as one, with who said it."""
@@ -89,17 +94,23 @@ def placeholder(part: Image | File, why: str) -> str:
     return f"[{part.type}{name} ({part.media_type}) {why}]"
 
 
-def in_order(piece: Piece, show: Callable[[Image | File], Body]) -> tuple[list[Body], str]:
+def in_order(
+    piece: Piece,
+    show: Callable[[Image | File], Body],
+    fits: Callable[[Image | File], bool] = lambda part: True,
+) -> tuple[list[Body], str]:
     """The texts, pictures and files of a piece as they were said, and the rule where one became a text.
 
-    Somebody else's words come first, quoted as one.
+    Somebody else's words come first, quoted as one. What does not fit is not shown.
     """
     blocks: list[Body] = [{"type": "text", "text": text} for text in texts(piece)] if piece.speaker else []
     rule = ""
     for part in piece.parts:
         if isinstance(part, Image | File):
-            blocks.append(show(part))
-            rule = "media-as-text" if blocks[-1]["type"] == "text" else rule
+            too_large = not fits(part)
+            blocks.append({"type": "text", "text": placeholder(part, TOO_LARGE)} if too_large else show(part))
+            if "text" in blocks[-1]:
+                rule = "media-too-large" if too_large else "media-as-text"
         elif isinstance(part, Text | Refusal) and not piece.speaker:
             blocks.append({"type": "text", "text": part.text})
     return blocks, rule
