@@ -1,0 +1,178 @@
+"""The wire of Gemini's generateContent, in the words of its REST API.
+
+The model's name stands in the URL there, so `model` is kept beside the body and taken out when it is sent.
+Results stand in a content of their own, and what else the user says in the next one. What an agent said
+itself, with its signatures, is in `gemini_answers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from stenolog.domain.parts import File, Image, Text
+from stenolog.projections.requests.model import Body, Piece, Rendered, compact
+from stenolog.projections.requests.prefix import Prefix
+from stenolog.projections.requests.quoting import note, quote
+
+from .gemini_answers import Calls, answer_parts, function_name, since_3
+from .neutral import parameters
+from .sheet import Sheet, explain_tools, in_order, media, placeholder, schema, texts
+
+NAME = "gemini"
+VERSION = 1
+PARAMETERS = frozenset({"generationConfig", "safetySettings", "labels"})
+INLINE_LIMIT = 20 * 1024 * 1024
+"""Characters of base64: a request with inline data is at most 20 MB (its page on file input)."""
+PICTURES = frozenset({"image/jpeg", "image/png", "image/webp", "image/heic", "image/heif"})
+FILES = frozenset({"application/pdf", "text/plain", "audio/wav", "audio/mp3", "audio/ogg", "video/mp4"})
+IN_RESULTS = frozenset({"image/jpeg", "image/png", "image/webp", "application/pdf"})
+"""What a result may hold from Gemini 3 on, as bytes alone."""
+OPENING = note("the conversation begins with your own words")
+NO_OUTPUT = "[no output]"
+MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
+
+
+def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
+    """The body of `POST /v1beta/models/{model}:generateContent`, and the model."""
+    sheet = Sheet(blobs)
+    if prefix.persona:
+        sheet.explain_persona(prefix, prefix.persona)
+    calls = Calls()
+    for is_assistant, run in groupby(pieces, key=lambda piece: piece.role == "assistant"):
+        if is_assistant:
+            _model_turn(sheet, run, prefix, calls)
+        else:
+            _user_turn(sheet, list(run), prefix, calls)
+    tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in prefix.tools]
+    explain_tools(sheet, prefix, tools)
+    body: Body = {"model": prefix.model}
+    if prefix.persona:
+        body["systemInstruction"] = {"parts": [{"text": prefix.persona}]}
+    body["contents"] = sheet.messages
+    if tools:
+        body["tools"] = [{"functionDeclarations": tools}]
+    asked = parameters(sheet, prefix, PARAMETERS, lambda name, value: _say(name, value, prefix))
+    return sheet.rendered(body | asked)
+
+
+def _say(name: str, value: Any, prefix: Prefix) -> Body | None:
+    """A neutral parameter in this API's words."""
+    match name:
+        case "max_tokens":
+            return {"generationConfig": {"maxOutputTokens": value}}
+        case "temperature":
+            return {"generationConfig": {"temperature": value}}
+        case "top_p":
+            return {"generationConfig": {"topP": value}}
+        case "stop":
+            return {"generationConfig": {"stopSequences": value}}
+        case "output" if since_3(prefix.model) or not prefix.tools:  # before, it refuses JSON beside tools
+            answer = {"responseMimeType": "application/json", "responseJsonSchema": value.schema}
+            return {"generationConfig": answer}
+        case "effort" if since_3(prefix.model):
+            return {"generationConfig": {"thinkingConfig": {"thinkingLevel": value.upper()}}}
+        case "tool_choice":
+            named = {"allowedFunctionNames": [function_name(value.tool)]} if value.tool else {}
+            return {"toolConfig": {"functionCallingConfig": {"mode": MODES[value.mode], **named}}}
+        case _:
+            return None
+
+
+def _content(sheet: Sheet, role: str, *, of_results: bool = False) -> list[Body]:
+    """The parts of the content being written: a new one where the role changes, or results end or begin."""
+    if not sheet.messages and role == "model":
+        _content(sheet, "user").append({"text": OPENING})
+        sheet.explain(Piece("user", (Text(text=OPENING),), (), "opening-note", "added"), OPENING)
+    last = sheet.messages[-1] if sheet.messages else None
+    if last is None or last["role"] != role or ("functionResponse" in last["parts"][0]) != of_results:
+        sheet.messages.append({"role": role, "parts": []})
+    parts: list[Body] = sheet.messages[-1]["parts"]
+    return parts
+
+
+def _model_turn(sheet: Sheet, run: Iterator[Piece], prefix: Prefix, calls: Calls) -> None:
+    for piece in run:
+        made = list(answer_parts(sheet, piece, prefix, calls))
+        if made:
+            _content(sheet, "model").extend(part for part, _ in made)
+            rule = next((mended for _, mended in made if mended), "")
+            sheet.explain(piece, "".join(_size(part) for part, _ in made), rule=rule)
+
+
+def _user_turn(sheet: Sheet, run: list[Piece], prefix: Prefix, calls: Calls) -> None:
+    """The results first, then their pictures where a result cannot hold them, then everything else."""
+    after: list[Piece] = []
+    for piece in run:
+        if piece.role == "tool" and since_3(prefix.model):
+            _result(sheet, piece, calls)
+        elif piece.role == "tool":
+            shown = tuple(media(piece))
+            below = tuple(Text(text=placeholder(part, "shown below")) for part in shown)
+            said = tuple(part for part in piece.parts if part not in shown)
+            _result(sheet, piece._replace(parts=said + below), calls)
+            moved = piece._replace(role="user", parts=shown, rule="media-after-results")
+            after += [moved] if shown else []
+    for piece in (*after, *(piece for piece in run if piece.role != "tool")):
+        _said(sheet, piece)
+
+
+def _result(sheet: Sheet, piece: Piece, calls: Calls) -> None:
+    assert piece.call is not None
+    shown, rule = in_order(
+        piece,
+        lambda part: _medium(sheet, part, in_result=True),
+        lambda part: sheet.fits(part, INLINE_LIMIT),
+    )
+    text = "\n".join(block["text"] for block in shown if "text" in block)
+    if piece.failed and not text.strip():
+        text, rule = NO_OUTPUT, "empty-error"
+    answer: Body = {**calls.of(piece.call), "response": {"error" if piece.failed else "output": text}}
+    held = [block for block in shown if "text" not in block]
+    if held:
+        answer["parts"] = held
+    _content(sheet, "user", of_results=True).append({"functionResponse": answer})
+    sheet.explain(piece, text, rule=rule)
+
+
+def _said(sheet: Sheet, piece: Piece) -> None:
+    if piece.role == "system":
+        said = texts(piece) + [placeholder(part, "not shown") for part in media(piece)]
+        shown, rule = [{"text": quote("note", "\n".join(said))}], ""
+    else:
+        shown, rule = in_order(
+            piece, lambda part: _medium(sheet, part), lambda part: sheet.fits(part, INLINE_LIMIT)
+        )
+    parts = [{key: value for key, value in block.items() if key != "type"} for block in shown]
+    if parts:
+        _content(sheet, "user").extend(parts)
+        sheet.explain(piece, "".join(_size(part) for part in parts), rule=rule)
+
+
+def _medium(sheet: Sheet, part: Image | File, *, in_result: bool = False) -> Body:
+    """A picture or a file as the API takes it; anything else, or a blob that is gone, as a line of text."""
+    data = sheet.data(part)
+    fits = part.media_type in (IN_RESULTS if in_result else PICTURES | FILES)
+    if fits and data is not None:
+        return {"inlineData": {"mimeType": part.media_type, "data": data}}
+    if fits and not in_result and part.url.startswith(("https://", "gs://")):
+        return {"fileData": {"mimeType": part.media_type, "fileUri": part.url}}
+    return {"type": "text", "text": placeholder(part, "is not available" if fits else "is not shown")}
+
+
+def _tool_shape(name: str, description: str, parameters: dict[str, Any]) -> Body:
+    shape: Body = {"name": function_name(name)}
+    if description:
+        shape["description"] = description
+    return shape | {"parametersJsonSchema": schema(parameters)}
+
+
+def _size(part: Body) -> str:
+    """What of a part is counted: its words, not its pictures."""
+    if "inlineData" in part or "fileData" in part:
+        return ""
+    if "functionCall" in part:
+        call = part["functionCall"]
+        return str(call["name"]) + compact(call["args"]) + str(part.get("thoughtSignature", ""))
+    return "".join(part.values()) if "text" in part else compact(part)
