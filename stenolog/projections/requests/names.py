@@ -17,6 +17,7 @@ from stenolog.domain.scalars import readable
 from stenolog.projections.pairing import CallKey
 
 LONGEST_ID = 40
+LONGEST_ITEM_ID = 64
 LONGEST_TOOL_NAME = 64
 _BAD = re.compile(r"[^a-zA-Z0-9_-]")
 _GOOD = re.compile(r"[a-zA-Z0-9_-]+")
@@ -40,6 +41,12 @@ class CallIds:
         self._ids[key] = made
         self._taken.add(made)
         return made, not kept
+
+    def keep(self, id: object) -> bool:
+        """Whether an item of a provider's own keeps its id: one that is fit and that nothing else has."""
+        fits = isinstance(id, str) and fits_id(id, LONGEST_ITEM_ID) and id not in self._taken
+        self._taken |= {str(id)} if fits else set()
+        return fits
 
     def of(self, key: CallKey) -> str:
         """The id given to a call earlier in this request."""
@@ -85,9 +92,9 @@ def arguments_text(raw: str) -> tuple[str, bool]:
     return json.dumps(parsed, ensure_ascii=False, separators=(",", ":")), True
 
 
-def fits_id(text: str) -> bool:
+def fits_id(text: str, longest: int = LONGEST_ID) -> bool:
     """Whether every provider takes it as the id of a call."""
-    return len(text) <= LONGEST_ID and _GOOD.fullmatch(text) is not None
+    return len(text) <= longest and _GOOD.fullmatch(text) is not None
 
 
 def fits_tool_name(text: str) -> bool:

@@ -8,11 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from . import anthropic, gemini, openai_chat, plain
+from . import anthropic, gemini, openai_chat, openai_responses, plain
 from .law import Body, Breach, Law
 
 LAWS: Mapping[str, tuple[Law, ...]] = MappingProxyType(
-    {"openai-chat": openai_chat.LAWS, "anthropic": anthropic.LAWS, "gemini": gemini.LAWS, "plain": plain.LAWS}
+    {
+        "openai-chat": openai_chat.LAWS,
+        "openai-responses": openai_responses.LAWS,
+        "anthropic": anthropic.LAWS,
+        "gemini": gemini.LAWS,
+        "plain": plain.LAWS,
+    }
 )
 
 

@@ -54,3 +54,13 @@ def is_object(text: object) -> bool:
         return isinstance(text, str) and isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         return False
+
+
+def asks_for_json_object(format: object) -> bool:
+    """Whether the format of an answer is that of OpenAI's that needs the word json in the conversation."""
+    return isinstance(format, dict) and format.get("type") == "json_object"
+
+
+def says_json(said: object) -> bool:
+    """Whether the word json stands anywhere in it, in whichever case."""
+    return "json" in json.dumps(said).lower()

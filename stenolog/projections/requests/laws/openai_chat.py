@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stenolog.projections.requests.names import fits_id, fits_tool_name
 
-from .law import Body, Finding, Law, blank, is_object, law, messages
+from .law import Body, Finding, Law, asks_for_json_object, blank, is_object, law, messages, says_json
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 
@@ -134,6 +134,13 @@ def tools_declared(body: Body) -> Iterator[Finding]:
 
 
 @law
+def json_is_said(body: Body) -> Iterator[Finding]:
+    """An answer that is to be a JSON object needs the word json among the messages."""
+    if asks_for_json_object(body.get("response_format")) and not says_json(body.get("messages")):
+        yield "/response_format", "no message says json"
+
+
+@law
 def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
     """The last message is not the assistant's."""
     turns = body.get("messages")
@@ -152,5 +159,6 @@ LAWS: tuple[Law, ...] = (
     content_present,
     media_from_the_user,
     tools_declared,
+    json_is_said,
     ends_with_a_user_turn,
 )

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from stenolog.projections.requests.model import Piece, Rendered
 from stenolog.projections.requests.prefix import Prefix
 
-from . import anthropic, gemini, openai_chat, plain
+from . import anthropic, gemini, openai_chat, openai_responses, plain
 
 Render: TypeAlias = Callable[[Sequence[Piece], Prefix, Mapping[str, bytes]], Rendered]
 
@@ -25,6 +25,6 @@ class Wire(NamedTuple):
 WIRES: Mapping[str, Wire] = MappingProxyType(
     {
         module.NAME: Wire(module.NAME, module.VERSION, module.render)
-        for module in (openai_chat, anthropic, gemini, plain)
+        for module in (openai_chat, openai_responses, anthropic, gemini, plain)
     }
 )

@@ -1,0 +1,272 @@
+"""The wire of OpenAI Responses, with nothing stored at OpenAI.
+
+The conversation is a list of items: messages, calls, outputs, reasoning. None of ours has an id, for an
+id would be looked up in the store. Reasoning goes back encrypted, to the model family that thought it,
+and never last.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text, ToolCall
+from stenolog.projections.requests.model import BlobText, Body, Piece, Rendered, compact
+from stenolog.projections.requests.names import CallIds, arguments_text, tool_name
+from stenolog.projections.requests.prefix import Prefix
+
+from .families import goes_back
+from .neutral import parameters
+from .openai_chat import JSON_NOTE, NO_OUTPUT, PDF, REASONING_MODELS, described
+from .sheet import PICTURES, Sheet, explain_tools, in_order, media, placeholder, schema, texts
+
+NAME = "openai-responses"
+VERSION = 1
+PARAMETERS = frozenset(
+    {
+        "include",
+        "max_output_tokens",
+        "max_tool_calls",
+        "metadata",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "reasoning",
+        "safety_identifier",
+        "service_tier",
+        "stream",
+        "stream_options",
+        "temperature",
+        "text",
+        "top_logprobs",
+        "top_p",
+        "truncation",
+        "user",
+    }
+)
+PROVIDERS = frozenset({"openai"})
+ENCRYPTED = "reasoning.encrypted_content"
+LARGEST = 50_000_000
+"""The longest base64 text of a picture or a file."""
+STANDING: Mapping[str, bool] = {
+    "code_interpreter_call": True,
+    "compaction": False,
+    "file_search_call": True,
+    "image_generation_call": True,
+    "mcp_call": True,
+    "mcp_list_tools": True,
+    "web_search_call": False,
+}
+"""The items of OpenAI's own tools that no output of ours has to follow, and whether they need their id."""
+NOTES = ("metadata", "internal_chat_message_metadata_passthrough")
+"""What Codex writes into items for itself."""
+
+
+class Made(NamedTuple):
+    """An item, the parts of the piece that it says, and the rule that mended it (empty: none had to)."""
+
+    item: Body
+    parts: tuple[Part, ...]
+    rule: str = ""
+
+
+def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
+    """The body of `POST /v1/responses`; what changes least stands first."""
+    sheet = Sheet(blobs)
+    if prefix.persona:
+        sheet.explain_persona(prefix, prefix.persona)
+    asked = parameters(sheet, prefix, PARAMETERS, _say)
+    match asked:
+        case {"text": {"format": {"type": "json_object"}}}:
+            _heard(sheet, JSON_NOTE, CallIds())
+        case _:
+            pass
+    ids = CallIds()
+    for is_assistant, run in groupby(pieces, key=lambda piece: piece.role == "assistant"):
+        if is_assistant:
+            _answers(sheet, run, prefix, ids)
+        else:
+            for piece in run:
+                _heard(sheet, piece, ids)
+    tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in prefix.tools]
+    explain_tools(sheet, prefix, tools)
+    return sheet.rendered(_body(sheet, prefix, tools, asked))
+
+
+def _body(sheet: Sheet, prefix: Prefix, tools: list[Body], asked: Body) -> Body:
+    body: Body = {"model": prefix.model, "store": False}
+    if prefix.persona:
+        body["instructions"] = prefix.persona
+    if tools:
+        body["tools"] = tools
+    body |= asked
+    thinks = REASONING_MODELS.search(prefix.model) or "reasoning" in asked
+    if thinks or any(item["type"] == "reasoning" for item in sheet.messages):
+        body["include"] = list(dict.fromkeys([ENCRYPTED, *asked.get("include", [])]))
+    return body | {"input": sheet.messages}
+
+
+def _say(name: str, value: Any) -> Body | None:
+    """A neutral parameter in this API's words."""
+    match name:
+        case "max_tokens":
+            return {"max_output_tokens": value}
+        case "stop":
+            return None
+        case "tool_choice":
+            return {"tool_choice": {"type": "function", "name": value.tool} if value.tool else value.mode}
+        case "output":
+            return {"text": {"format": {"type": "json_schema", **described(value)}}}
+        case "effort":
+            return {"reasoning": {"effort": value}}
+        case _:
+            return {name: value}
+
+
+def _write(sheet: Sheet, piece: Piece, made: Made) -> None:
+    sheet.messages.append(made.item)
+    sheet.explain(piece._replace(parts=made.parts), _words(made.item), rule=made.rule)
+
+
+def _words(item: Body) -> str:
+    """What of an item is counted."""
+    match item:
+        case {"content": str(text)} | {"output": str(text)}:
+            return text
+        case {"content": list(parts)} | {"output": list(parts)}:
+            return "".join(part.get("text") or part.get("refusal") or "" for part in parts)
+        case {"name": name, "arguments": arguments}:
+            return f"{name}{arguments}"
+        case _:
+            return compact(item)
+
+
+def _answers(sheet: Sheet, run: Iterator[Piece], prefix: Prefix, ids: CallIds) -> None:
+    """What the lane said without a break; reasoning that nothing follows is left out."""
+    said = [(piece, made) for piece in run for made in _calls_last([*_items(sheet, piece, prefix, ids)])]
+    while said and said[-1][1].item["type"] == "reasoning":
+        piece, made = said.pop()
+        sheet.omit(piece, made.parts[0], "trailing-thinking")
+    for piece, made in said:
+        _write(sheet, piece, made)
+
+
+def _calls_last(made: list[Made]) -> list[Made]:
+    """The items in their order; calls that a message follows behind it, for outputs must follow calls."""
+    kinds = [each.item["type"] for each in made]
+    if "function_call" in kinds and "message" in kinds[kinds.index("function_call") :]:
+        return sorted(made, key=lambda each: each.item["type"] == "function_call")
+    return made
+
+
+def _items(sheet: Sheet, piece: Piece, prefix: Prefix, ids: CallIds) -> Iterator[Made]:
+    """The items of one piece: texts that follow each other are one message."""
+    calls = iter(piece.calls)
+    for spoken, parts in groupby(piece.parts, key=lambda part: isinstance(part, Text | Refusal)):
+        if spoken:
+            said = tuple(parts)
+            yield Made({"type": "message", "role": "assistant", "content": [*map(_spoken, said)]}, said)
+            continue
+        for part in parts:
+            if isinstance(part, ToolCall):
+                id, new_id = ids.give(next(calls), part)
+                yield _call(part, id, "call-id" if new_id else "")
+            elif isinstance(part, Reasoning | Opaque):
+                item = _native(part, ids) if goes_back(part, piece, prefix, PROVIDERS) else None
+                if item is None:
+                    sheet.omit(piece, part, "foreign-reasoning" if isinstance(part, Reasoning) else "")
+                else:
+                    yield Made(item, (part,))
+
+
+def _spoken(part: Part) -> Body:
+    match part:
+        case Refusal(text=text):
+            return {"type": "refusal", "refusal": text}
+        case _:
+            return {"type": "output_text", "text": getattr(part, "text", "")}
+
+
+def _call(call: ToolCall, id: str, rule: str) -> Made:
+    name = tool_name(call.name)
+    arguments, wrapped = arguments_text(call.arguments)
+    rule = "raw-arguments" if wrapped else "tool-name" if name != call.name else rule
+    item = {"type": "function_call", "call_id": id, "name": name, "arguments": arguments}
+    return Made(item, (call,), rule)
+
+
+def _native(part: Reasoning | Opaque, ids: CallIds) -> Body | None:
+    """The item itself, where OpenAI can read it without its store."""
+    if isinstance(part, Opaque):
+        return _standing(part.raw, ids)
+    if not part.encrypted:
+        return None
+    summary = [{"type": "summary_text", "text": part.text}] if part.text else []
+    return {"type": "reasoning", "summary": summary, "encrypted_content": part.encrypted}
+
+
+def _standing(raw: str, ids: CallIds) -> Body | None:
+    """The item of one of OpenAI's own tools, as it came but for notes; None where it cannot stand alone."""
+    try:
+        item = json.loads(raw)
+    except ValueError:
+        return None
+    kind = item.get("type", "") if isinstance(item, dict) else ""
+    if kind not in STANDING or (STANDING[kind] and not ids.keep(item.get("id"))):
+        return None
+    left_out = NOTES if STANDING[kind] else (*NOTES, "id")
+    return {name: value for name, value in item.items() if name not in left_out}
+
+
+def _heard(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
+    """An item that is not the lane's own: a message of the user's or a developer's, the output of a call."""
+    if piece.role == "system":
+        said = texts(piece) + [placeholder(part, "not shown") for part in media(piece)]
+        _write(sheet, piece, Made(_message("developer", "\n".join(said)), piece.parts))
+        return
+    shown, rule = in_order(piece, lambda part: _medium(sheet, part), lambda part: sheet.fits(part, LARGEST))
+    content = _flat(shown)
+    if piece.call is None:
+        if content:
+            _write(sheet, piece, Made(_message("user", content), piece.parts, rule))
+        return
+    if piece.failed and not (content if isinstance(content, list) else content.strip()):
+        content, rule = NO_OUTPUT, "empty-error"
+    item = {"type": "function_call_output", "call_id": ids.of(piece.call), "output": content}
+    _write(sheet, piece, Made(item, piece.parts, rule))
+
+
+def _message(role: str, content: str | list[Body]) -> Body:
+    return {"type": "message", "role": role, "content": content}
+
+
+def _flat(shown: list[Body]) -> str | list[Body]:
+    """Texts alone as one plain string; beside pictures and files, a list of those that are not blank."""
+    if all(part["type"] == "text" for part in shown):
+        return "\n".join(part["text"] for part in shown)
+    said = [part for part in shown if part.get("text", "-").strip()]
+    return [part | {"type": "input_text"} if part["type"] == "text" else part for part in said]
+
+
+def _medium(sheet: Sheet, part: Image | File) -> Body:
+    """A picture or a PDF as the API takes it; anything else, or a blob that is gone, as a line of text."""
+    accepted = part.media_type in PICTURES if isinstance(part, Image) else part.media_type == PDF
+    data = sheet.data(part)
+    url = part.url if part.url.startswith(("https://", "http://")) else ""
+    if not accepted or (data is None and not url):
+        return {"type": "text", "text": placeholder(part, "is not available" if accepted else "is not shown")}
+    inline = data and BlobText(f"data:{part.media_type};base64,", data, data.blob)
+    if isinstance(part, Image):
+        return {"type": "input_image", "image_url": inline or url, "detail": "auto"}
+    if inline:
+        return {"type": "input_file", "filename": part.name or "file.pdf", "file_data": inline}
+    return {"type": "input_file", "file_url": url}
+
+
+def _tool_shape(name: str, description: str, parameters: dict[str, Any]) -> Body:
+    shape: Body = {"type": "function", "name": tool_name(name)}
+    if description:
+        shape["description"] = description
+    return shape | {"parameters": schema(parameters), "strict": False}
