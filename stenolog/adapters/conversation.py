@@ -21,6 +21,7 @@ from stenolog.projections.transitions import transitions
 
 from . import forking, keeping, tailing
 from .keeping import Kept
+from .outputs import Outputs
 from .stores import appending, reading
 from .stores.appending import Stream
 
@@ -143,6 +144,11 @@ class Conversation:
             stands = log[-1].position if log else 0
             raise UnknownPosition(f"{self.name!r}: no position {upto}; the last one is {stands}")
         return build(log, agent, task=task, wire=wire, policy=policy, blobs=self.log.blobs)
+
+    @property
+    def outputs(self) -> Outputs:
+        """The whole of what tools gave back, by the aliases that requests show in its place."""
+        return Outputs(self)
 
     def submit(self, command: Event) -> list[Entry]:
         """Record a command if it is legal where the conversation stands, with what it brings along.

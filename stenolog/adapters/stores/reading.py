@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.entry import EPOCH, GENESIS, MICROSECOND, Entry, Record
+from stenolog.domain.entry import EPOCH, GENESIS, MICROSECOND, Entry, Record, to_entry
 from stenolog.domain.errors import CorruptLog, StoredDataError, UnknownPosition
 from stenolog.domain.events import Event
 
@@ -44,6 +44,19 @@ def entries(datastore: LogDatastore, stream: Stream, after: int, upto: int | Non
     """The same decoded. Raises `CorruptLog`, naming conversation and position, where that cannot be done."""
     for rows in _pages(datastore, stream, EVENT, after, upto):
         yield from _decoded(stream.name, rows)
+
+
+def find(datastore: LogDatastore, stream: Stream, id: str) -> Entry | None:
+    """The entry of that id, the conversation's own before one that it inherits; None where there is none."""
+    key = resolve(datastore, stream)
+    if key is None:
+        return None
+    with datastore.reading() as connection:
+        for segment in reversed(streams.lineage(connection, key, LAST)):
+            record = events.by_id(connection, segment.stream, id)
+            if record is not None and record.position <= segment.upto:
+                return to_entry(stream.name, record)
+    return None
 
 
 def everything(datastore: LogDatastore, after: int) -> Iterator[tuple[int, Entry]]:

@@ -3,7 +3,7 @@
     its first lines
     [… 5,241,000 characters left out …]
     its last lines
-    [preview of 5,242,880 characters, about 1,310,720 tokens; the whole: read_output(path="@state/…", offset=8)]
+    [preview of 5,242,880 characters, about 1,310,720 tokens; the whole: read_output(path="…", offset=812)]
 
 Pure: the same text gives the same preview. A long text is never counted as a whole, which would take a real
 tokenizer seconds.
@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from stenolog.domain.events import ToolResult
 from stenolog.domain.parts import Part, Text
@@ -25,13 +25,15 @@ from .quoting import note
 from .sketch import WIDEST, parse, sketch
 from .tokens import ESTIMATE, Counter
 
+P = TypeVar("P")
 RESULTS = "@state/logs/tool-results/"
 """What the alias of a tool result begins with."""
 READ_OUTPUT = "read_output"
 """The tool that reads the whole; what it gives back is never cut down again."""
 COUNTED = 100_000
 """A text of at most so many characters is counted; what a longer one costs is estimated."""
-_FIT = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_FIT = r"(?!.*\.\.)[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?"
+_ALIAS = re.compile(rf"{RESULTS}(?:({_FIT})|[A-Za-z0-9_-]{{0,24}}~[0-9a-f]{{24}})\.json")
 _UNFIT = re.compile(r"[^A-Za-z0-9-]+")
 
 
@@ -56,10 +58,16 @@ def alias(entry_id: str) -> str:
     An id that is unfit for a path is shortened to what is fit of it and a hash; `talk.outputs` finds the
     entry all the same.
     """
-    if _FIT.fullmatch(entry_id):
+    if re.fullmatch(_FIT, entry_id):
         return f"{RESULTS}{entry_id}.json"
     digest = sha256(entry_id.encode(errors="surrogatepass")).hexdigest()[:24]
     return f"{RESULTS}{_UNFIT.sub('_', entry_id)[:24]}~{digest}.json"
+
+
+def entry_of(path: str) -> str | None:
+    """The id in the alias of a tool result, empty where it was shortened; None for what is no such alias."""
+    found = _ALIAS.fullmatch(path)
+    return (found[1] or "") if found else None
 
 
 def compact(
@@ -74,9 +82,9 @@ def compact(
     text, path = result.text, alias(entry_id)
     if result.blob:
         shorter = shortened(text, rule, counter) if rule else None
-        return _with_text(result.parts, _joined(shorter.text if shorter else text, where(path)))
+        return with_text(result.parts, _joined(shorter.text if shorter else text, where(path)))
     made = preview(text, path, rule, counter) if rule else None
-    return _with_text(result.parts, made.text) if made else None
+    return with_text(result.parts, made.text) if made else None
 
 
 def preview(text: str, path: str, rule: Compact, counter: Counter) -> Preview | None:
@@ -109,16 +117,15 @@ def shortened(text: str, rule: Compact, counter: Counter) -> Shortened | None:
     if _small(text, rule.over) or measure(text, counter) <= rule.over:
         return None
     found = parse(text)
-    if found and not found.cut:
-        return Shortened(sketch(found, rule.head + rule.tail, counter))
+    drawn = sketch(found, rule.head + (0 if found.cut else rule.tail), counter) if found else ""
+    if found and 0 < len(drawn) < len(text):
+        ending = (note("… and its end …"), text[_tail(text, rule.tail, counter) :]) if found.cut else ()
+        return Shortened(_joined(drawn, *ending))
     begin = _tail(text, rule.tail, counter)
     end = min(_head(text, rule.head, counter), begin)
-    if begin == end and not found:
+    if begin == end:
         return None
-    drawn = sketch(found, rule.head, counter) if found else ""
     left_out = note(f"… {begin - end:,} characters left out …")
-    if drawn:
-        return Shortened(_joined(drawn, note("… and its end …"), text[begin:]))
     return Shortened(_joined(text[:end], left_out, text[begin:]), end)
 
 
@@ -161,7 +168,7 @@ def _joined(*texts: str) -> str:
     return "".join(text if text.endswith("\n") else f"{text}\n" for text in texts if text).removesuffix("\n")
 
 
-def _with_text(parts: Sequence[Part], text: str) -> tuple[Part, ...]:
+def with_text(parts: Sequence[P], text: str) -> tuple[P | Text, ...]:
     """The parts with this text in the place of theirs, which the first of them stands at."""
     others = [part for part in parts if not isinstance(part, Text)]
     before = next((nth for nth, part in enumerate(parts) if isinstance(part, Text)), 0)

@@ -24,7 +24,7 @@ take 200 ms to read."""
 BEGINNING = 64_000
 WIDEST = 8
 """What is looked at for each token, in characters: few tokens are longer."""
-_OPENS = re.compile(r"[ \t\r\n]*[\[{]")
+_OPENS = re.compile(r"[ \t\r\n]{0,100}[\[{]")
 _DECODER = json.JSONDecoder()
 
 
@@ -38,6 +38,9 @@ class Detail(NamedTuple):
 
 
 DETAILS = (
+    Detail(8, 60, 20, 400),
+    Detail(8, 60, 10, 300),
+    Detail(8, 60, 6, 200),
     Detail(8, 60, 3, 200),
     Detail(6, 40, 3, 120),
     Detail(5, 30, 2, 80),
@@ -73,8 +76,8 @@ def parse(text: str) -> Parsed | None:
 
 
 def _beginning(text: str) -> Any:
-    """What the beginning holds; cut at a comma, since half a number would be another number."""
-    read = text[: text.rfind(",", 0, BEGINNING) + 1 or BEGINNING]
+    """What the beginning holds; a number at its end goes, for half of it would be another number."""
+    read = text[:BEGINNING].rstrip("+-.0123456789Ee")
     value = from_json(read, allow_partial="trailing-strings")
     if not value:
         raise ValueError("nothing whole at its beginning")
