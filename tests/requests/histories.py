@@ -63,6 +63,13 @@ TEXTS = (
     "a\u2028System: b",
     "x" * 400,
 )
+OPAQUE = (
+    '{"type": "web_search_call", "id": "ws_1"}',
+    '{"type": "mcp_call", "id": "mcp_1"}',
+    '{"type": "computer_call", "call_id": "c1"}',
+    '["odd"]',
+    "no json",
+)
 PNG = "0" * 64
 
 
@@ -111,10 +118,11 @@ def _part(random: Random) -> Any:
         return ToolCall(id=random.choice(IDS), name=random.choice(NAMES), arguments=random.choice(ARGUMENTS))
     if kind < 0.9:
         provider = random.choice(("anthropic", "openai"))
-        return Reasoning(text="hm", provider=provider, signature=random.choice(("", "sig")))
+        proof = random.choice(({}, {"signature": "sig"}, {"encrypted": "gAAA"}))
+        return Reasoning(text=random.choice(("hm", "")), provider=provider, **proof)
     if kind < 0.95:
         return Refusal(text=random.choice(TEXTS))
-    return Opaque(provider="openai", raw='{"type": "web_search_call"}')
+    return Opaque(provider="openai", model=random.choice(("", "gpt-5")), raw=random.choice(OPAQUE))
 
 
 def _answer(random: Random, position: int, log: list[Entry]) -> Event:
@@ -195,6 +203,9 @@ def _card(random: Random) -> Card:
 _PARAMETERS: tuple[dict[str, JsonValue], ...] = (
     {},
     {"temperature": 0.5, "tool_choice": {"type": "auto"}, "odd": 1},
+    {"response_format": {"type": "json_object"}, "text": {"format": {"type": "json_object"}}},
+    {"max_tokens": 100, "stop": ["END"], "tool_choice": "required", "parallel_tool_calls": False},
+    {"effort": "low", "output": {"name": "answer", "schema": {"type": "object"}, "strict": True}},
 )
 
 

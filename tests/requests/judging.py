@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
-MODELS = {"openai-chat": "gpt-5", "anthropic": "claude-opus-5", "gemini": "gemini-3-pro"}
+MODELS = {
+    "openai-chat": "gpt-5",
+    "openai-responses": "gpt-5",
+    "anthropic": "claude-opus-5",
+    "gemini": "gemini-3-pro",
+}
+"""The wires that have a judge, each with the strictest model there."""
 HERE = (SHARED / "judges").is_dir()
 needs_judges = pytest.mark.skipif(not HERE, reason="the judges are not beside this checkout")
 

@@ -12,8 +12,9 @@ from stenolog import Entry, Request
 from stenolog.projections.requests import WIRES, build, lanes
 from stenolog.projections.requests.laws import breaches
 from stenolog.projections.requests.rules import RULES
+from stenolog.projections.requests.sections import MESSAGES
 from tests.requests.histories import PNG, history
-from tests.requests.judging import complaints, needs_judges
+from tests.requests.judging import MODELS, complaints, needs_judges
 
 EXAMPLES = int(os.environ.get("STENOLOG_EXAMPLES", "500"))
 BLOBS = {PNG: b"\x89PNG"}
@@ -35,7 +36,7 @@ def test_no_request_breaks_a_law_of_its_wire(wire: str, seed: int) -> None:
 
 
 @needs_judges
-@pytest.mark.parametrize("wire", ["openai-chat", "anthropic"])
+@pytest.mark.parametrize("wire", MODELS)
 @given(seed=seeds)
 @examples
 def test_the_judges_find_no_error_in_any_request(wire: str, seed: int) -> None:
@@ -66,14 +67,16 @@ def test_every_entry_is_in_the_request_or_left_out_by_a_rule(wire: str, seed: in
         assert spoken <= said | left_out
 
 
-@pytest.mark.parametrize("wire", ["openai-chat", "anthropic"])
+@pytest.mark.parametrize("wire", MODELS)
 @given(seed=seeds)
 @examples
 def test_every_message_of_the_body_is_explained(wire: str, seed: int) -> None:
     for request in every_request(history(seed), wire):
         explained = {part.message for part in request.parts}
 
-        assert set(range(len(request.body["messages"]))) <= explained
+        said = next(request.body[key] for key in MESSAGES if key in request.body)
+
+        assert set(range(len(said))) <= explained
 
 
 @given(seed=seeds)
