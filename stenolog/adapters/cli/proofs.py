@@ -14,6 +14,7 @@ from stenolog.projections.requests.prefixes import Invalid, invalid_requests
 
 from .answer import Answer, Diagnostic
 from .lines import Piece, line
+from .receipts import FAILURES, request_counts, request_line, request_notes
 from .screen import progress
 from .shell import chosen, command, found, opened, takes_conversation
 from .views import step_lines
@@ -70,20 +71,40 @@ def replay_lines(replay: Replay) -> Iterator[Piece]:
 
 @command("verify")
 @click.option("--head", metavar="SHA", help="A digest kept elsewhere: it must stand in the log.")
+@click.option("--requests", is_flag=True, help="Build each request that has a receipt again, and compare.")
+@click.option("--strict", is_flag=True, help="With --requests: one that is not provable is a failure too.")
 @takes_conversation
-def verify_command(db: Path, conversation: str, head: str | None) -> Answer:
+def verify_command(db: Path, conversation: str, head: str | None, requests: bool, strict: bool) -> Answer:
     """Work out anew every digest, link, payload, blob and checkpoint; name what is not as it was written."""
+    from stenolog.adapters.proving import prove
     from stenolog.adapters.verify import verify
 
+    if strict and not requests:
+        raise click.UsageError("--strict goes with --requests")
     log = opened(db)
-    report = verify(found(log, conversation) if conversation else log, head=head, watch=progress)
-    data = {"conversations": report.conversations, "blobs": report.blobs, "anomalies": len(report.anomalies)}
+    subject = found(log, conversation) if conversation else log
+    report = verify(subject, head=head, watch=progress)
+    proved = list(progress(prove(subject), "building requests again")) if requests else []
+    data = {
+        "conversations": report.conversations,
+        "blobs": report.blobs,
+        "anomalies": len(report.anomalies),
+        "requests": request_counts(proved) if requests else None,
+    }
     notes = (
         *(_problem(problem) for problem in report.problems),
         *(_anomaly(anomaly) for anomaly in report.anomalies),
         *(Diagnostic("note", "unproved", note) for note in report.notes),
+        *request_notes(proved, strict=strict),
     )
-    return Answer(data, lambda: _verify_lines(report), failed=not report.ok, diagnostics=notes)
+
+    def draw() -> Iterator[Piece]:
+        yield from _verify_lines(report)
+        if requests:
+            yield request_line(request_counts(proved), strict=strict)
+
+    failed = not report.ok or any(note.code in FAILURES and note.severity == "error" for note in notes)
+    return Answer(data, draw, failed=failed, diagnostics=notes)
 
 
 def _problem(problem: Problem) -> Diagnostic:

@@ -36,8 +36,8 @@ def sections(body: Mapping[str, Any]) -> dict[str, Any]:
     found[PARAMETERS] = _digest(_rest(body))
     for key in MESSAGES:
         if key in body:
-            said = turns(body[key])
-            found[key] = [len(said), "".join(_chunks(said, len(said)))]
+            messages = turns(body[key])
+            found[key] = [len(messages), "".join(_chunks(messages, len(messages)))]
     return found
 
 
@@ -59,6 +59,11 @@ def first_difference(sections: Mapping[str, Any], body: Mapping[str, Any]) -> st
     return ""
 
 
+def said(body: Mapping[str, Any]) -> Sequence[Any]:
+    """The messages of a body, on whatever wire."""
+    return next((turns(body[key]) for key in MESSAGES if key in body), ())
+
+
 def turns(messages: Any) -> Sequence[Any]:
     """The messages; a prompt of plain text in its turns."""
     return TURN.split(messages) if isinstance(messages, str) else messages
@@ -73,12 +78,12 @@ def by_hash(value: Any) -> Any:
     return getattr(value, "hashed", value)
 
 
-def _in_messages(key: str, recorded: Sequence[Any], said: Sequence[Any]) -> str:
+def _in_messages(key: str, recorded: Sequence[Any], messages: Sequence[Any]) -> str:
     number, chunks = recorded
-    for index, digest in enumerate(_chunks(said, number)):
+    for index, digest in enumerate(_chunks(messages, number)):
         if digest != chunks[index * SHORTER : (index + 1) * SHORTER]:
             return _named(key, _bound(number, index), _bound(number, index + 1) - 1)
-    return "" if len(said) == number else _named(key, number, max(number, len(said) - 1))
+    return "" if len(messages) == number else _named(key, number, max(number, len(messages) - 1))
 
 
 def _named(key: str, first: int, last: int) -> str:
@@ -88,10 +93,10 @@ def _named(key: str, first: int, last: int) -> str:
     return f"/{key}/{span}"
 
 
-def _chunks(said: Sequence[Any], number: int) -> list[str]:
+def _chunks(messages: Sequence[Any], number: int) -> list[str]:
     """The digest of each chunk, cut as though there were `number` messages."""
     return [
-        _digest(list(said[_bound(number, index) : _bound(number, index + 1)]), SHORTER)
+        _digest(list(messages[_bound(number, index) : _bound(number, index + 1)]), SHORTER)
         for index in range(min(CHUNKS, number))
     ]
 

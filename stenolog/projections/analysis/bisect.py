@@ -1,0 +1,111 @@
+"""When did an agent last know something, and what took it away? Exact: every request is looked at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.policy import PolicyLike
+from stenolog.projections.requests import DEFAULT_WIRE, Request, every_request
+from stenolog.projections.requests.sections import said
+from stenolog.projections.requests.tokens import COUNTERS, Counter
+from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
+
+Verdict: TypeAlias = Literal["still in", "gone", "never in"]
+REPLACED = "replaced"
+"""The rule's name where nothing of the sources is left, and no run tells why: a setting was changed."""
+
+
+class Bisected(NamedTuple):
+    """What became of a text in a lane's requests.
+
+    `runs` are the positions it was in, as first and last; `last` is the last of them (0: never in), and
+    `vanished` the position of the entry that made it vanish (0: it is still in). `source` are the positions
+    that it was from, `rule` the one that took them away, with `dropped`, the run they went in.
+    """
+
+    text: str
+    verdict: Verdict
+    runs: tuple[tuple[int, int], ...] = ()
+    last: int = 0
+    vanished: int = 0
+    source: tuple[int, ...] = ()
+    rule: str = ""
+    dropped: tuple[int, int] = (0, 0)
+
+
+def bisect(
+    entries: Iterable[Entry],
+    agent: str,
+    text: str,
+    *,
+    task: str = "",
+    wire: str = DEFAULT_WIRE,
+    policy: PolicyLike = None,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, Counter] = COUNTERS,
+) -> Bisected:
+    """The position after which a text was last in the lane's request, and the entry that made it vanish.
+
+    A text may come and go several times, so every request is looked at, previews too.
+    """
+    needles = _needles(text)
+    runs: list[list[int]] = []
+    before: Request | None = None
+    edge: tuple[Request, Request] | None = None
+    given: dict[str, Any] = {"task": task, "wire": wire, "policy": policy}
+    for request in every_request(entries, agent, **given, blobs=blobs, counters=counters):
+        inside = any(needle in request.bytes for needle in needles)
+        if inside and edge is None and runs:
+            runs[-1][1] = request.upto
+        elif inside:
+            runs.append([request.upto, request.upto])
+            edge = None
+        elif before is not None and runs and edge is None:
+            edge = before, request
+        before = request
+    return _verdict(text, [(first, last) for first, last in runs], edge)
+
+
+def _verdict(text: str, runs: Sequence[tuple[int, int]], edge: tuple[Request, Request] | None) -> Bisected:
+    if not runs:
+        return Bisected(text, "never in")
+    if edge is None:
+        return Bisected(text, "still in", tuple(runs), runs[-1][1])
+    before, after = edge
+    source = sources(before, text)
+    rule, dropped = _taken_by(source, after)
+    return Bisected(text, "gone", tuple(runs), runs[-1][1], after.upto, source, rule, dropped)
+
+
+def sources(request: Request, text: str) -> tuple[int, ...]:
+    """The positions that the messages with the text in them are from; those or those of the front."""
+    needles = _needles(text)
+    holding = {at for at, message in enumerate(said(request.body)) if _holds(message, needles)} or {-1}
+    found = {position for part in request.parts if part.message in holding for position in part.positions}
+    return tuple(sorted(found))
+
+
+def _taken_by(source: Sequence[int], after: Request) -> tuple[str, tuple[int, int]]:
+    """The rule by which the last of the sources is not shown any more, and the run it went in."""
+    there = {position: part for part in after.parts for position in part.positions}
+    for position in sorted(set(source) - there.keys(), reverse=True):
+        for run in after.dropped:
+            if run.first <= position <= run.last:
+                return run.rule, (run.first, run.last)
+    reworded = (there[position].rule for position in source if position in there)
+    return next(reworded, REPLACED), (0, 0)
+
+
+def _holds(message: Any, needles: Sequence[bytes]) -> bool:
+    text = json.dumps(message, ensure_ascii=False).encode()
+    return any(needle in text for needle in needles)
+
+
+def _needles(text: str) -> tuple[bytes, ...]:
+    """The text as it stands in JSON, and as it stands in JSON that is itself a text in it."""
+    once = json.dumps(text, ensure_ascii=False)[1:-1]
+    twice = json.dumps(once, ensure_ascii=False)[1:-1]
+    return (once.encode(),) if once == twice else (once.encode(), twice.encode())

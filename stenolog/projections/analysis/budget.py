@@ -1,0 +1,198 @@
+"""What a policy and a budget would cost a conversation: no model is called, every request is built."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, UserMessage
+from stenolog.domain.policy import FULL, Budget, Policy, PolicyLike, policy
+from stenolog.projections.requests import DEFAULT_WIRE, Lane, Request, every_request
+from stenolog.projections.requests.rules import CUTS
+from stenolog.projections.requests.sections import MESSAGES, said
+from stenolog.projections.requests.tokens import COUNTERS, Counter, count_parts
+from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
+
+MILLION = 1_000_000
+
+
+class Price(NamedTuple):
+    """What a model costs, in USD per million tokens. `model` is a pattern such as `gpt-5*`."""
+
+    model: str
+    input: float
+    cached: float
+    output: float
+
+
+PRICES_AS_OF = "2025-11"
+PRICES = (
+    Price("gpt-5-mini*", 0.25, 0.025, 2.0),
+    Price("gpt-5*", 1.25, 0.125, 10.0),
+    Price("claude-haiku-4-5*", 1.0, 0.1, 5.0),
+    Price("claude-sonnet-4*", 3.0, 0.3, 15.0),
+    Price("claude-opus-4-5*", 5.0, 0.5, 25.0),
+    Price("gemini-2.5-flash*", 0.3, 0.03, 2.5),
+)
+"""Examples, as listed at `PRICES_AS_OF`; give your own. The first whose pattern fits is taken."""
+
+
+class Row(NamedTuple):
+    """What came of one policy under one budget, over every request that anyone would send.
+
+    `requests` is their number, `over` that of those which do not fit the budget and cannot be sent. `cuts`:
+    how often the window was cut. `instructions`: the positions of a person's messages that some request was
+    without. `cacheable`: which share (0 to 1) of the bytes of the conversation was a prefix of the request
+    before. `sent` and `fresh` are tokens, `fresh` those behind that prefix; `output` those of the answers in
+    the log. `cost` is in USD, None where no price is known for the model.
+    """
+
+    policy: Policy
+    tokens: int | None
+    requests: int
+    over: int
+    cuts: int
+    instructions: tuple[int, ...]
+    cacheable: float
+    sent: int
+    fresh: int
+    output: int
+    model: str
+    cost: float | None
+
+
+def budget(
+    entries: Iterable[Entry],
+    agent: str,
+    *,
+    policies: Iterable[PolicyLike] = (FULL,),
+    tokens: Iterable[int | None] = (None,),
+    task: str = "",
+    wire: str = DEFAULT_WIRE,
+    prices: Sequence[Price] = PRICES,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, Counter] = COUNTERS,
+) -> Iterator[Row]:
+    """A row for each policy under each budget; `tokens` None leaves the policy's own."""
+    log, limits = list(entries), list(tokens)
+    lane = Lane(agent, task)
+    given: dict[str, Any] = {"task": task, "wire": wire, "blobs": blobs, "counters": counters}
+    asked = {one.upto for one in every_request(log, agent, policy=FULL, **given) if one.sendable}
+    for chosen in map(policy, policies):
+        for limit in limits:
+            limited = chosen if limit is None else chosen | _limited(chosen, limit)
+            ledger = _Ledger(log, asked)
+            for request in every_request(log, agent, policy=limited, **given):
+                ledger.enter(request)
+            yield ledger.row(limited, limit, lane, prices)
+
+
+def price_of(model: str, prices: Iterable[Price]) -> Price | None:
+    """The first price whose pattern fits the model."""
+    return next((price for price in prices if fnmatchcase(model, price.model)), None)
+
+
+class _Ledger:
+    """Adds up the requests of one policy, one after the other."""
+
+    def __init__(self, log: Sequence[Entry], asked: set[int]) -> None:
+        self.log = log
+        self.asked = asked
+        self.orders = {entry.position for entry in log if _is_instruction(entry)}
+        self.over = self.cuts = self.sent = self.fresh = 0
+        self.bytes = self.common = 0
+        self.lost: set[int] = set()
+        self.model = ""
+        self.front: dict[str, Any] = {}
+        self.before: list[tuple[Any, bytes]] = []
+
+    def enter(self, request: Request) -> None:
+        """Take the next request in."""
+        self.cuts = max(self.cuts, request.cuts)
+        if request.upto in self.asked and not request.sendable:
+            self.over += 1
+        if request.sendable:
+            self.model = request.body.get("model") or self.model
+            self._measure(request)
+            cut = [range(run.first, run.last + 1) for run in request.dropped if run.rule in CUTS]
+            self.lost |= {position for position in self.orders for run in cut if position in run}
+
+    def _measure(self, request: Request) -> None:
+        """How much of it is a prefix of what was sent before, in bytes and in tokens."""
+        messages = said(request.body)
+        front = {key: value for key, value in request.body.items() if key not in MESSAGES}
+        same = _shared(self.before, messages) if front == self.front else 0
+        now = [*self.before[:same], *((each, _compact(each)) for each in messages[same:])]
+        self.bytes += sum(len(text) for _, text in now)
+        self.common += sum(len(text) for _, text in now[:same])
+        if same < min(len(now), len(self.before)):
+            self.common += _common(now[same][1], self.before[same][1])
+        self.sent += request.size.tokens
+        self.fresh += sum(
+            part.tokens_out for part in request.parts if part.message >= same or front != self.front
+        )
+        self.front, self.before = front, now
+
+    def row(self, chosen: Policy, limit: int | None, lane: Lane, prices: Iterable[Price]) -> Row:
+        """What it comes to."""
+        output = sum(_answered(entry, lane) for entry in self.log)
+        price = price_of(self.model, prices)
+        cost = None
+        if price is not None:
+            cached = (self.sent - self.fresh) * price.cached
+            cost = (self.fresh * price.input + cached + output * price.output) / MILLION
+        return Row(
+            policy=chosen,
+            tokens=limit,
+            requests=len(self.asked),
+            over=self.over,
+            cuts=self.cuts,
+            instructions=tuple(sorted(self.lost)),
+            cacheable=self.common / self.bytes if self.bytes else 0.0,
+            sent=self.sent,
+            fresh=self.fresh,
+            output=output,
+            model=self.model,
+            cost=cost,
+        )
+
+
+def _limited(chosen: Policy, limit: int) -> Budget:
+    return Budget(tokens=limit) if chosen.budget is None else replace(chosen.budget, tokens=limit)
+
+
+def _is_instruction(entry: Entry) -> bool:
+    """Whether a person said something here."""
+    match entry.event:
+        case UserMessage(author_kind="person", parts=parts):
+            return bool(parts)
+        case _:
+            return False
+
+
+def _answered(entry: Entry, lane: Lane) -> int:
+    """The tokens that the model wrote for an answer of the lane: as the provider counted, else estimated."""
+    match entry.event:
+        case AssistantMessage(usage=usage, parts=parts) as answer if lane.owns(answer):
+            return usage.output if usage is not None and usage.output else count_parts(parts)
+        case _:
+            return 0
+
+
+def _shared(before: Sequence[tuple[Any, bytes]], messages: Sequence[Any]) -> int:
+    pairs = enumerate(zip(before, messages, strict=False))
+    return next((at for at, ((was, _), now) in pairs if was != now), min(len(before), len(messages)))
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """The length of the prefix that two texts share."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
+
+
+def _compact(message: Any) -> bytes:
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()

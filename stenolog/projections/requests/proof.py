@@ -1,0 +1,186 @@
+"""Can each request that was sent be built again, byte for byte? Its receipt says what must come out."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import InvalidPolicy, StenologError
+from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.policy import policy
+from stenolog.domain.values import Receipt
+
+from .build import build, every_request
+from .model import PIPELINE, Request
+from .sections import first_difference
+from .tokens import COUNTERS, Counter
+from .visible import Lane
+from .wires import WIRES
+from .wires.sheet import EMPTY_BLOBS
+
+Outcome: TypeAlias = Literal["same", "differs", "not-provable"]
+OUTCOMES: tuple[Outcome, ...] = ("same", "differs", "not-provable")
+SPARSE = 16
+"""One request in so many positions: from there on, building each for itself is more work than a pass."""
+
+
+class Proof(NamedTuple):
+    """What became of one receipt: at which position it stands, whose it is, what it was built on.
+
+    `reason` says where the request differs first, or why nothing can be proved about it. `found` is the
+    sha256 of what was built, empty where nothing was.
+    """
+
+    position: int
+    lane: str
+    view: int
+    wire: str
+    outcome: Outcome
+    reason: str = ""
+    expected: str = ""
+    found: str = ""
+
+
+class Sent(NamedTuple):
+    """An entry's receipt, and the lane that it is of."""
+
+    position: int
+    lane: Lane
+    receipt: Receipt
+
+    @property
+    def wire(self) -> str:
+        """The wire's name, without its version."""
+        return self.receipt.wire.partition("@")[0]
+
+    def proof(self, outcome: Outcome, reason: str = "", found: str = "") -> Proof:
+        """What became of it."""
+        receipt = self.receipt
+        place = (self.position, self.lane.address, receipt.view, receipt.wire)
+        return Proof(*place, outcome, reason, receipt.sha256, found)
+
+
+def proofs(
+    entries: Iterable[Entry],
+    *,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, Counter] = COUNTERS,
+) -> list[Proof]:
+    """Build the request of every receipt again, and compare; in the order of the log.
+
+    Entries that cannot be read any more may be missing: what was built on them is not provable.
+    """
+    log = list(entries)
+    whole = [entry for at, entry in takewhile(lambda pair: pair[0] == pair[1].position, enumerate(log, 1))]
+    found: list[Proof] = []
+    groups: dict[tuple[Lane, str, str], list[Sent]] = defaultdict(list)
+    for sent in _sent(log):
+        if obstacle := _obstacle(sent, len(whole), counters):
+            found.append(sent.proof("not-provable", obstacle))
+        else:
+            chosen = json.dumps(sent.receipt.policy, sort_keys=True)
+            groups[sent.lane, sent.wire, chosen].append(sent)
+    for group in groups.values():
+        found += _prove(whole, group, blobs, counters)
+    return sorted(found)
+
+
+def _sent(log: Iterable[Entry]) -> Iterator[Sent]:
+    """Every receipt of the log."""
+    for entry in log:
+        match entry.event:
+            case (
+                AssistantMessage(agent=agent, task=task, receipt=Receipt() as receipt)
+                | LlmError(agent=agent, task=task, receipt=Receipt() as receipt)
+            ):
+                yield Sent(entry.position, Lane(agent, task), receipt)
+            case _:
+                pass
+
+
+def _obstacle(sent: Sent, whole: int, counters: Mapping[str, Counter]) -> str:
+    """Why the request cannot be built here as it was built then; empty where it can."""
+    receipt = sent.receipt
+    if receipt.pipeline != PIPELINE:
+        return f"pipeline {receipt.pipeline or '(unnamed)'} is not here, {PIPELINE} is"
+    if sent.wire not in WIRES or receipt.wire != f"{sent.wire}@{WIRES[sent.wire].version}":
+        return f"wire {receipt.wire or '(unnamed)'} is not here"
+    try:
+        counter = counters.get(policy(receipt.policy).counter)
+    except InvalidPolicy as error:
+        return f"policy {error}"
+    if counter is None or counter.id != receipt.counter:
+        return f"counter {receipt.counter or '(unnamed)'} is not here"
+    if receipt.view > whole:
+        return f"the entry at {whole + 1} cannot be read any more"
+    return ""
+
+
+def _prove(
+    log: Sequence[Entry], group: Sequence[Sent], blobs: Mapping[str, bytes], counters: Mapping[str, Counter]
+) -> Iterator[Proof]:
+    """The proofs of receipts that have lane, wire and policy in common."""
+    waiting: dict[int, list[Sent]] = defaultdict(list)
+    for sent in group:
+        waiting[sent.receipt.view].append(sent)
+    why = "the lane took no part yet"
+    try:
+        for request in _again(log, group[0], sorted(waiting), blobs, counters):
+            for sent in waiting.pop(request.upto, ()):
+                yield _compared(sent, request, log, blobs)
+    except StenologError as error:
+        why = str(error)
+    for left in waiting.values():
+        yield from (sent.proof("not-provable", why) for sent in left)
+
+
+def _again(
+    log: Sequence[Entry],
+    like: Sent,
+    views: Sequence[int],
+    blobs: Mapping[str, bytes],
+    counters: Mapping[str, Counter],
+) -> Iterator[Request]:
+    """The requests at the views, and others where a single pass is less work."""
+    given: dict[str, Any] = {"task": like.lane.task, "wire": like.wire, "blobs": blobs, "counters": counters}
+    given["policy"] = policy(like.receipt.policy)
+    if len(views) * SPARSE >= views[-1]:
+        yield from every_request(log[: views[-1]], like.lane.agent, **given)
+    else:
+        yield from (build(log[:view], like.lane.agent, **given) for view in views)
+
+
+def _compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> Proof:
+    if request.sha256 == sent.receipt.sha256:
+        return sent.proof("same", found=request.sha256)
+    if gone := _gone(request, log, blobs):
+        return sent.proof("not-provable", f"blob {gone[:12]}… is gone")
+    return sent.proof("differs", _difference(sent.receipt.plan, request), request.sha256)
+
+
+def _gone(request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> str:
+    """A blob that the request would need and that is not there."""
+    positions = {position for part in request.parts for position in part.positions}
+    for position in sorted(positions):
+        event = log[position - 1].event
+        for holder in (event, *getattr(event, "parts", ())):
+            sha = getattr(holder, "blob", "")
+            if sha and sha not in blobs:
+                return str(sha)
+    return ""
+
+
+def _difference(plan: Mapping[str, Any], request: Request) -> str:
+    """Where it differs first: in the body by the plan's sections, and in the other choices of the plan."""
+    place = first_difference(plan["sections"], request.body) if "sections" in plan else ""
+    now = request.plan
+    choices = [
+        f"{choice}: expected {plan.get(choice)}, found {now.get(choice)}"
+        for choice in sorted({*plan, *now} - {"sections"})
+        if plan.get(choice) != now.get(choice)
+    ]
+    return "; ".join([place or "somewhere: the receipt has no sections", *choices])
