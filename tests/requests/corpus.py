@@ -11,7 +11,7 @@ import stenolog
 from stenolog import Entry, NotATranscript
 from stenolog.adapters.transcripts import import_file
 from stenolog.projections.requests import Lane, Request, build, lanes
-from tests.requests.judging import SHARED
+from tests.requests.judging import MODELS, SHARED
 
 TRANSCRIPTS = SHARED / "transcripts"
 THOROUGH = ("claude_code", "claude_code_fixtures", "codex", "tau_bench")
@@ -46,7 +46,7 @@ def talks(file: Path) -> tuple[Talk, ...]:
 
 
 def requests(
-    talk: Talk, wires: tuple[str, ...] = ("openai-chat", "anthropic"), *, every: int = 1
+    talk: Talk, wires: tuple[str, ...] = tuple(MODELS), *, every: int = 1
 ) -> Iterator[tuple[Lane, int, str, Request]]:
     """The request of each lane on each wire, at every position of the talk, or at every so manieth one."""
     since: dict[Lane, int] = {}

@@ -14,7 +14,7 @@ from stenolog.projections.pairing import CallKey, pair
 from stenolog.projections.requests import build
 from stenolog.projections.requests.laws import breaches
 from tests.requests.corpus import THOROUGH, TRANSCRIPTS, Talk, files, requests, talks
-from tests.requests.judging import complaints, needs_judges
+from tests.requests.judging import MODELS, complaints, needs_judges
 
 HERE = TRANSCRIPTS.is_dir()
 FILES = files(*THOROUGH) if HERE else [Path("absent")]
@@ -44,7 +44,7 @@ def _native(talk: Talk, call: CallKey, result: int, wire: str) -> bool:
     return any(part.role == "tool" and result in part.positions for part in request.parts)
 
 
-@pytest.mark.parametrize("wire", ["openai-chat", "anthropic"])
+@pytest.mark.parametrize("wire", MODELS)
 def test_of_a_hundred_intact_calls_ninety_nine_stay_native(wire: str) -> None:
     native = [
         _native(talk, call, result, wire)

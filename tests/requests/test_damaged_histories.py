@@ -11,7 +11,7 @@ from stenolog import AssistantMessage, Entry, Event, ModeSwitch, ToolCall, ToolR
 from stenolog.projections.requests import build
 from stenolog.projections.requests.laws import breaches
 from tests.requests.histories import START
-from tests.requests.judging import HERE, SHARED, complaints, needs_judges
+from tests.requests.judging import HERE, MODELS, SHARED, complaints, needs_judges
 
 FILE = SHARED / "judges" / "damaged_histories.json"
 HISTORIES: dict[str, list[dict[str, Any]]] = json.loads(FILE.read_text()) if HERE else {"absent": []}
@@ -35,7 +35,7 @@ def _log(name: str) -> list[Entry]:
     return [Entry(name, i, f"e{i}", START, "", event) for i, event in enumerate(events, 1)]
 
 
-@pytest.mark.parametrize("wire", ["openai-chat", "anthropic"])
+@pytest.mark.parametrize("wire", MODELS)
 @pytest.mark.parametrize("name", HISTORIES)
 def test_a_damaged_history_gives_a_valid_request_that_has_lost_nothing(name: str, wire: str) -> None:
     body = build(_log(name), "agent", wire=wire).body
@@ -48,7 +48,7 @@ def test_a_damaged_history_gives_a_valid_request_that_has_lost_nothing(name: str
             assert sent.count(f'"{call["name"]}"') >= 1
 
 
-@pytest.mark.parametrize("wire", ["openai-chat", "anthropic"])
+@pytest.mark.parametrize("wire", MODELS)
 @pytest.mark.parametrize("name", HISTORIES)
 def test_every_prefix_of_a_damaged_history_is_valid_too(name: str, wire: str) -> None:
     log = _log(name)

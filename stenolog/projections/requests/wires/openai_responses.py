@@ -102,10 +102,14 @@ def _body(sheet: Sheet, prefix: Prefix, tools: list[Body], asked: Body) -> Body:
     if tools:
         body["tools"] = tools
     body |= asked
-    thinks = REASONING_MODELS.search(prefix.model) or "reasoning" in asked
-    if thinks or any(item["type"] == "reasoning" for item in sheet.messages):
+    if _thinks(prefix.model) or "reasoning" in asked or any(i["type"] == "reasoning" for i in sheet.messages):
         body["include"] = list(dict.fromkeys([ENCRYPTED, *asked.get("include", [])]))
     return body | {"input": sheet.messages}
+
+
+def _thinks(model: str) -> bool:
+    """Whether a model has reasoning to encrypt; the others refuse to be asked for it."""
+    return REASONING_MODELS.search(model) is not None and "-chat" not in model
 
 
 def _say(name: str, value: Any) -> Body | None:
