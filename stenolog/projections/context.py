@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, UserMessage
+from stenolog.domain.events import AssistantMessage, Event, UserMessage
 from stenolog.domain.settings import Settings, settings
 from stenolog.domain.step import INITIAL, evolve
 from stenolog.domain.summaries import Summary as Summary
 from stenolog.domain.summaries import fault, joined
+from stenolog.domain.values import Span
 
 from .pairing import Pairing, pair
+
+
+class Made(NamedTuple):
+    """A summary as it was made, and the positions of the calls that were open then."""
+
+    summary: Summary
+    open_calls: tuple[int, ...]
 
 
 class Context(NamedTuple):
@@ -32,64 +41,88 @@ class Context(NamedTuple):
 
 def context(log: Sequence[Entry]) -> Context:
     """Read the context off the whole log."""
-    now = settings(log)
-    pairing = pair(log)
+    return read(log, settings(log), pair(log), tuple(_made(log)))
+
+
+def read(entries: Sequence[Entry], now: Settings, pairing: Pairing, made: Iterable[Made]) -> Context:
+    """The context of some entries of a log, from what is known of the whole."""
     out: dict[int, tuple[str, int]] = {}
-    hidden = bytearray(log[-1].position + 1 if log else 0)
-    for span in now.hides:
-        last = min(span.last, len(hidden) - 1)
-        hidden[span.first : last + 1] = b"\x01" * (last + 1 - span.first)
-    for entry in log:
+    is_hidden = within(now.hides)
+    for entry in entries:
         if entry.position < now.context_from:
             out[entry.position] = ("reset", now.context_from)
-        elif hidden[entry.position]:
+        elif is_hidden(entry.position):
             out[entry.position] = ("hidden", entry.position)
-    edits = _edits(log, out)
+    edits = _edits(entries, out)
     latest = {first: edit for edit, first in edits.items()}
     replaced = {position: latest[first] for position, first in edits.items() if position != latest[first]}
     replaced |= latest
     for old, new in replaced.items():
         out.setdefault(old, ("replaced", new))
-    return Context(now, pairing, out, replaced, edits, _summaries(log, out, pairing))
+    return Context(now, pairing, out, replaced, edits, _held(made, out, pairing))
 
 
-def _edits(log: Sequence[Entry], out: dict[int, tuple[str, int]]) -> dict[int, int]:
+def within(spans: Iterable[Span]) -> Callable[[int], bool]:
+    """Whether a position is in one of the spans."""
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted((span.first, span.last) for span in spans):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = merged[-1][0], max(last, merged[-1][1])
+        else:
+            merged.append((first, last))
+    firsts = [first for first, _ in merged]
+
+    def is_within(position: int) -> bool:
+        found = bisect_right(firsts, position)
+        return found > 0 and position <= merged[found - 1][1]
+
+    return is_within
+
+
+def summary_of(position: int, event: Event) -> Summary | None:
+    """The summary that an entry makes, where it covers something."""
+    match event:
+        case AssistantMessage(agent=agent, covers=spans) if spans:
+            return Summary(position, agent, tuple(spans))
+        case _:
+            return None
+
+
+def _edits(entries: Sequence[Entry], out: dict[int, tuple[str, int]]) -> dict[int, int]:
     """Each edit that is in context, with the message that it edits; of an edit's edit, the first one."""
     edits: dict[int, int] = {}
-    for entry in log:
+    here = {entry.position for entry in entries}
+    for entry in entries:
         match entry.event:
             case UserMessage(replaces=int(old)) | AssistantMessage(replaces=int(old)):
-                if entry.position not in out and old < entry.position:
+                if entry.position not in out and old in here and old < entry.position:
                     edits[entry.position] = edits.get(old, old)
             case _:
                 pass
     return edits
 
 
-def _summaries(
-    log: Sequence[Entry], out: dict[int, tuple[str, int]], pairing: Pairing
-) -> tuple[Summary, ...]:
-    """The summaries that hold: a larger one wins, and none swallows an open call or half of another."""
-    made = {summary.position: summary for summary in _made(log) if summary.position not in out}
-    held: tuple[Summary, ...] = ()
-    state = INITIAL
-    for entry in log if made else ():
-        if entry.position in made:
-            summary = made[entry.position]
-            open_calls = [call.position for _, call in state.open_calls()]
-            if not fault(summary, held, [*open_calls, *_halved(summary, pairing)]):
-                held = joined(held, summary)
+def _made(log: Sequence[Entry]) -> Iterator[Made]:
+    """Every summary of the log."""
+    found = [made for entry in log if (made := summary_of(entry.position, entry.event))]
+    state, remaining = INITIAL, iter(found)
+    summary = next(remaining, None)
+    for entry in log if found else ():
+        if summary is not None and summary.position == entry.position:
+            yield Made(summary, tuple(call.position for _, call in state.open_calls()))
+            summary = next(remaining, None)
         state = evolve(state, entry)
+
+
+def _held(made: Iterable[Made], out: dict[int, tuple[str, int]], pairing: Pairing) -> tuple[Summary, ...]:
+    """The summaries that hold: a larger one wins, and none swallows an open call or half of another."""
+    held: tuple[Summary, ...] = ()
+    for summary, open_calls in made:
+        if summary.position not in out:
+            halved = _halved(summary, pairing)
+            if not fault(summary, held, [*open_calls, *halved]):
+                held = joined(held, summary)
     return held
-
-
-def _made(log: Sequence[Entry]) -> Iterator[Summary]:
-    for entry in log:
-        match entry.event:
-            case AssistantMessage(agent=agent, covers=spans) if spans:
-                yield Summary(entry.position, agent, tuple(spans))
-            case _:
-                pass
 
 
 def _halved(summary: Summary, pairing: Pairing) -> Iterator[int]:

@@ -7,7 +7,7 @@ place among that entry's calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
@@ -21,58 +21,114 @@ class CallKey(NamedTuple):
     nth: int
 
 
-class Pairing(NamedTuple):
-    """The call of each result (by the result's position; None: it has none), the position of each call's
-    first result, and the results without a call of their own whose id has been called before.
+class Call(NamedTuple):
+    """One tool call: its key, the id of its entry, the provider's id for it, the tool, and who called."""
+
+    key: CallKey
+    entry: str
+    id: str
+    name: str
+    agent: str
+    task: str = ""
+
+
+class Pair(NamedTuple):
+    """A result and the call that it belongs to; None where it has no call of its own."""
+
+    result: int
+    call: Call | None
+    second: bool = False
+
+
+class Pairing:
+    """The results so far and their calls; it takes the log entry by entry.
+
+    `pairs` has every result by its position, `results` the position of each call's first result, and
+    `second` the results without a call of their own whose id has been called before.
     """
 
-    calls: dict[int, CallKey | None]
-    results: dict[CallKey, int]
-    second: set[int]
+    def __init__(self, waiting: Iterable[Call] = (), pairs: Iterable[Pair] = ()) -> None:
+        self.pairs: dict[int, Pair] = {}
+        self.results: dict[CallKey, int] = {}
+        self._open: dict[str, list[Call]] = {}
+        self._named: dict[tuple[str, int], Call] = {}
+        for call in waiting:
+            self._wait(call)
+        for pair in pairs:
+            self._add(pair)
 
+    @property
+    def calls(self) -> dict[int, CallKey | None]:
+        """The key of each result's call, by the position of the result."""
+        return {position: pair.call.key if pair.call else None for position, pair in self.pairs.items()}
 
-class _Calls(NamedTuple):
-    """The calls so far: the position of each entry, the id of each call, and those without a result by id."""
+    @property
+    def second(self) -> set[int]:
+        """The further results of calls that had one already."""
+        return {position for position, pair in self.pairs.items() if pair.second}
 
-    entries: dict[str, int]
-    ids: dict[CallKey, str]
-    waiting: dict[str, list[CallKey]]
+    @property
+    def waiting(self) -> Iterator[Call]:
+        """The calls without a result, oldest first."""
+        return iter(self._named.values())
+
+    def take(self, entry: Entry) -> Pair | None:
+        """Take the next entry in; the pair that it makes, where it is a result."""
+        match entry.event:
+            case AssistantMessage(agent=agent, task=task) as said:
+                for nth, call in reversed([*enumerate(said.tool_calls)]):  # the last of a list is the nearest
+                    key = CallKey(entry.position, nth)
+                    self._wait(Call(key, entry.id, call.id, call.name, agent, task))
+            case ToolResult() as result:
+                call_of = self._call_of(result)
+                second = call_of is None and result.call_id in self._open
+                pair = Pair(entry.position, call_of, second)
+                self._add(pair)
+                return pair
+            case _:
+                pass
+        return None
+
+    def forget(self, kept: Collection[int]) -> None:
+        """Forget all that does not concern the entries at these positions, but for what still waits."""
+        gone = [
+            pair
+            for pair in self.pairs.values()
+            if pair.result not in kept and (pair.call is None or pair.call.key.position not in kept)
+        ]
+        for pair in gone:
+            del self.pairs[pair.result]
+            if pair.call is not None:
+                self.results.pop(pair.call.key, None)
+                if not self._open.get(pair.call.id):
+                    self._open.pop(pair.call.id, None)
+
+    def _wait(self, call: Call) -> None:
+        self._open.setdefault(call.id, []).append(call)
+        self._named[call.entry, call.key.nth] = call
+
+    def _add(self, pair: Pair) -> None:
+        self.pairs[pair.result] = pair
+        if pair.call is not None:
+            self.results[pair.call.key] = pair.result
+            self._open.setdefault(pair.call.id, [])  # it has been called
+
+    def _call_of(self, result: ToolResult) -> Call | None:
+        if result.call is None:
+            waiting = self._open.get(result.call_id)
+            found = waiting.pop() if waiting else None
+        else:
+            found = self._named.get((result.call.entry, result.call.index))
+            if found is not None:
+                self._open[found.id].remove(found)
+        if found is not None:
+            del self._named[found.entry, found.key.nth]
+        return found
 
 
 def pair(entries: Iterable[Entry]) -> Pairing:
     """Pair every result of the log with its call."""
-    calls = _Calls({}, {}, {})
-    pairing = Pairing({}, {}, set())
+    pairing = Pairing()
     for entry in entries:
-        match entry.event:
-            case AssistantMessage() as said:
-                _add(calls, entry, said)
-            case ToolResult() as result:
-                key = _call_of(result, calls)
-                pairing.calls[entry.position] = key
-                if key is not None:
-                    pairing.results[key] = entry.position
-                elif result.call_id in calls.waiting:
-                    pairing.second.add(entry.position)
-            case _:
-                pass
+        pairing.take(entry)
     return pairing
-
-
-def _add(calls: _Calls, entry: Entry, said: AssistantMessage) -> None:
-    calls.entries[entry.id] = entry.position
-    for nth, call in reversed([*enumerate(said.tool_calls)]):  # so that the last of a list is the nearest
-        key = CallKey(entry.position, nth)
-        calls.ids[key] = call.id
-        calls.waiting.setdefault(call.id, []).append(key)
-
-
-def _call_of(result: ToolResult, calls: _Calls) -> CallKey | None:
-    if result.call is None:
-        waiting = calls.waiting.get(result.call_id)
-        return waiting.pop() if waiting else None
-    key = CallKey(calls.entries.get(result.call.entry, 0), result.call.index)
-    if key not in calls.ids or key not in calls.waiting[calls.ids[key]]:
-        return None
-    calls.waiting[calls.ids[key]].remove(key)
-    return key

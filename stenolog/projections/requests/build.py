@@ -1,31 +1,39 @@
 """The request of one lane at the end of a log: a pipeline of small rules, each of which is explained.
 
-visible → voice → groups and seals → prefix → wire. Pure: the same log gives the same bytes.
+visible → voice → groups and seals → window → what stands around → wire. Pure: the same log gives the same
+bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import CallerError, UnknownAgent
-from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.parts import Part
-from stenolog.domain.policy import PolicyLike
-from stenolog.domain.state import State
-from stenolog.domain.step import fold
-from stenolog.projections.context import Context, context
+from stenolog.domain.errors import CallerError, InvalidPolicy, LaterRelease, UnknownAgent
+from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
+from stenolog.domain.policy import Delta, Policy, PolicyLike, policy
+from stenolog.domain.settings import NOTHING, Settings, configure, settings
+from stenolog.domain.state import blocked_reason
+from stenolog.domain.values import Card
 
-from .groups import seal
-from .model import Dropped, Omitted, Piece, Request
+from . import around
+from .away import with_away
+from .caps import limits
+from .groups import closed
+from .left_out import neighbours
+from .model import Dropped, Explained, Omitted, Piece, Request
 from .prefix import prefix
-from .tokens import COUNTERS, Counter, count_part, count_parts
-from .visible import Lane, visible
-from .voice import voice
+from .stays import positions_of, stays
+from .tokens import COUNTERS, Counter, count_part
+from .visible import Lane
+from .window import Shown, Window
+from .window import window as window_of
 from .wires import WIRES
 from .wires.sheet import EMPTY_BLOBS, NOT_CARRIED
 
 DEFAULT_WIRE = "openai-chat"
+NO_CARD = Card()
 
 
 def build(
@@ -34,45 +42,19 @@ def build(
     *,
     task: str = "",
     wire: str = DEFAULT_WIRE,
-    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
-    state: State | None = None,
     policy: PolicyLike = None,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Request:
     """What the lane (agent, task) would be sent after these entries, on a wire.
 
-    `state` is the state after the entries, where it is known already.
-
-    Raises `UnknownAgent` where no such agent takes part, `LaterRelease` where an entry needs one.
+    `policy` None is the one on the agent's card. Raises `UnknownAgent` where no such agent takes part,
+    `LaterRelease` where an entry needs one, `InvalidPolicy`.
     """
     log = list(entries)
-    if wire not in WIRES:
-        raise CallerError(f"wire {wire!r} is unknown; expected one of {', '.join(WIRES)}")
-    lane = Lane(agent, task)
-    now = context(log)
-    _check_agent(log, lane, now)
-    seen = visible(log, lane, now)
-    said = voice(seen, lane, now.pairing)
-    pieces = seal(said, {key for key, at in now.pairing.results.items() if at in seen.left_out})
-    reason = _why_not(fold(log) if state is None else state, lane, pieces)
-    heard = {position for piece in pieces for position in piece.positions}
-    silent = {e.position: "nothing-said" for e in seen.shown if e.position not in heard}
-    unsaid = [
-        Omitted(p.positions, NOT_CARRIED[type(part)], count_part(part)) for p in said for part in p.unsaid
-    ]
-    front = prefix(log, lane, now.settings.cards.get(agent), pieces)
-    rendered = WIRES[wire].render(pieces, front, blobs)
-    return Request(
-        agent=agent,
-        task=task,
-        upto=log[-1].position if log else 0,
-        wire=f"{wire}@{WIRES[wire].version}",
-        body=rendered.body,
-        sendable=not reason,
-        reason=reason,
-        parts=rendered.parts,
-        dropped=tuple(_runs(log, seen.left_out | silent, [*unsaid, *rendered.omitted])),
-    )
+    now = settings(log) if policy is None else NOTHING
+    chosen, counter = choose(now, agent, policy, counters)
+    return from_window(window_of(Lane(agent, task), chosen, log, counter), wire, blobs)
 
 
 def every_request(
@@ -85,40 +67,108 @@ def every_request(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Iterator[Request]:
-    """The lane's request after each entry from the first that it takes part in."""
+    """The lane's request after each entry from the first that it takes part in. Raises as `build`."""
     log = list(entries)
-    for length in range(1, len(log) + 1):
-        if Lane(agent, task) in lanes(log[:length]):
-            yield build(
-                log[:length], agent, task=task, wire=wire, policy=policy, blobs=blobs, counters=counters
-            )
+    lane = Lane(agent, task)
+    for window in windows(log, lane, policy, counters):
+        if takes_part(window):
+            yield from_window(window, wire, blobs)
 
 
-def _why_not(state: State, lane: Lane, pieces: Sequence[Piece]) -> str:
-    """Why nobody would send this here: empty where the lane waits for its model, or may be told to go on."""
-    if pieces[-1].rule == "preview-note":
-        own = len(pieces) > 1
-        return "nothing to answer: the last word is the agent's own" if own else "nothing has been said to it"
-    stands = state.lane(lane.address)
-    if lane.address not in state.lanes and stands.asked:
-        return ""
-    match stands.status:
-        case "awaiting_llm" | "failed":
-            return ""
-        case "awaiting_tools":
-            return f"{len(stands.calls)} of its calls have no result yet"
-        case "awaiting_approval":
-            return f"{sum(call.approval for call in stands.calls)} of its calls await approval"
-        case "closed":
-            return "the agent has left"
-        case "idle":
-            return "nothing to answer: the lane is idle"
+def windows(
+    log: Sequence[Entry], lane: Lane, given: PolicyLike, counters: Mapping[str, Counter] = COUNTERS
+) -> Iterator[Window]:
+    """The lane's window after each entry: one window, unless the policy on its card changes."""
+    now, window = NOTHING, None
+    for length, entry in enumerate(log, 1):
+        before, now = now, configure(now, entry)
+        changed = _card(before, lane.agent).policy != _card(now, lane.agent).policy
+        if window is None or (given is None and changed):
+            chosen, counter = choose(now, lane.agent, given, counters)
+            window = window_of(lane, chosen, log[:length], counter)
+        else:
+            window.take(entry)
+        yield window
+
+
+def choose(
+    now: Settings, agent: str, given: PolicyLike, counters: Mapping[str, Counter]
+) -> tuple[Policy, Counter]:
+    """The policy that is asked for, or that is on the card, and the counter that it names."""
+    chosen = policy(_card(now, agent).policy if given is None else given)
+    try:
+        return chosen, counters[chosen.counter]
+    except KeyError:
+        known = ", ".join(counters)
+        raise InvalidPolicy(f"/budget/counter: expected one of {known}, found {chosen.counter!r}") from None
+
+
+def from_window(window: Window, wire: str, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> Request:
+    """The request of what is in a window."""
+    if wire not in WIRES:
+        raise CallerError(f"wire {wire!r} is unknown; expected one of {', '.join(WIRES)}")
+    if window.state.blocked is not None:
+        raise LaterRelease(blocked_reason(window.state.blocked))
+    if not takes_part(window):
+        raise UnknownAgent(_unknown(window))
+    lane, card = window.lane, _card(window.settings, window.lane.agent)
+    shown = window.shown()
+    units, delivered = _undelivered(window, shown)
+    said = [piece for unit in with_away(units, shown.entries, lane, window.policy.away) for piece in unit]
+    around_it = [around.cut_note(window), *closed(said), around.last(window, card, shown.entries)]
+    pieces = [piece for piece in around_it if piece is not None]
+    front = prefix(
+        lane.address,
+        card,
+        around.first(window, card),
+        pieces,
+        model=window.own.model,
+        set_at=(window.set_at["card"],) if "card" in window.set_at else (),
+        counter=window.counter,
+    )
+    rendered = WIRES[wire].render(pieces, front, blobs)
+    request = Request(
+        agent=lane.agent,
+        task=lane.task,
+        upto=window.position,
+        wire=f"{wire}@{WIRES[wire].version}",
+        body=rendered.body,
+        sendable=True,
+        reason="",
+        parts=rendered.parts,
+        dropped=tuple(_dropped(window, shown, said, delivered, rendered.omitted)),
+        policy=window.policy,
+        counter=window.counter.id,
+        cuts=window.cuts,
+    )
+    reason = _why_not(window, said) or _over_budget(window, shown, request)
+    return replace(request, sendable=not reason, reason=reason)
 
 
 def lanes(entries: Iterable[Entry]) -> tuple[Lane, ...]:
     """Every lane that has taken part or was addressed, in order of appearance."""
-    log = list(entries)
-    return tuple(dict.fromkeys(lane for entry in log for lane in _lanes_of(entry)))
+    return tuple(dict.fromkeys(lane for entry in entries for lane in _lanes_of(entry)))
+
+
+def _card(now: Settings, agent: str) -> Card:
+    return now.cards.get(agent, NO_CARD)
+
+
+def takes_part(window: Window) -> bool:
+    """Whether the window's agent is known: it has a card, has joined, was addressed, or has spoken."""
+    agent, state = window.lane.agent, window.state
+    return (
+        not window.set_at.keys().isdisjoint(("card", "named"))
+        or agent in state.members
+        or any(lane.agent == agent for lane in state.lanes.values())
+    )
+
+
+def _unknown(window: Window) -> str:
+    """Who is known, for those who asked for somebody else."""
+    known = dict.fromkeys([*window.settings.cards, *window.state.members, *window.state.lanes])
+    names = ", ".join(known) or "nobody yet"
+    return f"no agent {window.lane.agent!r} takes part; known are {names}"
 
 
 def _lanes_of(entry: Entry) -> Iterator[Lane]:
@@ -136,37 +186,87 @@ def _lanes_of(entry: Entry) -> Iterator[Lane]:
             pass
 
 
-def _check_agent(log: Sequence[Entry], lane: Lane, now: Context) -> None:
-    known = lanes(log)
-    if lane not in known and lane.agent not in {other.agent for other in known}:
-        names = ", ".join(other.address for other in known) or "nobody yet"
-        where = log[-1].conversation if log else "the conversation"
-        raise UnknownAgent(f"{where!r}: no agent {lane.agent!r} takes part; known are {names}")
+def _undelivered(window: Window, shown: Shown) -> tuple[list[tuple[Piece, ...]], set[int]]:
+    """Under `Delta`, what the backend does not have yet, and the positions that it has; else all.
+
+    It has its own words and what they were built on. An answer stays with results that it has not had.
+    """
+    own, seen = window.own, window.state.lane(window.lane.address).seen
+    if not isinstance(window.policy.history, Delta) or not own.answered or own.died >= own.answered:
+        return shown.units, set()
+    fresh, had = [], set[int]()
+    for unit in shown.units:
+        said_itself = unit[0].role == "assistant"
+        if all(p <= seen or (said_itself and p <= own.answered) for p in positions_of(unit)):
+            had |= positions_of(unit)
+        else:
+            fresh.append(unit)
+    return fresh, had
 
 
-def _parts(entry: Entry) -> tuple[Part, ...]:
-    match entry.event:
-        case UserMessage(parts=parts) | ToolResult(parts=parts):
-            return tuple(parts)
-        case AssistantMessage(parts=said) | LlmError(parts=said):
-            return tuple(said)
-        case _:
-            return ()
+def _dropped(
+    window: Window, shown: Shown, said: Sequence[Piece], delivered: set[int], omitted: Sequence[Omitted]
+) -> Iterator[Dropped]:
+    """What is left out, neighbours of one rule as one run; then what a form or the wire cannot carry."""
+    heard = {position for piece in said for position in piece.positions}
+    rules = {entry.position: "nothing-said" for entry in shown.entries if entry.position not in heard}
+    rules |= dict.fromkeys(delivered, "delivered") | shown.left_out
+    runs = [run for run in window.left_out if run.rule != "setting"]
+    for row in window.rows:
+        position = row.entry.position
+        if position in rules:
+            runs.append(Dropped(position, position, rules[position], row.tokens))
+    yield from neighbours(runs)
+    unsaid = (
+        Omitted(piece.positions, NOT_CARRIED[type(part)], count_part(part, window.counter))
+        for piece in said
+        for part in piece.unsaid
+    )
+    for lost in (*unsaid, *omitted):
+        first, last = min(lost.positions, default=0), max(lost.positions, default=0)
+        yield Dropped(first, last, lost.rule, lost.tokens, lost.what)
 
 
-def _runs(log: Sequence[Entry], left_out: Mapping[int, str], omitted: Sequence[Omitted]) -> Iterator[Dropped]:
-    """What was left out, neighbours of one rule as one run; then what the wire could not carry."""
-    run: Dropped | None = None
-    for entry in log:
-        rule = left_out.get(entry.position, "")
-        if run is not None and (rule != run.rule or entry.position != run.last + 1):
-            yield run
-            run = None
-        if rule and rule != "setting":
-            tokens = count_parts(_parts(entry))
-            first, before = (run.first, run.tokens) if run is not None else (entry.position, 0)
-            run = Dropped(first, entry.position, rule, before + tokens)
-    if run is not None:
-        yield run
-    for positions, rule, tokens, what in omitted:
-        yield Dropped(min(positions), max(positions), rule, tokens, what)
+def _why_not(window: Window, said: Sequence[Piece]) -> str:
+    """Why nobody would send this here: empty where the lane waits for its model, or may be told to go on."""
+    if not said or said[-1].role == "assistant":
+        return (
+            "nothing to answer: the last word is the agent's own" if said else "nothing has been said to it"
+        )
+    state, address = window.state, window.lane.address
+    stands = state.lane(address)
+    if address not in state.lanes and stands.asked:
+        return ""
+    match stands.status:
+        case "awaiting_llm" | "failed":
+            return ""
+        case "awaiting_tools":
+            return f"{len(stands.calls)} of its calls have no result yet"
+        case "awaiting_approval":
+            return f"{sum(call.approval for call in stands.calls)} of its calls await approval"
+        case "closed":
+            return "the agent has left"
+        case "idle":
+            return "nothing to answer: the lane is idle"
+
+
+def _over_budget(window: Window, shown: Shown, request: Request) -> str:
+    """What of a request is more than its budget has room for, and what must stay; empty where it fits."""
+    budget = window.policy.budget
+    if budget is None or request.size.fits(limits(budget)):
+        return ""
+    over = [
+        f"{size:,} {name} of {limit:,}"
+        for name, size, limit in zip(request.size._fields, request.size, limits(budget), strict=True)
+        if size > limit
+    ]
+    reasons = {p: why for i, why in stays(window, shown).items() for p in positions_of(shown.units[i])}
+    largest = sorted(request.parts, key=lambda part: -part.tokens_out)[:5]
+    named = ", ".join(_named(part, reasons) for part in largest)
+    return f"over budget ({', '.join(over)}), and this must stay: {named}"
+
+
+def _named(part: Explained, reasons: Mapping[int, str]) -> str:
+    why = next((reasons[p] for p in part.positions if p in reasons), part.rule)
+    where = f"position {part.positions[0]}" if part.positions else part.role
+    return f"{where} ({why}, {part.tokens_out:,} tokens)"

@@ -7,7 +7,7 @@ built on is final, and the true result appears where it arrived, as text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from stenolog.domain.parts import Text
 from stenolog.projections.pairing import CallKey
@@ -67,19 +67,23 @@ class Group:
         return Piece("tool", (Text(text=text),), (key.position,), rule, "added", call=key, failed=failed)
 
 
-def seal(pieces: Iterable[Piece], hidden: Set[CallKey]) -> list[Piece]:
-    """Group the pieces, seal what is open, and close what ends with the agent's own word by a note.
+def units(pieces: Iterable[Piece], hidden: Set[CallKey]) -> list[tuple[Piece, ...]]:
+    """The pieces in units that are never cut in two: an answer with one result for each of its calls, or
+    one piece of anything else.
 
     `hidden` are the calls whose results are in the log and not shown here.
     """
-    flat: list[Piece] = []
-    for unit in _units(pieces, hidden):
-        flat += unit.pieces() if isinstance(unit, Group) else [unit]
-    flat = [piece for piece in flat if piece.parts or piece.role == "tool"]
-    if not flat or flat[-1].role == "assistant":
-        last = flat[-1].positions[-1:] if flat else ()
-        flat.append(Piece("user", (Text(text=PREVIEW),), last, "preview-note", "added"))
-    return flat
+    made = (unit.pieces() if isinstance(unit, Group) else [unit] for unit in _units(pieces, hidden))
+    heard = (tuple(piece for piece in unit if piece.parts or piece.role == "tool") for unit in made)
+    return [unit for unit in heard if unit]
+
+
+def closed(pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces, closed by a note where they end with the agent's own word."""
+    if pieces and pieces[-1].role != "assistant":
+        return list(pieces)
+    last = pieces[-1].positions[-1:] if pieces else ()
+    return [*pieces, Piece("user", (Text(text=PREVIEW),), last, "preview-note", "added")]
 
 
 def _units(pieces: Iterable[Piece], hidden: Set[CallKey]) -> list[Group | Piece]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from stenolog.domain.errors import NotSendable
 from stenolog.domain.parts import Part
+from stenolog.domain.policy import Policy
+from stenolog.domain.state import address
 from stenolog.domain.values import Receipt
 from stenolog.projections.pairing import CallKey
 
-from .rules import REPAIRS
-from .tokens import COUNTER
+from .rules import CUTS, REPAIRS
+from .sections import by_hash, sections
+from .tokens import COUNTER, OVERHEAD
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Disposition: TypeAlias = Literal["kept", "reworded", "added"]
@@ -22,6 +26,33 @@ Body: TypeAlias = dict[str, Any]
 
 PIPELINE = "requests@1"
 """The name and version of the pipeline; raised whenever the same log would give other bytes."""
+
+
+UNREAD = frozenset(
+    ("model", "role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "media_type", "mimeType")
+)
+"""The keys of a body whose texts are no words."""
+
+
+class Size(NamedTuple):
+    """How large something is: in messages, characters of text, tokens, and bytes of JSON."""
+
+    messages: int = 0
+    characters: int = 0
+    tokens: int = 0
+    bytes: int = 0
+
+    def plus(self, other: Size) -> Size:
+        """Both together."""
+        return Size(*map(int.__add__, self, other))
+
+    def minus(self, other: Size) -> Size:
+        """What is left when the other is taken away."""
+        return Size(*map(int.__sub__, self, other))
+
+    def fits(self, room: Size) -> bool:
+        """Whether it is within the room in every measure."""
+        return all(mine <= theirs for mine, theirs in zip(self, room, strict=True))
 
 
 class Piece(NamedTuple):
@@ -52,6 +83,18 @@ class Piece(NamedTuple):
     unsaid: tuple[Part, ...] = ()
     tokens_in: int = -1
     """What it was before it was reworded, in tokens; -1: its parts are what was said."""
+    size: Size | None = None
+    """How large it is at most on any wire, where that has been measured."""
+    sections: tuple[Section, ...] = ()
+    """What a text of several rules is made of, in order."""
+
+
+class Section(NamedTuple):
+    """A text that stands around the conversation: its rule, and the positions it is from."""
+
+    rule: str
+    text: str
+    positions: tuple[int, ...] = ()
 
 
 class Explained(NamedTuple):
@@ -117,7 +160,7 @@ class Request:
 
     `body` is the provider's exact JSON body. `sendable` says whether anyone would send it here;
     `reason` says why not. `parts` explains what is in it, `dropped` what is not. `upto` is the position
-    of the view.
+    of the view. `cuts` is how often the window has been cut so far, `missing` the runs that this left out.
     """
 
     agent: str
@@ -130,7 +173,16 @@ class Request:
     parts: tuple[Explained, ...]
     dropped: tuple[Dropped, ...]
     pipeline: str = PIPELINE
-    policy: Mapping[str, Any] = field(default_factory=lambda: {"history": "full"})
+    policy: Policy = field(default_factory=Policy)
+    counter: str = COUNTER
+    cuts: int = 0
+
+    def check(self) -> Request:
+        """The request itself, if it may be sent. Raises `NotSendable`, which says why not."""
+        if not self.sendable:
+            where = address(self.agent, self.task)
+            raise NotSendable(f"the request of {where} at position {self.upto}: {self.reason}")
+        return self
 
     @cached_property
     def bytes(self) -> bytes:
@@ -140,7 +192,7 @@ class Request:
     @cached_property
     def sha256(self) -> str:
         """The sha256 of the compact body, each blob's content replaced by `sha256:` and its hash."""
-        return sha256(compact(_by_hash(self.body)).encode()).hexdigest()
+        return sha256(compact(by_hash(self.body)).encode()).hexdigest()
 
     @property
     def receipt(self) -> Receipt:
@@ -150,8 +202,25 @@ class Request:
             sha256=self.sha256,
             wire=self.wire,
             pipeline=self.pipeline,
-            counter=COUNTER,
-            policy=dict(self.policy),
+            counter=self.counter,
+            policy=self.policy.json,
+            plan=self.plan,
+        )
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """The choices it was built by: the runs that the window left out, and digests of its sections."""
+        cut = [[run.first, run.last] for run in self.dropped if run.rule in CUTS]
+        return {**({"cut": cut} if cut else {}), "sections": sections(self.body)}
+
+    @cached_property
+    def size(self) -> Size:
+        """How large it is: messages, characters of text, tokens, bytes of the body."""
+        return Size(
+            messages=max((part.message for part in self.parts), default=-1) + 1,
+            characters=sum(map(len, _texts(self.body))),
+            tokens=sum(part.tokens_out for part in self.parts) + OVERHEAD * len(self.parts),
+            bytes=len(self.bytes),
         )
 
     @property
@@ -166,11 +235,14 @@ def compact(body: object) -> str:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 
-def _by_hash(value: object) -> object:
-    if isinstance(value, BlobText):
-        return value.hashed
-    if isinstance(value, dict):
-        return {key: _by_hash(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_by_hash(inner) for inner in value]
-    return value
+def _texts(value: object) -> Iterator[str]:
+    """Every text in a body that a model reads; blobs and ids are none."""
+    if isinstance(value, str) and not isinstance(value, BlobText):
+        yield value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in UNREAD:
+                yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)

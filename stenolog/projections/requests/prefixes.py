@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 
-from .build import build, lanes
+from .build import from_window, lanes, takes_part, windows
 from .laws import LAWS, Breach, breaches
-from .visible import Lane
+from .window import Window
 from .wires.sheet import EMPTY_BLOBS
 
 
@@ -31,20 +31,16 @@ def invalid_requests(
 ) -> Iterator[Invalid]:
     """Every breach in the requests of every lane at the end of the log, or after each of its entries."""
     log = list(entries)
-    first_seen: dict[Lane, int] = {}
-    for entry in log:
-        for lane in lanes([entry]):
-            first_seen.setdefault(lane, entry.position)
-    for length in range(1 if all_prefixes else len(log), len(log) + 1):
-        for lane, since in first_seen.items():
-            if length and since <= log[length - 1].position:
-                yield from _check(log[:length], lane, wires, blobs)
+    for lane in lanes(log):
+        last = None
+        for last in windows(log, lane, None):
+            if all_prefixes:
+                yield from _check(last, wires, blobs)
+        if last is not None and not all_prefixes:
+            yield from _check(last, wires, blobs)
 
 
-def _check(
-    prefix: Sequence[Entry], lane: Lane, wires: Sequence[str], blobs: Mapping[str, bytes]
-) -> Iterator[Invalid]:
-    for wire in wires:
-        request = build(prefix, lane.agent, task=lane.task, wire=wire, blobs=blobs)
-        for breach in breaches(wire, request.body):
-            yield Invalid(prefix[-1].position, lane.address, wire, breach)
+def _check(window: Window, wires: Sequence[str], blobs: Mapping[str, bytes]) -> Iterator[Invalid]:
+    for wire in wires if takes_part(window) else ():
+        for breach in breaches(wire, from_window(window, wire, blobs).body):
+            yield Invalid(window.position, window.lane.address, wire, breach)

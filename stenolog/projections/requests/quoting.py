@@ -33,6 +33,18 @@ def quote(tag: str, text: str, **attributes: str) -> str:
     return f"<{tag}{shown}>\n{escape(text)}\n</{tag}>"
 
 
+def under(template: str, name: str, text: str) -> str:
+    """The text under a line that says whose it is: `template`, with the name in the place of `{name}`.
+
+    A line of the text that begins as the template begins gets a backslash, so none can be taken for one.
+    """
+    opening = template.partition("{name}")[0].strip()
+    forged = re.compile(
+        rf"(?:^|(?<=[{_ENDS}]))({_BLANKS})(?={re.escape(opening)})", re.IGNORECASE | re.MULTILINE
+    )
+    return "\n".join((template.replace("{name}", " ".join(name.split())), forged.sub(r"\1\\", text)))
+
+
 def unforged(text: str) -> str:
     """The text with a backslash before everything that could be taken for a marker."""
     return MARKER.sub(r"\1\\", text)

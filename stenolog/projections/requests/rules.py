@@ -20,6 +20,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "other-lanes-error": "another lane failed, without having said anything",
             "answered-since": "the lane has answered since this error",
             "private-purpose": "another agent's memory or routing",
+            "pass": "another agent passed",
         },
         "voice: in which form": {
             "user": "the user's words, as they are",
@@ -30,6 +31,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "attributed": "somebody else's words, quoted with who said them",
             "summary": "a summary, in the place of what it covers",
             "result": "the result of one of the lane's own calls",
+            "compact": "a large result, as a preview with the alias that the whole is read by",
             "partial": "what had arrived before the answer was cut off",
             "error-note": "an answer failed",
             "interrupted-note": "the user, or the end of a process, stopped the lane",
@@ -43,9 +45,25 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "sealed-running": "a call without a result yet",
             "sealed-interrupted": "a call that was interrupted before it had a result",
             "sealed-hidden": "a call whose result is in the log, but not shown here",
+            "away-note": "where what was said while the agent was away begins, and where it ends",
             "preview-note": "there is nothing to answer here; the note keeps the preview well formed",
         },
-        "prefix: what stands before": {
+        "window: what the policy leaves out": {
+            "over-budget": "it is older than what the budget has room for",
+            "beyond-last": "it is older than the last messages that the policy asks for",
+            "delivered": "the agent's backend has it already",
+        },
+        "prefix: what stands before, and what stands last": {
+            "base-rules": "the policy's rules for every mode",
+            "tool-policy": "the policy's words on how to use tools",
+            "mode-rules": "the policy's rules for the agent's mode",
+            "mode-banner": "the mode that the agent is in",
+            "handoff": "what was handed over with the last change of hands",
+            "run-directive": "the directive of the run, in run mode",
+            "node-brief": "the brief of the node that the run is at, in run mode",
+            "step-context": "the context of the step, in run mode",
+            "reminder": "the persona and the pinned words again, after so many answers",
+            "cut-note": "that something was left out before this",
             "persona": "the persona on the agent's card",
             "tools": "the tools on the agent's card",
             "tool-stub": "a tool that was called and that no card declares",
@@ -74,6 +92,8 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
 RULES: Mapping[str, str] = MappingProxyType(
     {rule: does for rules in STAGES.values() for rule, does in rules.items()}
 )
+CUTS = frozenset({"over-budget", "beyond-last"})
+"""The rules by which the window lets entries go."""
 REPAIRS = frozenset(
     {
         "orphan-result",

@@ -1,4 +1,8 @@
-"""Stage 1, visible: which entries a lane is shown, and for each other one the rule that keeps it out."""
+"""Stage 1, visible: which entries a lane is shown, and for each other one the rule that keeps it out.
+
+What an entry is to a lane is settled when it is said: whom it was addressed to, under the scope that held
+then. Resets, rewinds, edits and summaries come later and are looked at each time.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import LaterRelease
 from stenolog.domain.events import (
     AssistantMessage,
     Event,
@@ -18,8 +21,10 @@ from stenolog.domain.events import (
     UserMessage,
 )
 from stenolog.domain.parts import says_something
-from stenolog.domain.state import Blocked, address, blocked_reason
-from stenolog.projections.context import Context, Summary
+from stenolog.domain.state import address
+from stenolog.domain.summaries import Summary
+from stenolog.projections.context import Context, within
+from stenolog.projections.pairing import Call
 
 INTERRUPTIONS = ("cancelled", "process_exited")
 """Errors that stop a lane: they stay in context, for the seals of the calls they cut off rest on them."""
@@ -36,10 +41,10 @@ class Lane(NamedTuple):
         """`agent`, or `agent/task`."""
         return address(self.agent, self.task)
 
-    def owns(self, event: Event) -> bool:
-        """Whether the lane itself said it."""
+    def owns(self, event: Event | Call) -> bool:
+        """Whether the lane itself said it, or made the call."""
         return (
-            isinstance(event, AssistantMessage | LlmError)
+            isinstance(event, AssistantMessage | LlmError | Call)
             and event.agent == self.agent
             and event.task == self.task
         )
@@ -50,50 +55,76 @@ class Visible(NamedTuple):
 
     shown: list[Entry]
     left_out: dict[int, str]
-    owners: dict[int, Event]
 
 
-def visible(log: Sequence[Entry], lane: Lane, context: Context) -> Visible:
-    """Sort the log into what the lane is shown and what it is not.
+def passed_over(event: Event, lane: Lane, scope: str, call: Call | None, pass_token: str = "") -> str:
+    """The rule that keeps an entry from the lane for good; empty where none does.
 
-    Raises `LaterRelease` where the log holds what this release may not pass over.
+    `scope` is the one that holds for the agent, `call` the call that a result belongs to.
     """
-    events = {entry.position: entry.event for entry in log}
-    owners = {
-        position: events[key.position] for position, key in context.pairing.calls.items() if key is not None
-    }
-    answered = max((e.position for e in log if lane.owns(e.event) and _is_answer(e.event)), default=0)
+    match event:
+        case ModeSwitch():
+            return "setting"
+        case Unknown():
+            return "unknown"
+        case UserMessage(parts=()):
+            return "nothing-said"
+        case _ if not event.in_context:
+            return "not-in-context"
+        case _ if scope != "open" and not _in_scope(event, lane, call):
+            return "not-addressed"
+        case LlmError(parts=parts) if says_something(parts):
+            return ""
+        case LlmError(category="rate_limited"):
+            return "rate-limited"
+        case LlmError() if not lane.owns(event):
+            return "other-lanes-error"
+        case AssistantMessage(purpose="memory" | "routing") if not lane.owns(event):
+            return "private-purpose"
+        case AssistantMessage() if pass_token and not lane.owns(event) and is_pass(event, pass_token):
+            return "pass"
+        case _:
+            return ""
+
+
+def is_pass(message: AssistantMessage, pass_token: str) -> bool:
+    """Whether an answer says nothing but that the agent passes."""
+    return not message.tool_calls and message.text.strip() == pass_token
+
+
+def visible(entries: Sequence[Entry], lane: Lane, context: Context, answered: int) -> Visible:
+    """Sort entries that were not passed over into what the lane is shown now and what it is not.
+
+    `answered` is the position of the lane's last answer.
+    """
     left_out: dict[int, str] = {}
-    for entry in log:
-        rule = _rule(entry, lane, context, owners.get(entry.position), answered)
+    for entry in entries:
+        rule = _rule(entry, lane, context, answered)
         if rule:
             left_out[entry.position] = rule
     edited = (old for old, new in context.replaced_by.items() if new not in left_out)
     left_out.update((old, "replaced") for old in edited if old not in left_out)
-    summaries = _applied(log, lane, context, left_out)
-    kept = [entry for entry in log if entry.position not in left_out]
-    places = {summary.position: summary.last for summary in summaries}
-    return Visible(sorted(kept, key=lambda e: _place(e, lane, context, places)), left_out, owners)
-
-
-def _applied(log: Sequence[Entry], lane: Lane, context: Context, left_out: dict[int, str]) -> list[Summary]:
-    """The summaries that the lane is shown; what they cover is left out, and what it may not know of."""
-    applied = [summary for summary in context.summaries if summary.position not in left_out]
-    for summary in applied:
-        if summary.agent != lane.agent and _tells_too_much(summary, left_out):
-            left_out[summary.position] = "not-addressed"
-    applied = [summary for summary in applied if summary.position not in left_out]
-    covered = bytearray(log[-1].position + 2 if log else 0)
-    for span in (span for summary in applied for span in summary.spans):
-        covered[span.first : span.last + 1] = b"\x01" * (span.last + 1 - span.first)
-    for entry in log:
-        if covered[entry.position] or _is_superseded(entry, applied):
+    summaries = [summary for summary in context.summaries if summary.position not in left_out]
+    is_covered = within(span for summary in summaries for span in summary.spans)
+    for entry in entries:
+        if is_covered(entry.position) or _is_superseded(entry, summaries):
             left_out.setdefault(entry.position, "covered")
-    return applied
+    kept = [entry for entry in entries if entry.position not in left_out]
+    places = {summary.position: summary.last for summary in summaries}
+    return Visible(sorted(kept, key=lambda e: _place(e, lane, context, places)), left_out)
 
 
-def _tells_too_much(summary: Summary, left_out: dict[int, str]) -> bool:
-    return any(rule == "not-addressed" and summary.covers(position) for position, rule in left_out.items())
+def _rule(entry: Entry, lane: Lane, context: Context, answered: int) -> str:
+    """The rule that keeps an entry from the lane as things are now; empty where none does."""
+    out = context.out.get(entry.position)
+    if out is not None and out[0] != "replaced":
+        return out[0]
+    match entry.event:
+        case LlmError(category=category, parts=parts) as error if lane.owns(error):
+            is_over = entry.position < answered and category not in INTERRUPTIONS
+            return "answered-since" if is_over and not says_something(parts) else ""
+        case _:
+            return ""
 
 
 def _is_superseded(entry: Entry, applied: Sequence[Summary]) -> bool:
@@ -106,58 +137,14 @@ def _is_superseded(entry: Entry, applied: Sequence[Summary]) -> bool:
             return False
 
 
-def _rule(entry: Entry, lane: Lane, context: Context, owner: Event | None, answered: int) -> str:
-    """The rule that keeps an entry from the lane; empty where none does."""
-    event = entry.event
-    match event:
-        case ModeSwitch():
-            return "setting"
-        case Unknown(ignorable=False):
-            raise LaterRelease(blocked_reason(Blocked(entry.position, event.topic, event.needs)))
-        case Unknown():
-            return "unknown"
-        case UserMessage(parts=()):
-            return "nothing-said"
-        case _:
-            return _message_rule(entry, event, lane, context, owner, answered)
-
-
-def _message_rule(
-    entry: Entry, event: Known, lane: Lane, context: Context, owner: Event | None, answered: int
-) -> str:
-    if entry.position in context.out and context.out[entry.position][0] != "replaced":
-        return context.out[entry.position][0]
-    if not event.in_context:
-        return "not-in-context"
-    if not _in_scope(event, lane, context, owner):
-        return "not-addressed"
-    match event:
-        case LlmError(parts=parts) if says_something(parts):
-            return ""
-        case LlmError(category="rate_limited"):
-            return "rate-limited"
-        case LlmError() if not lane.owns(event):
-            return "other-lanes-error"
-        case LlmError(category=category) if entry.position < answered:
-            return "" if category in INTERRUPTIONS else "answered-since"
-        case AssistantMessage(purpose="memory" | "routing") if not lane.owns(event):
-            return "private-purpose"
-        case _:
-            return ""
-
-
-def _in_scope(event: Event, lane: Lane, context: Context, owner: Event | None) -> bool:
-    """Open: everything. Addressed: the lane's own, what names it, and what names nobody."""
-    if context.settings.scope_of(lane.agent) == "open" or lane.owns(event):
+def _in_scope(event: Known, lane: Lane, call: Call | None) -> bool:
+    """Addressed: the lane's own, what names it, and what names nobody."""
+    if lane.owns(event):
         return True
     if isinstance(event, ToolResult):
-        return owner is None or lane.owns(owner)
+        return call is None or lane.owns(call)
     to: tuple[str, ...] = getattr(event, "to", ())
     return lane.address in to or (not to and not isinstance(event, LlmError))
-
-
-def _is_answer(event: Event) -> bool:
-    return isinstance(event, AssistantMessage) and event.purpose == "answer"
 
 
 def _place(entry: Entry, lane: Lane, context: Context, summaries: dict[int, int]) -> tuple[int, int, int]:

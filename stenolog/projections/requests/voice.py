@@ -5,59 +5,85 @@ everybody else's are quoted, with their tool calls as prose.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
+from stenolog.domain.errors import InvalidPolicy
+from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text, ToolCall
+from stenolog.domain.policy import Compact, Policy
 from stenolog.domain.state import address
-from stenolog.projections.pairing import CallKey, Pairing
+from stenolog.projections.pairing import CallKey, Pair
 
+from .compact import compact
 from .model import Piece
-from .quoting import escape, note, quote
-from .tokens import count_parts
-from .visible import INTERRUPTIONS, Lane, Visible
+from .quoting import escape, note, quote, under
+from .tokens import ESTIMATE, Counter, count_parts
+from .visible import INTERRUPTIONS, Lane
 
 
-def voice(seen: Visible, lane: Lane, pairing: Pairing) -> list[Piece]:
-    """What the lane is shown, piece by piece, in the order it is shown in."""
-    return [piece for entry in seen.shown for piece in _pieces(entry, lane, pairing, seen.owners)]
+class Ear(NamedTuple):
+    """How a lane hears: the heading over others' words, what tool output is cut down to, the counter."""
+
+    lane: Lane
+    others: str = ""
+    compact: Compact | None = None
+    counter: Counter = ESTIMATE
 
 
-def _pieces(entry: Entry, lane: Lane, pairing: Pairing, owners: dict[int, Event]) -> Iterator[Piece]:
+def ear(lane: Lane, policy: Policy, counter: Counter) -> Ear:
+    """The ear of a lane under a policy. Raises `InvalidPolicy` for a heading that could be forged."""
+    others = policy.voices.others if policy.voices else ""
+    if others and not (others.count("{name}") == 1 and others.partition("{name}")[0].strip()):
+        raise InvalidPolicy(f"/voices/others: expected words or a sign, then {{name}}, found {others!r}")
+    return Ear(lane, others, policy.compact, counter)
+
+
+def voice(entry: Entry, ear: Ear, pair: Pair | None) -> tuple[Piece, ...]:
+    """What the lane hears of an entry, piece by piece; `pair` has the call of a result."""
+    return tuple(_pieces(entry, ear, pair))
+
+
+def _pieces(entry: Entry, ear: Ear, pair: Pair | None) -> Iterator[Piece]:
     match entry.event:
         case UserMessage() as message:
-            yield _user(entry.position, message)
+            yield _user(entry.position, message, ear)
         case AssistantMessage() as message if message.covers or message.purpose == "summary":
             yield _kept_fact(entry.position, message, "summary")
         case AssistantMessage(purpose="memory" | "routing") as message:
             yield _kept_fact(entry.position, message, message.purpose)
-        case AssistantMessage() as message if lane.owns(message):
+        case AssistantMessage() as message if ear.lane.owns(message):
             yield _own(entry.position, message)
         case AssistantMessage() as message:
-            yield _others(entry.position, message)
+            yield _others(entry.position, message, ear)
         case ToolResult() as result:
-            yield _result(entry.position, result, lane, pairing, owners)
+            yield _result(entry, result, ear, pair or Pair(entry.position, None))
         case LlmError() as error:
-            yield from _error(entry.position, error, lane.owns(error))
+            yield from _error(entry.position, error, ear)
         case _:
             pass
 
 
-def _user(position: int, message: UserMessage) -> Piece:
+def _user(position: int, message: UserMessage, ear: Ear) -> Piece:
     parts = said_aloud(message.parts)
     if message.author_kind == "system":
         return Piece("system", parts, (position,), "system-note")
     if message.author_kind == "person" and not message.author:
         return Piece("user", parts, (position,), "user")
-    return Piece(
-        "user",
-        parts,
-        (position,),
-        "attributed",
-        "reworded",
-        speaker=message.author or message.author_kind,
-        by="agent" if message.author_kind == "agent" else "user",
-    )
+    speaker = message.author or message.author_kind
+    by: Literal["user", "agent"] = "agent" if message.author_kind == "agent" else "user"
+    return _attributed(position, parts, speaker, ear)._replace(by=by)
+
+
+def _attributed(position: int, parts: tuple[Part, ...], speaker: str, ear: Ear) -> Piece:
+    """Somebody else's words, under the policy's heading, or with who said them for a wire to quote."""
+    piece = Piece("user", parts, (position,), "attributed", "reworded", speaker=speaker, by="agent")
+    said = [part.text for part in parts if isinstance(part, Text)]
+    if not ear.others or not said:
+        return piece
+    headed = Text(text=under(ear.others, speaker, "\n".join(said)))
+    media = (part for part in parts if not isinstance(part, Text))
+    return piece._replace(parts=(headed, *media), speaker="", tokens_in=count_parts(parts, ear.counter))
 
 
 def _kept_fact(position: int, message: AssistantMessage, what: str) -> Piece:
@@ -82,37 +108,37 @@ def _own(position: int, message: AssistantMessage) -> Piece:
     )
 
 
-def _others(position: int, message: AssistantMessage | LlmError, ending: str = "") -> Piece:
+def _others(position: int, message: AssistantMessage | LlmError, ear: Ear, ending: str = "") -> Piece:
     text = "\n".join([in_prose(message.parts), *([ending] if ending else [])])
     said = (Text(text=text),) if text.strip() else ()
     speaker = address(message.agent, message.task)
-    unsaid = unspoken(message.parts)
-    return Piece(
-        "user", said, (position,), "attributed", "reworded", speaker=speaker, by="agent", unsaid=unsaid
-    )
+    return _attributed(position, said, speaker, ear)._replace(unsaid=unspoken(message.parts))
 
 
-def _result(
-    position: int, result: ToolResult, lane: Lane, pairing: Pairing, owners: dict[int, Event]
-) -> Piece:
-    key, owner = pairing.calls.get(position), owners.get(position)
-    if key is not None and owner is not None and lane.owns(owner):
-        name = owner.tool_calls[key.nth].name if isinstance(owner, AssistantMessage) else result.name
-        return _tool(position, result, "result", name)._replace(call=key)
-    rule = "attributed" if key else "second-result" if position in pairing.second else "orphan-result"
-    return in_prose_result(_tool(position, result, rule, result.name))
+def _result(entry: Entry, result: ToolResult, ear: Ear, pair: Pair) -> Piece:
+    call = pair.call
+    if call is not None and ear.lane.owns(call):
+        return _tool(entry, result, "result", call.name, ear)._replace(call=call.key)
+    rule = "attributed" if call else "second-result" if pair.second else "orphan-result"
+    return in_prose_result(_tool(entry, result, rule, result.name, ear))
 
 
-def _tool(position: int, result: ToolResult, rule: str, name: str) -> Piece:
-    return Piece(
+def _tool(entry: Entry, result: ToolResult, rule: str, name: str, ear: Ear) -> Piece:
+    shorter = compact(result, entry.id, ear.compact, ear.counter)
+    piece = Piece(
         "tool",
         tuple(result.parts),
-        (position,),
+        (entry.position,),
         rule,
         failed=result.is_error,
         tool=name,
         raw_id=result.call_id,
     )
+    if shorter is None:
+        return piece
+    tokens = count_parts(result.parts, ear.counter)
+    rule = "compact" if rule == "result" else rule
+    return piece._replace(parts=shorter, rule=rule, disposition="reworded", tokens_in=tokens)
 
 
 def in_prose_result(piece: Piece) -> Piece:
@@ -128,18 +154,20 @@ def in_prose_result(piece: Piece) -> Piece:
         parts=shown,
         disposition="reworded",
         call=None,
-        tokens_in=count_parts(piece.parts),
+        tokens_in=count_parts(piece.parts) if piece.tokens_in < 0 else piece.tokens_in,
+        size=None,
     )
 
 
-def _error(position: int, error: LlmError, own: bool) -> Iterator[Piece]:
+def _error(position: int, error: LlmError, ear: Ear) -> Iterator[Piece]:
     """The partial text for good, so that "continue" has an anchor; and what went wrong."""
     partial = in_prose(error.parts)
     stops = error.category in INTERRUPTIONS
+    own = ear.lane.owns(error)
     whose = "your" if own else "the"
     what = _what_happened(error, f"{whose} answer", cut_off=bool(partial.strip()))
     if not own:
-        yield _others(position, error, note(what))
+        yield _others(position, error, ear, note(what))
         return
     unsaid = unspoken(error.parts)
     if partial.strip():

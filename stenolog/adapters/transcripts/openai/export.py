@@ -21,11 +21,12 @@ from stenolog.domain.events import (
     UserMessage,
 )
 from stenolog.domain.parts import Reasoning, Refusal
-from stenolog.projections.context import context
+from stenolog.domain.policy import Policy
+from stenolog.projections.pairing import Call, Pair
 from stenolog.projections.requests import Lane, lanes
 from stenolog.projections.requests.quoting import quote
-from stenolog.projections.requests.visible import visible
 from stenolog.projections.requests.voice import in_prose
+from stenolog.projections.requests.window import window
 
 from ..fields import obj
 from .messages import KNOWN, SYSTEM
@@ -54,17 +55,17 @@ def messages(log: Sequence[Entry], agent: str, blobs: Blobs) -> list[Message]:
             f"no agent {agent!r} takes part; known are {', '.join(sorted(known)) or 'nobody yet'}"
         )
     lane = Lane(agent)
-    now = context(log)
-    seen = visible(log, lane, now)
-    card = now.settings.cards.get(agent)
+    seen = window(lane, Policy(), log)
+    card = seen.settings.cards.get(agent)
     said: list[Message | None] = [
         {"role": _persona_role(log, agent), "content": card.persona} if card and card.persona else None
     ]
-    said += (_message(entry.event, lane, seen.owners.get(entry.position), blobs) for entry in seen.shown)
+    pairs = seen.pairing.pairs
+    said += (_message(e.event, lane, pairs.get(e.position), blobs) for e in seen.shown().entries)
     return [message for message in said if message is not None]
 
 
-def _message(event: Event, lane: Lane, owner: Event | None, blobs: Blobs) -> Message | None:
+def _message(event: Event, lane: Lane, pair: Pair | None, blobs: Blobs) -> Message | None:
     match event:
         case UserMessage() as message:
             return _user(message, blobs)
@@ -75,7 +76,7 @@ def _message(event: Event, lane: Lane, owner: Event | None, blobs: Blobs) -> Mes
         case AssistantMessage(agent=agent) | LlmError(agent=agent) if not lane.owns(event):
             return {"role": "user", "content": in_prose(event.parts), "name": agent}
         case ToolResult() as result:
-            return _result(result, lane, owner, blobs)
+            return _result(result, lane, pair.call if pair else None, blobs)
         case LlmError(parts=parts) if partial := in_prose(parts):
             return {"role": "assistant", "content": partial}
         case _:
@@ -115,9 +116,9 @@ def _own(message: AssistantMessage, blobs: Blobs) -> Message:
     return made | _rest(message, "assistant")
 
 
-def _result(result: ToolResult, lane: Lane, owner: Event | None, blobs: Blobs) -> Message:
+def _result(result: ToolResult, lane: Lane, owner: Call | None, blobs: Blobs) -> Message:
     """An own result as such; another agent's as words of its owner."""
-    if isinstance(owner, AssistantMessage) and not lane.owns(owner):
+    if owner is not None and not lane.owns(owner):
         text = quote("tool-result", in_prose(result.parts), call=result.call_id, tool=result.name)
         return {"role": "user", "content": text, "name": owner.agent}
     named = {"name": result.name} if result.name else {}

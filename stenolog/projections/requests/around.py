@@ -1,0 +1,106 @@
+"""Stage 5, prefix: the texts that stand around the conversation, each by a rule of its own.
+
+What never changes stands first. What depends on the mode, the run or the moment stands last, behind the
+conversation, so that a change of it costs a provider's prompt cache nothing; or first, by policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.parts import Text, text_of
+from stenolog.domain.policy import Instructions, Reminder
+from stenolog.domain.values import Card, Run
+
+from .left_out import said_by
+from .model import Piece, Section
+from .quoting import note
+from .stays import pinned
+from .window import Window
+
+NO_INSTRUCTIONS = Instructions()
+RUN_MODE = "run"
+
+
+def first(window: Window, card: Card) -> tuple[Section, ...]:
+    """What stands before the conversation."""
+    ruled = _instructions(window)
+    sections = [
+        Section("base-rules", ruled.base),
+        Section("tool-policy", ruled.tools),
+        *_persona(window, card),
+    ]
+    if ruled.place == "first":
+        sections += _of_the_moment(window)
+    return _said(sections)
+
+
+def last(window: Window, card: Card, shown: Iterable[Entry]) -> Piece | None:
+    """What stands behind the conversation, as one note of the system's; None where nothing does."""
+    sections = [] if _instructions(window).place == "first" else [*_of_the_moment(window)]
+    if window.policy.reminder is not None:
+        sections += _reminder(window, window.policy.reminder, card, shown)
+    return _note(_said(sections))
+
+
+def cut_note(window: Window) -> Piece | None:
+    """What tells the agent that something was left out before what it is shown, where its policy says so."""
+    if not (window.cuts and _instructions(window).cut_note):
+        return None
+    return _note((Section("cut-note", note("earlier messages were left out of what you are shown")),))
+
+
+def _note(sections: tuple[Section, ...]) -> Piece | None:
+    if not sections:
+        return None
+    text = "\n\n".join(section.text for section in sections)
+    positions = tuple(dict.fromkeys(p for section in sections for p in section.positions))
+    return Piece("system", (Text(text=text),), positions, sections[0].rule, "added", sections=sections)
+
+
+def _said(sections: Iterable[Section]) -> tuple[Section, ...]:
+    return tuple(s._replace(text=s.text.strip()) for s in sections if s.text.strip())
+
+
+def _instructions(window: Window) -> Instructions:
+    return window.policy.instructions or NO_INSTRUCTIONS
+
+
+def _persona(window: Window, card: Card) -> Iterator[Section]:
+    """The persona, in the modes that it is for."""
+    wanted = _instructions(window).persona_in
+    if not wanted or window.settings.mode_of(window.lane.agent) in wanted:
+        yield Section("persona", card.persona, _set_at(window, "card"))
+
+
+def _of_the_moment(window: Window) -> Iterator[Section]:
+    """What depends on the mode and the run, and the words of a hand-off."""
+    ruled, mode = _instructions(window), window.settings.mode_of(window.lane.agent)
+    yield Section("mode-rules", ruled.modes.get(mode, ""), _set_at(window, "mode"))
+    yield Section("mode-banner", ruled.banner.replace("{mode}", mode), _set_at(window, "mode"))
+    yield Section("handoff", window.settings.handoff, _set_at(window, "handoff"))
+    if mode == RUN_MODE and window.settings.active_run is not None:
+        yield from _run(window.settings.active_run, _set_at(window, "run"))
+
+
+def _run(run: Run, set_at: tuple[int, ...]) -> Iterator[Section]:
+    yield Section("run-directive", run.directive, set_at)
+    yield Section("node-brief", run.brief, set_at)
+    yield Section("step-context", run.context, set_at)
+
+
+def _reminder(window: Window, rule: Reminder, card: Card, shown: Iterable[Entry]) -> Iterator[Section]:
+    """After every so many answers: the persona, the pinned words, and the text of the policy."""
+    if not window.own.turns or window.own.turns % rule.every:
+        return
+    if rule.persona:
+        yield Section("reminder", card.persona, _set_at(window, "card"))
+    for entry in shown if rule.pins else ():
+        if pinned(entry, window.policy.pins):
+            yield Section("reminder", text_of(said_by(entry.event)), (entry.position,))
+    yield Section("reminder", rule.text)
+
+
+def _set_at(window: Window, name: str) -> tuple[int, ...]:
+    return (window.set_at[name],) if name in window.set_at else ()

@@ -1,0 +1,56 @@
+"""What was said while the agent was away: between two of its turns, and not for it.
+
+It stands where it was said, between two notes. Where its turns lie is known from its answers, whose
+receipts say what they were built on, so the notes stay where they are for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, UserMessage
+from stenolog.domain.parts import Text
+from stenolog.domain.policy import Away
+
+from .model import Piece
+from .quoting import note
+from .visible import Lane
+
+Unit = tuple[Piece, ...]
+
+
+def with_away(units: Sequence[Unit], entries: Iterable[Entry], lane: Lane, away: Away | None) -> list[Unit]:
+    """The units with a note before and behind each run of what the lane has missed."""
+    if away is None:
+        return list(units)
+    missed = {entry.position for entry in entries if _is_missed(entry, lane)}
+    made: list[Unit] = []
+    away_now = been_here = False
+    for unit in units:
+        others_tool = unit[0].rule == "attributed" and unit[0].by == "tool"
+        gone = been_here and (others_tool or not missed.isdisjoint(unit[0].positions))
+        if gone is not away_now:
+            title = away.title if gone else f"END OF {away.title}"
+            made.append((_note(title, unit[0].positions[:1]),))
+            away_now = gone
+        made.append(unit)
+        been_here = been_here or unit[0].role == "assistant"
+    return made
+
+
+def _note(title: str, positions: tuple[int, ...]) -> Piece:
+    return Piece("user", (Text(text=note(title)),), positions, "away-note", "added")
+
+
+def _is_missed(entry: Entry, lane: Lane) -> bool:
+    """Whether it was said to others: by another agent, or by somebody who named others."""
+    match entry.event:
+        case UserMessage(author_kind="system"):
+            return False
+        case UserMessage(to=to):
+            return bool(to) and lane.address not in to
+        case AssistantMessage(purpose="answer", to=to) as said:
+            return not lane.owns(said) and lane.address not in to
+        case _:
+            return False

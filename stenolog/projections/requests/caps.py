@@ -1,0 +1,71 @@
+"""What the window may hold under a policy, and to what it is cut when it holds more."""
+
+from __future__ import annotations
+
+import sys
+from typing import NamedTuple
+
+from stenolog.domain.policy import Budget, LastN, MemoryBank, Policy, SummaryAndRecent
+
+from .model import Size
+
+ENDLESS = sys.maxsize
+RESERVE = 16
+"""A budget keeps one part in so many free for what stands around the conversation."""
+RESERVED_MESSAGES = 2
+"""One before the conversation and one behind it."""
+
+
+class Cap(NamedTuple):
+    """The room that the window has, and what it is cut down to; `rule` is what its cuts are listed under.
+
+    `recent`: what must stay does not count.
+    """
+
+    rule: str
+    room: Size
+    target: Size
+    recent: bool = False
+
+
+def caps(policy: Policy) -> tuple[Cap, ...]:
+    """Every cap of a policy; none where the window has no end."""
+    made = []
+    match policy.history:
+        case LastN(n=n, step=step):
+            made.append(Cap("beyond-last", _messages(n), _messages(max(n + 1 - step, 1))))
+        case SummaryAndRecent(recent=n, step=step) | MemoryBank(recent=n, step=step):
+            made.append(Cap("beyond-last", _messages(n), _messages(max(n + 1 - step, 1)), recent=True))
+        case _:
+            pass
+    if policy.budget is not None:
+        made.append(_of_budget(policy.budget))
+    return tuple(made)
+
+
+def _of_budget(budget: Budget) -> Cap:
+    """The budget less its reserve; a cut makes room for half of the budget, so that it is rare."""
+    room, target = [], []
+    for name, limit in zip(Size._fields, limits(budget), strict=True):
+        reserve = _reserve(budget, name, limit)
+        room.append(limit if limit == ENDLESS else max(limit - reserve, 0))
+        target.append(limit if limit == ENDLESS else max(limit // 2 - reserve, 0))
+    return Cap("over-budget", Size(*room), Size(*target))
+
+
+def limits(budget: Budget) -> Size:
+    """The budget as a size; what it does not limit is endless."""
+    given = (budget.messages, budget.characters, budget.tokens, budget.bytes)
+    return Size(*(ENDLESS if limit is None else limit for limit in given))
+
+
+def _reserve(budget: Budget, name: str, limit: int) -> int:
+    if name == "messages":
+        return min(RESERVED_MESSAGES, limit // 4)
+    if name == "tokens" and budget.reserve is not None:
+        return budget.reserve
+    return limit // RESERVE
+
+
+def _messages(n: int) -> Size:
+    return Size(n, ENDLESS, ENDLESS, ENDLESS)

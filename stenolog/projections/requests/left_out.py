@@ -1,0 +1,67 @@
+"""What is not in a request, as runs: neighbours that one rule kept out are one line of an explanation."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
+from stenolog.domain.parts import Part
+
+from .model import Dropped
+from .rules import CUTS
+
+
+def said_by(event: Event) -> tuple[Part, ...]:
+    """The parts of an event; none where it is not made of any."""
+    match event:
+        case UserMessage(parts=parts) | ToolResult(parts=parts):
+            return tuple(parts)
+        case AssistantMessage(parts=said) | LlmError(parts=said):
+            return tuple(said)
+        case _:
+            return ()
+
+
+def neighbours(runs: Iterable[Dropped]) -> list[Dropped]:
+    """The runs in order, those of one rule that touch each other as one."""
+    merged: list[Dropped] = []
+    for run in sorted(runs):
+        last = merged[-1] if merged else None
+        if last is not None and last.rule == run.rule and run.first <= last.last + 1:
+            merged[-1] = _both(last, run)
+        else:
+            merged.append(run)
+    return merged
+
+
+def absorb(runs: Sequence[Dropped], lost: Sequence[Dropped], here: Sequence[int]) -> list[Dropped]:
+    """The runs once more has left the window. A run of a cut reaches up to the next entry that is still here,
+    and swallows what other rules kept out within it: so the runs do not grow with the log.
+
+    `here` are the positions in the window, in order.
+    """
+    cuts: list[Dropped] = []
+    for run in sorted(run for run in (*runs, *lost) if run.rule in CUTS):
+        last = cuts[-1] if cuts else None
+        if last is not None and last.rule == run.rule and _nobody_between(last.last, run.first, here):
+            cuts[-1] = _both(last, run)
+        else:
+            cuts.append(run)
+    firsts = [run.first for run in cuts]
+    rest = (run for run in (*runs, *lost) if run.rule not in CUTS)
+    outside = [run for run in rest if not _is_within(run, cuts, firsts)]
+    return sorted([*cuts, *neighbours(outside)])
+
+
+def _both(run: Dropped, other: Dropped) -> Dropped:
+    return run._replace(last=max(run.last, other.last), tokens=run.tokens + other.tokens)
+
+
+def _nobody_between(last: int, first: int, here: Sequence[int]) -> bool:
+    return bisect_left(here, first) == bisect_right(here, last)
+
+
+def _is_within(run: Dropped, cuts: Sequence[Dropped], firsts: Sequence[int]) -> bool:
+    found = bisect_right(firsts, run.first)
+    return found > 0 and run.last <= cuts[found - 1].last

@@ -1,0 +1,115 @@
+"""What must stay when the window is cut, and why: no budget removes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, LlmError, Unknown, UserMessage
+from stenolog.domain.parts import says_something
+from stenolog.domain.policy import MemoryBank, Pins
+
+from .model import Piece
+
+if TYPE_CHECKING:
+    from .window import Shown, Window
+
+
+def pinned(entry: Entry, pins: Pins | None) -> bool:
+    """Whether an entry is pinned: by its position, by who said it, or by a tag."""
+    event = entry.event
+    if pins is None or isinstance(event, Unknown):
+        return False
+    author = getattr(event, "author", "") or getattr(event, "agent", "")
+    return (
+        entry.position in pins.positions
+        or (bool(author) and author in pins.authors)
+        or not set(pins.tags).isdisjoint(event.tags)
+    )
+
+
+def _pins(window: Window, shown: Shown) -> Iterator[int]:
+    """what the policy pins"""
+    return (entry.position for entry in shown.entries if pinned(entry, window.policy.pins))
+
+
+def _latest(window: Window, shown: Shown) -> Iterator[int]:
+    """the latest message with content that is for the agent"""
+    return (e.position for e in [*filter(lambda e: _is_for(e, window), shown.entries)][-1:])
+
+
+def _answering(window: Window, shown: Shown) -> Iterator[int]:
+    """the message that the current run answers"""
+    yield window.own.running
+
+
+def _at_work(window: Window, shown: Shown) -> Iterator[int]:
+    """the agent's last answer, where it called tools: with their results it is what comes next"""
+    if window.state.lane(window.lane.address).status != "idle":
+        yield window.own.answered
+
+
+def _cut_off(window: Window, shown: Shown) -> Iterator[int]:
+    """what arrived of an answer that was cut off, so that "continue" has an anchor"""
+    for entry in shown.entries:
+        failed = isinstance(entry.event, LlmError) and window.lane.owns(entry.event)
+        if failed and entry.position > window.own.answered:
+            yield entry.position
+
+
+def _memory(window: Window, shown: Shown) -> Iterator[int]:
+    """the facts that the agent keeps, under a memory bank"""
+    if isinstance(window.policy.history, MemoryBank):
+        for entry in shown.entries:
+            if isinstance(entry.event, AssistantMessage) and entry.event.purpose == "memory":
+                yield entry.position
+
+
+def _summaries(window: Window, shown: Shown) -> Iterator[int]:
+    """the summaries that stand: each in the place of what it covers"""
+    for entry in shown.entries:
+        if isinstance(entry.event, AssistantMessage) and entry.event.purpose == "summary":
+            yield entry.position
+
+
+def _is_for(entry: Entry, window: Window) -> bool:
+    match entry.event:
+        case UserMessage(author_kind="system"):
+            return False
+        case UserMessage(to=to, parts=parts):
+            named = not to or window.lane.address in to or window.lane.agent in to
+            return named and (says_something(parts) or bool(parts))
+        case _:
+            return False
+
+
+STAYS: Mapping[str, Callable[[Window, Shown], Iterator[int]]] = MappingProxyType(
+    {
+        "pinned": _pins,
+        "latest-message": _latest,
+        "being-answered": _answering,
+        "at-work": _at_work,
+        "cut-off": _cut_off,
+        "memory-bank": _memory,
+        "summaries": _summaries,
+    }
+)
+"""Why something stays, by name: each gives positions."""
+
+
+def stays(window: Window, shown: Shown) -> dict[int, str]:
+    """The index of each unit that must stay, with the reason."""
+    unit_of = {p: i for i, unit in enumerate(shown.units) for piece in unit for p in piece.positions}
+    kept: dict[int, str] = {}
+    for reason, positions in STAYS.items():
+        for position in positions(window, shown):
+            if position in unit_of:
+                kept.setdefault(unit_of[position], reason)
+    return kept
+
+
+def positions_of(unit: Sequence[Piece]) -> set[int]:
+    """Every position that a unit is made of."""
+    return {position for piece in unit for position in piece.positions}
