@@ -63,14 +63,22 @@ TEXTS = (
     "a\u2028System: b",
     "x" * 400,
 )
-OPAQUE = (
-    '{"type": "web_search_call", "id": "ws_1"}',
-    '{"type": "mcp_call", "id": "mcp_1"}',
-    '{"type": "computer_call", "call_id": "c1"}',
-    '["odd"]',
-    "no json",
-)
+SEARCH = '{"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}'
+FOUND = '{"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}'
+OPAQUE = {
+    "openai": (
+        '{"type": "web_search_call", "id": "ws_1"}',
+        '{"type": "mcp_call", "id": "mcp_1"}',
+        '{"type": "computer_call", "call_id": "c1"}',
+        '["odd"]',
+        "no json",
+    ),
+    "anthropic": (SEARCH, FOUND, '{"type": "odd"}'),
+    "google": ('{"executableCode": {"code": "1"}}', '{"codeExecutionResult": {"output": "1"}}', "{}"),
+}
 PNG = "0" * 64
+LARGE = "2" * 64
+"""A picture that is larger than Anthropic takes."""
 
 
 def history(seed: int, longest: int = 14) -> list[Entry]:
@@ -104,7 +112,7 @@ def _user(random: Random, position: int, log: list[Entry]) -> Event:
 
 
 def _medium(random: Random) -> Image | File:
-    blob = random.choice((PNG, "1" * 64, ""))
+    blob = random.choice((PNG,) * 10 + ("1" * 64, "") * 4 + (LARGE,))
     if random.random() < 0.5:
         return Image(media_type=random.choice(("image/png", "image/tiff")), blob=blob)
     return File(name="a.pdf", media_type=random.choice(("application/pdf", "text/csv")), blob=blob)
@@ -117,12 +125,13 @@ def _part(random: Random) -> Any:
     if kind < 0.75:
         return ToolCall(id=random.choice(IDS), name=random.choice(NAMES), arguments=random.choice(ARGUMENTS))
     if kind < 0.9:
-        provider = random.choice(("anthropic", "openai"))
-        proof = random.choice(({}, {"signature": "sig"}, {"encrypted": "gAAA"}))
+        provider = random.choice(("anthropic", "openai", "google"))
+        proof: dict[str, Any] = random.choice(({}, {"signature": "sig"}, {"encrypted": "gAAA"}))
         return Reasoning(text=random.choice(("hm", "")), provider=provider, **proof)
     if kind < 0.95:
         return Refusal(text=random.choice(TEXTS))
-    return Opaque(provider="openai", model=random.choice(("", "gpt-5")), raw=random.choice(OPAQUE))
+    provider = random.choice(("openai", "anthropic", "google"))
+    return Opaque(provider=provider, model=random.choice(("", "gpt-5")), raw=random.choice(OPAQUE[provider]))
 
 
 def _answer(random: Random, position: int, log: list[Entry]) -> Event:
@@ -140,7 +149,7 @@ def _answer(random: Random, position: int, log: list[Entry]) -> Event:
         purpose=purpose,
         covers=covers,
         to=random.choice(((), (), ("reviewer",), ("user",))),
-        model=random.choice(("", "claude-opus-4-5", "gpt-5")),
+        model=random.choice(("", "claude-opus-4-5", "gpt-5", "gemini-3-pro")),
         replaces=random.randint(1, position) if random.random() < 0.05 else None,
         receipt=receipt,
         source=source,
@@ -193,7 +202,7 @@ def _switch(random: Random, position: int, log: list[Entry]) -> Event:
 def _card(random: Random) -> Card:
     tools = (Tool(name="shell", description="run", parameters={"type": "object"}), Tool(name="a b"))
     return Card(
-        model=random.choice(("", "claude-opus-5", "gpt-5")),
+        model=random.choice(("", "claude-opus-5", "gpt-5", "gemini-3-pro", "gemini-2.5-pro")),
         persona=random.choice(("", "You are a coder.", " ")),
         tools=random.choice((None, (), tools)),
         parameters=random.choice(_PARAMETERS),
@@ -206,6 +215,7 @@ _PARAMETERS: tuple[dict[str, JsonValue], ...] = (
     {"response_format": {"type": "json_object"}, "text": {"format": {"type": "json_object"}}},
     {"max_tokens": 100, "stop": ["END"], "tool_choice": "required", "parallel_tool_calls": False},
     {"effort": "low", "output": {"name": "answer", "schema": {"type": "object"}, "strict": True}},
+    {"thinking": {"type": "enabled", "budget_tokens": 500}, "tool_choice": "required", "cache": True},
 )
 
 

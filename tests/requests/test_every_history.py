@@ -13,11 +13,11 @@ from stenolog.projections.requests import WIRES, build, lanes
 from stenolog.projections.requests.laws import breaches
 from stenolog.projections.requests.rules import RULES
 from stenolog.projections.requests.sections import MESSAGES
-from tests.requests.histories import PNG, history
+from tests.requests.histories import LARGE, PNG, history
 from tests.requests.judging import MODELS, complaints, needs_judges
 
 EXAMPLES = int(os.environ.get("STENOLOG_EXAMPLES", "500"))
-BLOBS = {PNG: b"\x89PNG"}
+BLOBS = {PNG: b"\x89PNG", LARGE: bytes(4 * 1024 * 1024)}
 seeds = st.integers(min_value=0, max_value=2**32)
 examples = settings(max_examples=EXAMPLES, derandomize=True, deadline=None, database=None)
 

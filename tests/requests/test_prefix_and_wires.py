@@ -199,9 +199,10 @@ def test_the_schema_of_a_tool_always_has_properties(wire: str) -> None:
     assert schemas == [{"properties": {}, "type": "object"}] * 2
 
 
-def test_a_choice_among_tools_is_sent_where_it_has_the_wires_own_shape() -> None:
+def test_a_choice_among_tools_in_the_shape_of_any_provider_is_said_in_that_of_each() -> None:
     named = {"type": "tool", "name": "shell"}
-    shapes: list[Any] = ["auto", {"type": "auto"}, named, {"type": "tool", "name": "x"}]
+    function = {"type": "function", "function": {"name": "shell"}}
+    shapes: list[Any] = ["auto", {"type": "auto"}, named, function, {"tool": "shell"}]
     sent = []
     for choice in shapes:
         card = Card(tools=[Tool(name="shell")], parameters={"tool_choice": choice})
@@ -209,7 +210,7 @@ def test_a_choice_among_tools_is_sent_where_it_has_the_wires_own_shape() -> None
         bodies = (build(entries, "coder", wire=wire).body for wire in ("openai-chat", "anthropic"))
         sent.append([body.get("tool_choice") for body in bodies])
 
-    assert sent == [["auto", None], [None, {"type": "auto"}], [None, named], [None, None]]
+    assert sent == [["auto", {"type": "auto"}]] * 2 + [[function, named]] * 3
 
 
 def test_the_token_limit_leaves_room_for_thinking() -> None:

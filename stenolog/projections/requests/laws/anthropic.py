@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from stenolog.projections.requests.names import fits_id, fits_tool_name
@@ -9,6 +10,8 @@ from stenolog.projections.requests.names import fits_id, fits_tool_name
 from .law import Body, Finding, Law, blank, law, messages
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
+SYSTEM_TURNS = re.compile(r"claude-(?:opus-4-[89]|opus-[5-9]|fable-5|mythos-5)")
+SMALLEST_BUDGET = 1024
 
 
 def _blocks(at: str, message: Body, kind: str = "") -> Iterator[tuple[str, Body]]:
@@ -39,12 +42,27 @@ def token_limit(body: Body) -> Iterator[Finding]:
 
 @law
 def roles_alternate(body: Body) -> Iterator[Finding]:
-    """User and assistant take turns, and the user begins."""
-    expected = "user"
+    """User and assistant take turns, and the user begins; a system turn may stand behind the user's."""
+    expected = {"user"}
     for at, message in messages(body):
-        if message.get("role") != expected:
-            yield f"{at}/role", f"{message.get('role')!r}, expected {expected!r}"
-        expected = "user" if message.get("role") == "assistant" else "assistant"
+        role = message.get("role")
+        if role not in expected:
+            yield f"{at}/role", f"{role!r}, expected {' or '.join(sorted(expected))}"
+        expected = {"assistant", "system"} if role == "user" else {"user"}
+        expected = {"assistant"} if role == "system" else expected
+
+
+@law
+def system_turns(body: Body) -> Iterator[Finding]:
+    """A system turn is text, and for a model that takes one."""
+    for at, message in messages(body):
+        if message.get("role") != "system":
+            continue
+        if not SYSTEM_TURNS.match(str(body.get("model"))):
+            yield f"{at}/role", f"for model {body.get('model')!r}"
+        for place, block in _blocks(at, message):
+            if block["type"] != "text":
+                yield f"{place}/type", block["type"]
 
 
 @law
@@ -115,7 +133,8 @@ def input_is_an_object(body: Body) -> Iterator[Finding]:
 @law
 def nothing_blank(body: Body) -> Iterator[Finding]:
     """No message is empty, and no text is blank."""
-    if blank(body.get("system")):
+    system = body.get("system")
+    if any(blank(block["text"]) for block in system) if isinstance(system, list) else blank(system):
         yield "/system", "a blank text"
     for at, message in messages(body):
         if not message.get("content") or blank(message.get("content")):
@@ -165,10 +184,62 @@ def tools_declared(body: Body) -> Iterator[Finding]:
 
 
 @law
+def own_tools_closed(body: Body) -> Iterator[Finding]:
+    """A call of Anthropic's own tools has its result in the same turn, and a result its call before it."""
+    for at, message in messages(body):
+        open_calls: dict[str, str] = {}
+        for place, block in _blocks(at, message):
+            kind = str(block["type"])
+            if kind == "server_tool_use":
+                open_calls[block["id"]] = place
+            elif (
+                kind.endswith("_tool_result") and open_calls.pop(str(block.get("tool_use_id")), None) is None
+            ):
+                yield f"{place}/tool_use_id", f"no call {block.get('tool_use_id')!r}"
+        for id, place in open_calls.items():
+            yield place, f"no result for {id!r}"
+
+
+def _thinks_on_a_budget(body: Body) -> bool:
+    thinking = body.get("thinking")
+    return isinstance(thinking, dict) and thinking.get("type") == "enabled"
+
+
+@law
+def thinking_budget(body: Body) -> Iterator[Finding]:
+    """A thinking budget is at least 1,024 tokens, and smaller than the token limit."""
+    budget = body["thinking"].get("budget_tokens") if _thinks_on_a_budget(body) else SMALLEST_BUDGET
+    if type(budget) is not int or budget < SMALLEST_BUDGET:
+        yield "/thinking/budget_tokens", repr(budget)
+    elif _thinks_on_a_budget(body) and budget >= body.get("max_tokens", 0):
+        yield "/max_tokens", f"{body.get('max_tokens')!r}, with a thinking budget of {budget}"
+
+
+@law
+def no_force_on_a_thinker(body: Body) -> Iterator[Finding]:
+    """Who thinks on a budget is not forced to call a tool."""
+    forced = body.get("tool_choice", {}).get("type") in ("any", "tool")
+    if forced and _thinks_on_a_budget(body):
+        yield "/tool_choice/type", repr(body["tool_choice"]["type"])
+
+
+@law
+def four_breakpoints(body: Body) -> Iterator[Finding]:
+    """At most four breakpoints for the cache are set, none of them on thinking."""
+    system = body.get("system")
+    places = [("", body), *((f"/tools/{i}", tool) for i, tool in enumerate(body.get("tools", [])))]
+    places += [(f"/system/{i}", block) for i, block in enumerate(system if isinstance(system, list) else [])]
+    places += _all_blocks(body)
+    marked = [(at, block.get("type")) for at, block in places if "cache_control" in block]
+    yield from ((f"{at}/cache_control", str(kind)) for at, kind in marked if kind in THINKING)
+    yield from ((f"{at}/cache_control", "a fifth breakpoint") for at, _ in marked[4:])
+
+
+@law
 def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
-    """The conversation ends with a turn of the user."""
+    """The conversation ends with a turn of the user, or with a system turn behind it."""
     turns = body.get("messages")
-    if turns and turns[-1].get("role") != "user":
+    if turns and turns[-1].get("role") == "assistant":
         yield f"/messages/{len(turns) - 1}/role", repr(turns[-1].get("role"))
 
 
@@ -176,6 +247,7 @@ LAWS: tuple[Law, ...] = (
     messages_present,
     token_limit,
     roles_alternate,
+    system_turns,
     every_call_answered,
     every_result_has_its_call,
     results_first,
@@ -187,5 +259,9 @@ LAWS: tuple[Law, ...] = (
     no_trailing_thinking,
     errors_are_text,
     tools_declared,
+    own_tools_closed,
+    thinking_budget,
+    no_force_on_a_thinker,
+    four_breakpoints,
     ends_with_a_user_turn,
 )

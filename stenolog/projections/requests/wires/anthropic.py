@@ -1,11 +1,17 @@
 """The wire of Anthropic Messages.
 
 Messages of one role that follow each other are one turn. Results stand first in the turn behind their
-calls; thinking goes back signed and unmodified, to the model family that thought it, and never last.
+calls; thinking goes back signed and unmodified, to the model family that thought it, and never last. So does
+what Anthropic's own tools did: a call and its result in one answer, neither without the other.
+
+Notes that stand behind the conversation are a system turn where the model takes one, and quoted in the
+user's turn where not. A system note of the log is always quoted: a system turn may not stand before words of
+the user, so that what was sent would change when they speak next.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -16,75 +22,83 @@ from stenolog.projections.requests.names import CallIds, arguments_object, tool_
 from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import note, quote
 
-from .sheet import PICTURES, Sheet, explain_tools, in_order, media, options, placeholder, schema, texts
+from .anthropic_asked import EPHEMERAL, asked, mark, mark_prefix
+from .families import goes_back
+from .sheet import PICTURES, Sheet, explain_tools, in_order, media, placeholder, schema, texts
 
 NAME = "anthropic"
 VERSION = 1
-MAX_TOKENS = 4096
-"""The token limit of the answer where the card sets none; the API demands one."""
-PARAMETERS = frozenset(
-    {
-        "temperature",
-        "top_p",
-        "top_k",
-        "max_tokens",
-        "stop_sequences",
-        "metadata",
-        "thinking",
-        "service_tier",
-        "stream",
-        "output_config",
-    }
-)
+ANTHROPIC = frozenset({NAME})
 THINKING = frozenset({"thinking", "redacted_thinking"})
+SYSTEM_TURNS = re.compile(r"claude-(?:opus-4-[89]|opus-[5-9]|fable-5|mythos-5)[\w.-]*")
+"""The models that take a system turn in the conversation, by their names at Anthropic's own API."""
+SERVER_ID = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
 PDF = "application/pdf"
+LIMITS = {Image: 5 * 1024 * 1024, File: 32 * 1024 * 1024}
+"""Characters of base64: 5 MB a picture ("image exceeds 5 MB maximum"), 32 MB a request (its API overview)."""
 OPENING = note("the conversation begins with your own words")
 NO_OUTPUT = "[no output]"
 
 
 def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
-    """The body of `POST /v1/messages`."""
-    sheet = Sheet(blobs)
+    """The body of `POST /v1/messages`; what changes least stands first."""
+    sheet = Sheet(blobs, prefix.counter)
     if prefix.persona:
-        sheet.explain_persona(prefix, prefix.persona)
+        sheet.explain_persona(prefix)
     ids = CallIds()
-    for is_assistant, run in groupby(pieces, key=lambda piece: piece.role == "assistant"):
+    talk, late = _apart(pieces)
+    for is_assistant, run in groupby(talk, key=lambda piece: piece.role == "assistant"):
         if is_assistant:
             _assistant_turn(sheet, list(run), prefix, ids)
         else:
             for piece in run:
                 _user_piece(sheet, piece, ids)
+    ends = [message["content"][-1] for message in sheet.messages if message["role"] == "user"][-2:]
+    _late(sheet, late, prefix, ids)
     tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in prefix.tools]
     explain_tools(sheet, prefix, tools)
-    return sheet.rendered(_body(sheet, prefix, tools))
-
-
-def _body(sheet: Sheet, prefix: Prefix, tools: list[Body]) -> Body:
-    body: Body = {"model": prefix.model, "max_tokens": MAX_TOKENS}
+    said = asked(sheet, prefix)
+    cache = said.pop("cache", None)
+    body: Body = {"model": prefix.model, "max_tokens": said.pop("max_tokens")}
     if prefix.persona:
         body["system"] = prefix.persona
-    body["messages"] = sheet.messages
     if tools:
         body["tools"] = tools
-    body |= options(prefix.card, PARAMETERS)
-    match body.get("thinking"):
-        case {"budget_tokens": int(budget)} if "max_tokens" not in prefix.card.parameters:
-            body["max_tokens"] = budget + MAX_TOKENS
-        case _:
-            pass
-    choice = _tool_choice(prefix.card.parameters.get("tool_choice"), tools)
-    return body | {"tool_choice": choice} if choice else body
+    body |= said
+    if cache is not False:
+        mark_prefix(body)
+    if cache is True and late:
+        mark(ends)
+    elif cache is not False and not late:
+        body["cache_control"] = EPHEMERAL
+    body["messages"] = sheet.messages
+    return sheet.rendered(body)
 
 
-def _tool_choice(given: Any, tools: list[Body]) -> Body | None:
-    """The card's choice among the tools, where it is of this wire's own shape and names a tool there is."""
-    match given:
-        case {"type": "auto" | "any" | "none"} if tools:
-            return dict(given)
-        case {"type": "tool", "name": str(name)} if any(tool["name"] == tool_name(name) for tool in tools):
-            return {**given, "name": tool_name(name)}
-        case _:
-            return None
+def _apart(pieces: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:
+    """The conversation, and the notes behind it that are not of the log."""
+    talk = list(pieces)
+    late: list[Piece] = []
+    while talk and talk[-1].role == "system" and talk[-1].rule != "system-note":
+        late.insert(0, talk.pop())
+    return talk, late
+
+
+def _late(sheet: Sheet, late: list[Piece], prefix: Prefix, ids: CallIds) -> None:
+    """The notes behind the conversation, where the user has spoken last: a system turn, or quoted."""
+    behind_user = bool(sheet.messages) and sheet.messages[-1]["role"] == "user"
+    as_turn = behind_user and SYSTEM_TURNS.fullmatch(prefix.model) is not None
+    for piece in late:
+        if as_turn:
+            text = "\n".join(_noted(piece))
+            _turn(sheet, "system").append({"type": "text", "text": text})
+            sheet.explain(piece, text)
+        else:
+            _user_piece(sheet, piece, ids)
+
+
+def _noted(piece: Piece) -> list[str]:
+    return texts(piece) + [placeholder(part, "not shown") for part in media(piece)]
 
 
 def _turn(sheet: Sheet, role: str) -> list[Body]:
@@ -117,7 +131,8 @@ def _assistant_turn(sheet: Sheet, run: list[Piece], prefix: Prefix, ids: CallIds
 def _assistant_blocks(sheet: Sheet, piece: Piece, prefix: Prefix, ids: CallIds) -> Iterator[tuple[Body, str]]:
     """The blocks of one piece, each with the rule that mended it."""
     calls = iter(piece.calls)
-    for part in piece.parts:
+    own_tools = _own_tools(piece, prefix)
+    for i, part in enumerate(piece.parts):
         match part:
             case Text(text=text) | Refusal(text=text):
                 yield {"type": "text", "text": text}, ""
@@ -134,6 +149,8 @@ def _assistant_blocks(sheet: Sheet, piece: Piece, prefix: Prefix, ids: CallIds) 
                     sheet.omit(piece, part, "foreign-reasoning")
                 else:
                     yield thought, ""
+            case Opaque() if i in own_tools:
+                yield own_tools[i], ""
             case Opaque():
                 sheet.omit(piece, part)
             case _:
@@ -142,7 +159,7 @@ def _assistant_blocks(sheet: Sheet, piece: Piece, prefix: Prefix, ids: CallIds) 
 
 def _thinking(part: Reasoning, piece: Piece, prefix: Prefix) -> Body | None:
     """The thinking block, where this model family made it and signed it."""
-    if part.provider != NAME or family(piece.model) != family(prefix.model):
+    if not goes_back(part, piece, prefix, ANTHROPIC):
         return None
     if part.encrypted:
         return {"type": "redacted_thinking", "data": part.encrypted}
@@ -151,9 +168,24 @@ def _thinking(part: Reasoning, piece: Piece, prefix: Prefix) -> Body | None:
     return None
 
 
-def family(model: str) -> str:
-    """The words of a model's name without its numbers: `claude-opus-4-5-20251101` is `claude-opus`."""
-    return "-".join(word for word in model.split("-") if word.isalpha())
+def _own_tools(piece: Piece, prefix: Prefix) -> dict[int, Body]:
+    """What Anthropic's own tools did in an answer, by the part's index: calls that have their result."""
+    called: dict[str, int] = {}
+    found: dict[int, Body] = {}
+    for i, part in enumerate(piece.parts):
+        if not isinstance(part, Opaque) or not goes_back(part, piece, prefix, ANTHROPIC):
+            continue
+        block, broken = arguments_object(part.raw)
+        id = str(block.get("id", block.get("tool_use_id")))
+        if broken or not SERVER_ID.fullmatch(id):
+            continue
+        if block.get("type") == "server_tool_use" and id not in called:
+            called[id] = i
+            found[i] = block
+        elif str(block.get("type")).endswith("_tool_result") and called.get(id, -1) in found:
+            found[i] = block
+    answered = {block["tool_use_id"] for block in found.values() if "tool_use_id" in block}
+    return {i: block for i, block in found.items() if block.get("id", block.get("tool_use_id")) in answered}
 
 
 def _user_piece(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
@@ -163,10 +195,9 @@ def _user_piece(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
         block, rule = _tool_result(sheet, piece, ids)
         blocks = [block]
     elif piece.role == "system":
-        said = texts(piece) + [placeholder(part, "not shown") for part in media(piece)]
-        blocks = [{"type": "text", "text": quote("note", "\n".join(said))}]
+        blocks = [{"type": "text", "text": quote("note", "\n".join(_noted(piece)))}]
     else:
-        blocks, rule = in_order(piece, lambda part: _medium(sheet, part))
+        blocks, rule = _shown(sheet, piece)
     if blocks:
         _turn(sheet, "user").extend(blocks)
         sheet.explain(piece, "".join(_size(block) for block in blocks), rule=rule)
@@ -181,7 +212,7 @@ def _tool_result(sheet: Sheet, piece: Piece, ids: CallIds) -> tuple[Body, str]:
         if not content:
             content, rule = [{"type": "text", "text": NO_OUTPUT}], "empty-error"
     else:
-        content, rule = in_order(piece, lambda part: _medium(sheet, part))
+        content, rule = _shown(sheet, piece)
         content = [shown for shown in content if shown.get("text", "-").strip()]
     block: Body = {"type": "tool_result", "tool_use_id": ids.of(piece.call)}
     if len(content) == 1 and content[0]["type"] == "text":
@@ -191,6 +222,12 @@ def _tool_result(sheet: Sheet, piece: Piece, ids: CallIds) -> tuple[Body, str]:
     if piece.failed:
         block["is_error"] = True
     return block, rule
+
+
+def _shown(sheet: Sheet, piece: Piece) -> tuple[list[Body], str]:
+    return in_order(
+        piece, lambda part: _medium(sheet, part), lambda part: sheet.fits(part, LIMITS[type(part)])
+    )
 
 
 def _medium(sheet: Sheet, part: Image | File) -> Body:

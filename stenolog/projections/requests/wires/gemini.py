@@ -16,7 +16,7 @@ from stenolog.projections.requests.model import Body, Piece, Rendered, compact
 from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import note, quote
 
-from .gemini_answers import Calls, answer_parts, function_name, since_3
+from .gemini_answers import UNSIGNED, Calls, answer_parts, function_name, since_3
 from .neutral import parameters
 from .sheet import Sheet, explain_tools, in_order, media, placeholder, schema, texts
 
@@ -35,10 +35,10 @@ MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
 
 
 def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
-    """The body of `POST /v1beta/models/{model}:generateContent`, and the model."""
-    sheet = Sheet(blobs)
+    """The body of `POST /v1beta/models/{model}:generateContent`, and the model; what changes least stands first."""
+    sheet = Sheet(blobs, prefix.counter)
     if prefix.persona:
-        sheet.explain_persona(prefix, prefix.persona)
+        sheet.explain_persona(prefix)
     calls = Calls()
     for is_assistant, run in groupby(pieces, key=lambda piece: piece.role == "assistant"):
         if is_assistant:
@@ -50,11 +50,11 @@ def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) 
     body: Body = {"model": prefix.model}
     if prefix.persona:
         body["systemInstruction"] = {"parts": [{"text": prefix.persona}]}
-    body["contents"] = sheet.messages
     if tools:
         body["tools"] = [{"functionDeclarations": tools}]
-    asked = parameters(sheet, prefix, PARAMETERS, lambda name, value: _say(name, value, prefix))
-    return sheet.rendered(body | asked)
+    body |= parameters(sheet, prefix, PARAMETERS, lambda name, value: _say(name, value, prefix))
+    body["contents"] = sheet.messages
+    return sheet.rendered(body)
 
 
 def _say(name: str, value: Any, prefix: Prefix) -> Body | None:
@@ -169,10 +169,10 @@ def _tool_shape(name: str, description: str, parameters: dict[str, Any]) -> Body
 
 
 def _size(part: Body) -> str:
-    """What of a part is counted: its words, not its pictures."""
+    """What of a part is counted: its words and its own signature, not its pictures."""
     if "inlineData" in part or "fileData" in part:
         return ""
     if "functionCall" in part:
-        call = part["functionCall"]
-        return str(call["name"]) + compact(call["args"]) + str(part.get("thoughtSignature", ""))
+        call, signed = part["functionCall"], part.get("thoughtSignature", UNSIGNED)
+        return str(call["name"]) + compact(call["args"]) + (str(signed) if signed != UNSIGNED else "")
     return "".join(part.values()) if "text" in part else compact(part)

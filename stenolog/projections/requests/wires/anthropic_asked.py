@@ -1,0 +1,133 @@
+"""What a request asks of Anthropic besides the conversation: parameters, thinking, and what is cached.
+
+**Cache.** Anthropic caches what stands before a breakpoint, four at most, and finds it again if no more than
+20 blocks came since. One stands behind the persona, or the last tool. For the conversation the card's
+`cache` chooses:
+
+- not set: one key of the body asks for a breakpoint at its end, and nothing in the conversation is touched.
+  Where notes stand behind the conversation, which the next request will not have there, it is left out:
+  what was cached with them would be paid for and never found.
+- `true`: the same, but before such notes breakpoints are set, on the last block of the last two turns of
+  the user. They move on with each request, which costs nothing at Anthropic; but what was sent before comes
+  again without its mark, so that, byte by byte, it is not what stood there.
+- `false`: no breakpoint at all.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from stenolog.projections.requests.model import Body, Explained
+from stenolog.projections.requests.prefix import Prefix
+
+from .neutral import parameters
+from .sheet import Sheet
+
+MAX_TOKENS = 4096
+"""The token limit of the answer where the card sets none; the API demands one."""
+SMALLEST_BUDGET = 1024
+"""What thinking takes at least, in tokens."""
+PARAMETERS = frozenset(
+    {
+        "temperature",
+        "top_p",
+        "top_k",
+        "max_tokens",
+        "stop_sequences",
+        "metadata",
+        "thinking",
+        "service_tier",
+        "stream",
+        "output_config",
+        "cache",
+    }
+)
+SAMPLING = ("temperature", "top_p", "top_k")
+SELF_PACED = re.compile(r"claude-opus-(?:4-[7-9]|[5-9])")
+"""The models that refuse sampling parameters and thinking budgets (the migration guide for Opus 4.7)."""
+CHOICES = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
+EPHEMERAL = {"type": "ephemeral"}
+
+
+def asked(sheet: Sheet, prefix: Prefix) -> Body:
+    """The card's parameters in this API's words, `cache` among them, as its model takes them."""
+    said: Body = {"max_tokens": MAX_TOKENS, **parameters(sheet, prefix, PARAMETERS, _say)}
+    paced = SELF_PACED.match(prefix.model) is not None
+    manual = isinstance(said.get("thinking"), dict) and said["thinking"].get("type") == "enabled"
+    refused = SAMPLING if paced else ("temperature", "top_k") if manual else ()
+    lost = {name: said.pop(name) for name in refused if name in said}
+    if lost:
+        sheet.omit_parameters(prefix, lost)
+    if manual:
+        limit_given = prefix.card.parameters.get("max_tokens") is not None
+        said |= _paced(sheet, prefix) if paced else _thinking(sheet, prefix, said, limit_given=limit_given)
+    choice = said.get("tool_choice")
+    if choice:
+        said["tool_choice"] = _choice(sheet, prefix, {"type": "auto", **choice}, free=manual and not paced)
+    return said
+
+
+def _say(name: str, value: Any) -> Body | None:
+    """A neutral parameter in this API's words."""
+    match name:
+        case "stop":
+            return {"stop_sequences": value}
+        case "tool_choice":
+            named = {"name": value.tool} if value.tool else {}
+            return {"tool_choice": {"type": CHOICES[value.mode], **named}}
+        case "parallel_tool_calls":
+            return {} if value else {"tool_choice": {"disable_parallel_tool_use": True}}
+        case "output":
+            return {"output_config": {"format": {"type": "json_schema", "schema": value.schema}}}
+        case "effort":
+            return {"output_config": {"effort": value}}
+        case _:
+            return {name: value}
+
+
+def _paced(sheet: Sheet, prefix: Prefix) -> Body:
+    """Thinking without a budget, for a model that takes none."""
+    _mended(sheet, prefix, "thinking-mended")
+    return {"thinking": {"type": "adaptive"}}
+
+
+def _thinking(sheet: Sheet, prefix: Prefix, said: Body, *, limit_given: bool) -> Body:
+    """A budget that is large enough, in a token limit that leaves room for an answer behind it."""
+    given, limit = said["thinking"].get("budget_tokens"), said["max_tokens"]
+    budget = max(given, SMALLEST_BUDGET) if type(given) is int else SMALLEST_BUDGET
+    room = limit if limit > budget else limit + budget
+    if budget != given or (limit_given and room != limit):
+        _mended(sheet, prefix, "thinking-mended")
+    return {
+        "thinking": {**said["thinking"], "budget_tokens": budget},
+        "max_tokens": room if limit_given else limit + budget,
+    }
+
+
+def _choice(sheet: Sheet, prefix: Prefix, choice: Body, *, free: bool) -> Body:
+    """The choice among the tools; left to the model where it thinks on a budget, which excludes force."""
+    if free and choice["type"] in ("any", "tool"):
+        _mended(sheet, prefix, "choice-freed")
+        choice = {key: value for key, value in choice.items() if key != "name"} | {"type": "auto"}
+    if choice["type"] == "none":
+        return {"type": "none"}
+    return choice
+
+
+def _mended(sheet: Sheet, prefix: Prefix, rule: str) -> None:
+    sheet.parts.append(Explained(prefix.set_at, "reworded", rule, 0, 0, -1, "parameters"))
+
+
+def mark_prefix(body: Body) -> None:
+    """Set the breakpoint behind what stands before the conversation."""
+    if "system" in body:
+        body["system"] = [{"type": "text", "text": body["system"], "cache_control": EPHEMERAL}]
+    elif "tools" in body:
+        body["tools"][-1] |= {"cache_control": EPHEMERAL}
+
+
+def mark(turns_ends: list[Body]) -> None:
+    """Set breakpoints on these blocks."""
+    for block in turns_ends:
+        block["cache_control"] = EPHEMERAL
