@@ -1,16 +1,10 @@
-"""Events in a few words: who, to whom, and what; and the colours that go with them."""
+"""Events in a few words, unescaped (print them through `safety`), and the colours that go with them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
-
-from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
-from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text, ToolCall
-from stenolog.domain.state import address
-from stenolog.domain.values import Control
-from stenolog.projections.timeline import timeline
+from stenolog.projections.words import Words as Words
+from stenolog.projections.words import describe as describe
+from stenolog.projections.words import in_words as in_words
 
 STYLES = {
     "user_message": "green",
@@ -20,86 +14,3 @@ STYLES = {
     "mode_switch": "magenta",
     "unknown": "yellow",
 }
-
-
-class Words(NamedTuple):
-    """An entry in words, unescaped: print them through `safety`."""
-
-    who: str
-    what: str
-
-
-def describe(entry: Entry) -> Words:
-    """Who did it, and what, for one line."""
-    event = entry.event
-    match event:
-        case UserMessage(parts=parts, control=control):
-            author = event.author or ("user" if event.author_kind == "person" else event.author_kind)
-            return Words(_to(author, event.to), _joined(_control(control), in_words(parts)))
-        case AssistantMessage(parts=parts):
-            lane = address(event.agent, event.task)
-            purpose = "" if event.purpose == "answer" else f"[{event.purpose}{_covers(event)}]"
-            return Words(_to(lane, event.to), _joined(purpose, in_words(parts)))
-        case ToolResult(parts=parts):
-            return Words(event.name or "tool", _joined("✗" if event.is_error else "✓", in_words(parts)))
-        case LlmError(parts=parts):
-            said = f"{event.category}: {event.message}" if event.message else event.category
-            kept = f"· kept: {in_words(parts)}" if parts else ""
-            retry = f"· again at {event.retry_at:%H:%M:%S}" if event.retry_at else ""
-            return Words(address(event.agent, event.task), _joined(said, kept, retry))
-        case ModeSwitch():
-            return Words("system", timeline([entry])[0].detail)
-        case Unknown():
-            return Words("?", f"{event.topic}, which this release does not know")
-
-
-def in_words(parts: Sequence[Part]) -> str:
-    """The parts of a message, one after the other."""
-    return _joined(*(_part(part) for part in parts))
-
-
-def call_in_words(call: ToolCall) -> str:
-    """A tool call, as one would write it in a program."""
-    return f"{call.name}({call.arguments})"
-
-
-def _part(part: Part) -> str:
-    match part:
-        case Text(text=text):
-            return text
-        case ToolCall():
-            return f"→ {call_in_words(part)}"
-        case Reasoning(text=text):
-            return f"(thinks: {text})" if text else "(thinks)"
-        case Refusal(text=text):
-            return f"(refuses: {text})"
-        case Image(media_type=media, url=url):
-            return f"[{media}{_at(url)}]"
-        case File(name=name, media_type=media, url=url):
-            return f"[{name or media}{_at(url)}]"
-        case Opaque(provider=provider):
-            return f"[opaque part of {provider}]"
-
-
-def _at(url: str) -> str:
-    return f" {url}" if url else ""
-
-
-def _control(control: Control | None) -> str:
-    if control is None:
-        return ""
-    target = control.call.entry if control.call else address(control.agent, control.task)
-    return _joined(f"[{control.action}]", target)
-
-
-def _covers(message: AssistantMessage) -> str:
-    return "".join(f" {span.first}-{span.last}" for span in message.covers)
-
-
-def _to(who: str, to: Iterable[str]) -> str:
-    named = ", ".join(to)
-    return f"{who} → {named}" if named else who
-
-
-def _joined(*pieces: str) -> str:
-    return " ".join(piece for piece in pieces if piece)

@@ -1,0 +1,211 @@
+"""Who told it to do that: from a tool call, a result or an answer back to the words of a person.
+
+Every link is a field of an entry, or what the engine's own fold says at the view that a receipt names.
+Where the log records neither, the chain ends there and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import UnknownPosition
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.state import State, address, concerned
+from stenolog.domain.step import fold
+from stenolog.projections.pairing import CallKey, pair
+from stenolog.projections.requests import build
+from stenolog.projections.words import call_in_words, describe
+
+POSSIBLE = 3
+"""How many words of persons are shown as possible, where the log records no cause."""
+
+
+class Link(NamedTuple):
+    """One link of the chain: an entry, who said or did it, what, and the field that leads to it.
+
+    `field` belongs to the entry before it in the chain, except `control.call`: there this entry names a
+    call of the one before. It is empty for the first, and for what is only possible. `call` is the index of
+    the call that is meant. `person`: these are the words of a person.
+    """
+
+    position: int
+    kind: str
+    who: str
+    text: str
+    field: str
+    person: bool
+    call: int | None = None
+
+
+class Blame(NamedTuple):
+    """The chain, from what was asked about back to a person.
+
+    `gap` says why it ends before one; empty where it does not. `possible` are then words of persons that
+    stood in the request's view, the latest first: any of them may be meant, or none.
+    """
+
+    links: tuple[Link, ...]
+    gap: str = ""
+    possible: tuple[Link, ...] = ()
+
+
+class _Cause(NamedTuple):
+    """What an entry leads back to: the position (0: nothing), by which field, and which call there."""
+
+    position: int
+    field: str
+    call: int | None = None
+
+
+NO_CAUSE = _Cause(0, "")
+
+
+def blame(entries: Iterable[Entry], position: int, call: int | None = None) -> Blame:
+    """The chain from the entry at a position, or from its call of that index (from 0).
+
+    Raises `UnknownPosition` where there is no such entry or call.
+    """
+    chain = _Chain(list(entries))
+    chain.check(position, call)
+    return chain.followed(_Cause(position, "", call))
+
+
+class _Chain:
+    """What is known of the whole log while a chain is followed."""
+
+    def __init__(self, log: Sequence[Entry]) -> None:
+        self.log = log
+        self.at = {entry.position: entry for entry in log}
+        self.places = {entry.id: entry.position for entry in log}
+        self.calls: Mapping[int, CallKey | None] = pair(log).calls
+
+    def check(self, position: int, call: int | None) -> None:
+        """Raise `UnknownPosition` where there is no such entry, or no such call in it."""
+        if position not in self.at:
+            raise UnknownPosition(f"expected a position from 1 to {len(self.log)}, found {position}")
+        made = len(getattr(self.at[position].event, "tool_calls", ()))
+        if call is not None and not 0 <= call < made:
+            raise UnknownPosition(
+                f"position {position}: expected one of {made} calls, found number {call + 1}"
+            )
+
+    def followed(self, start: _Cause) -> Blame:
+        """The chain, link by link, to a person or to what is not recorded."""
+        links: list[Link] = []
+        lane, cause, entry = "", start, self.at[start.position]
+        while True:
+            entry = self.at[cause.position]
+            links.append(_link(entry, cause.field, cause.call))
+            links += self._judgements(entry, cause.call)
+            lane = _lane_of(entry.event) or lane
+            if links and _ends(entry.event):
+                return Blame(tuple(links))
+            cause = self._cause(entry, lane)
+            if not 0 < cause.position < entry.position:
+                return Blame(tuple(links), _gap(entry, cause), tuple(self._possible(entry)))
+
+    def _cause(self, entry: Entry, lane: str) -> _Cause:
+        event = entry.event
+        match event:
+            case UserMessage(cause=int(cause)):
+                return _Cause(cause, "cause")
+            case UserMessage(control=control) if control is not None and control.action == "continue":
+                return _Cause(self._failed(entry, lane), "control")
+            case AssistantMessage() | LlmError() if event.cause is not None:
+                return _Cause(event.cause, "cause")
+            case AssistantMessage() | LlmError() if event.receipt is not None:
+                return _Cause(self._asked(event.receipt.view, lane), "receipt.view")
+            case ToolResult():
+                key = self.calls.get(entry.position)
+                field = "call_id" if event.call is None else "call"
+                return _Cause(key.position, field, key.nth) if key else NO_CAUSE
+            case _:
+                return NO_CAUSE
+
+    def _asked(self, view: int, lane: str) -> int:
+        """What the lane had to answer at a view, by the engine's own fold."""
+        return self._state(view).lane(lane).asked
+
+    def _failed(self, entry: Entry, lane: str) -> int:
+        """The error that a `continue` takes up again: the last one of the lane it is for."""
+        control = getattr(entry.event, "control", None)
+        assert control is not None
+        meant = {found.address for found in concerned(self._state(entry.position - 1), control)}
+        wanted = {lane} & meant or meant
+        errors = (
+            before.position
+            for before in reversed(self.log[: entry.position - 1])
+            if isinstance(before.event, LlmError) and _lane_of(before.event) in wanted
+        )
+        return next(errors, 0)
+
+    def _state(self, upto: int) -> State:
+        return fold(self.log[:upto])
+
+    def _judgements(self, entry: Entry, call: int | None) -> Iterator[Link]:
+        """The approvals and refusals of the entry's calls, or of the one that is meant."""
+        if not isinstance(entry.event, AssistantMessage) or not entry.event.tool_calls:
+            return
+        for later in self.log[entry.position :]:
+            match later.event:
+                case UserMessage(control=control) if control is not None and control.call is not None:
+                    named = control.call
+                    if named.entry == entry.id and call in (None, named.index):
+                        yield _link(later, "control.call", named.index)
+                case _:
+                    pass
+
+    def _possible(self, entry: Entry) -> Iterator[Link]:
+        """The latest words of persons in the view that an answer without a recorded cause was given in."""
+        event = entry.event
+        if not isinstance(event, AssistantMessage | LlmError):
+            return
+        view = build(self.log[: entry.position], event.agent, task=event.task)
+        seen = {position for part in view.parts for position in part.positions if position < entry.position}
+        words = [
+            self.at[position]
+            for position in sorted(seen, reverse=True)
+            if _is_person(self.at[position].event)
+        ]
+        for said in words[:POSSIBLE]:
+            yield _link(said, "", None)
+
+
+def _link(entry: Entry, field: str, call: int | None) -> Link:
+    who, text = describe(entry)
+    if isinstance(entry.event, AssistantMessage) and call is not None:
+        text = f"→ {call_in_words(entry.event.tool_calls[call])}"
+    return Link(entry.position, entry.event.kind, who, text, field, _is_person(entry.event), call)
+
+
+def _is_person(event: Event) -> bool:
+    return isinstance(event, UserMessage) and event.author_kind == "person"
+
+
+def _ends(event: Event) -> bool:
+    """Whether the chain is at its end: the words of a person, unless they only say to go on."""
+    control = getattr(event, "control", None)
+    return _is_person(event) and (control is None or control.action != "continue")
+
+
+def _lane_of(event: Event) -> str:
+    return address(event.agent, event.task) if isinstance(event, AssistantMessage | LlmError) else ""
+
+
+def _gap(entry: Entry, cause: _Cause) -> str:
+    """Why the chain goes no further back than this entry."""
+    event, where = entry.event, f"position {entry.position}"
+    if cause.position:
+        return f"{where} names {cause.position} by `{cause.field}`, which does not stand before it"
+    source = getattr(event, "source", None)
+    if isinstance(event, ToolResult):
+        return f"{where} is a result whose call is not in the log"
+    if isinstance(event, ModeSwitch):
+        return f"{where} is a setting; who changed it is not recorded"
+    if isinstance(event, UserMessage) and event.author_kind in ("schedule", "system") and source is None:
+        return f"{where} is the beginning: the {event.author_kind} said it, and names no cause"
+    missing = "cause" if isinstance(event, UserMessage) else "cause and no receipt"
+    origin = f": imported from {source.system}, which records none" if source is not None else ""
+    return f"{where} has no {missing}; not recorded{origin}"

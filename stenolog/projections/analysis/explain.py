@@ -1,0 +1,178 @@
+"""Where an entry went: into whose requests, from and until when, in which form; and what it led to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Literal, NamedTuple, TypeAlias
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import UnknownPosition
+from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.policy import PolicyLike
+from stenolog.domain.step import Transition
+from stenolog.projections.requests import DEFAULT_WIRE, Lane, Request, every_request, lanes
+from stenolog.projections.requests.rules import RULES
+from stenolog.projections.requests.tokens import COUNTERS, Counter
+from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
+from stenolog.projections.timeline import ItemKind, ItemStatus, timeline
+from stenolog.projections.transitions import transitions
+
+from .references import Reference, references
+
+Fate: TypeAlias = Literal["kept", "reworded", "added", "dropped", "a setting"]
+FATES: tuple[Fate, ...] = ("kept", "reworded", "added")
+PREVIEW = "preview-note"
+"""The rule of a note that stands at an entry and says nothing of it."""
+
+
+class Form(NamedTuple):
+    """What became of an entry in one request: its fate, by which rules, as what, at what cost.
+
+    `message` is the index among the body's messages of what it first became, -1 for none. `without` are
+    the rules by which parts of it were left out all the same.
+    """
+
+    fate: Fate
+    rules: tuple[str, ...]
+    role: str = ""
+    message: int = -1
+    tokens_in: int = 0
+    tokens_out: int = 0
+    without: tuple[str, ...] = ()
+
+
+class Stretch(NamedTuple):
+    """The requests at the positions `first` to `last`, in which an entry has one form.
+
+    `sendable` of them anyone would have sent; `sent` are the answers and errors whose receipts say that
+    theirs was one of them. `does` says what the rules do.
+    """
+
+    first: int
+    last: int
+    form: Form
+    does: tuple[str, ...]
+    sendable: int
+    sent: tuple[int, ...]
+
+
+class InLane(NamedTuple):
+    """What became of an entry in the requests of a lane, stretch by stretch."""
+
+    lane: str
+    stretches: tuple[Stretch, ...]
+
+
+class Shown(NamedTuple):
+    """An item of the timeline that an entry began, or (`result`) whose result it is; items count from 1."""
+
+    item: int
+    kind: ItemKind
+    status: ItemStatus
+    result: bool
+    hidden: bool
+
+
+class Explanation(NamedTuple):
+    """Where an entry went, what moved, what it names, and what names it."""
+
+    entry: Entry
+    lanes: tuple[InLane, ...]
+    timeline: tuple[Shown, ...]
+    transitions: tuple[Transition, ...]
+    names: tuple[Reference, ...]
+    named_by: tuple[Reference, ...]
+
+
+def explain(
+    entries: Iterable[Entry],
+    position: int,
+    *,
+    wire: str = DEFAULT_WIRE,
+    policy: PolicyLike = None,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, Counter] = COUNTERS,
+) -> Explanation:
+    """Where the entry at a position went, up to the end of the entries.
+
+    `policy` None is each agent's own. Raises `UnknownPosition`, and whatever building a request raises.
+    """
+    log = list(entries)
+    entry = next((entry for entry in log if entry.position == position), None)
+    if entry is None:
+        raise UnknownPosition(f"expected a position from 1 to {len(log)}, found {position}")
+    went = []
+    for lane in lanes(log):
+        requests = every_request(
+            log, lane.agent, task=lane.task, wire=wire, policy=policy, blobs=blobs, counters=counters
+        )
+        went.append(InLane(lane.address, tuple(_stretches(requests, entry, _receipts(log, lane)))))
+    named = [ref for ref in references(log) if ref.first <= position <= ref.last or ref.position == position]
+    return Explanation(
+        entry,
+        tuple(went),
+        tuple(_shown(log, position)),
+        tuple(made for made in transitions(log) if made.position == position),
+        tuple(ref for ref in named if ref.position == position),
+        tuple(ref for ref in named if ref.position != position),
+    )
+
+
+def form(request: Request, entry: Entry) -> Form:
+    """What became of an entry in a request."""
+    position = entry.position
+    parts = [part for part in request.parts if position in part.positions and part.rule != PREVIEW]
+    gone = [run for run in request.dropped if run.first <= position <= run.last]
+    if not parts:
+        rules = tuple(dict.fromkeys(run.rule for run in gone))
+        tokens = sum(run.tokens for run in gone if run.first == run.last)
+        return Form("dropped", rules, tokens_in=tokens) if gone else Form("a setting", ())
+    found = {part.disposition for part in parts}
+    return Form(
+        next(fate for fate in FATES if fate in found),
+        tuple(dict.fromkeys(part.rule for part in parts)),
+        parts[0].role,
+        parts[0].message,
+        sum(part.tokens_in for part in parts),
+        sum(part.tokens_out for part in parts),
+        tuple(dict.fromkeys(run.rule for run in gone if position in (run.first, run.last))),
+    )
+
+
+def _stretches(
+    requests: Iterable[Request], entry: Entry, receipts: Sequence[tuple[int, int]]
+) -> Iterator[Stretch]:
+    """The requests that could hold the entry, those next to each other in which it has one form as one."""
+    views = (
+        (request.upto, form(request, entry), request.sendable)
+        for request in requests
+        if request.upto >= entry.position
+    )
+    for _, run in groupby(
+        views, key=lambda view: (view[1].fate, view[1].rules, view[1].role, view[1].without)
+    ):
+        views_of_run = list(run)
+        first, last = views_of_run[0][0], views_of_run[-1][0]
+        now = views_of_run[-1][1]
+        does = tuple(RULES.get(rule, "") for rule in now.rules)
+        sendable = sum(sendable for _, _, sendable in views_of_run)
+        sent = tuple(answer for view, answer in receipts if first <= view <= last)
+        yield Stretch(first, last, now, does, sendable, sent)
+
+
+def _receipts(log: Sequence[Entry], lane: Lane) -> list[tuple[int, int]]:
+    """For each answer or error of the lane with a receipt: the view it names, and its own position."""
+    return [
+        (entry.event.receipt.view, entry.position)
+        for entry in log
+        if isinstance(entry.event, AssistantMessage | LlmError)
+        and entry.event.receipt is not None
+        and lane.owns(entry.event)
+    ]
+
+
+def _shown(log: Sequence[Entry], position: int) -> Iterator[Shown]:
+    for number, item in enumerate(timeline(log), 1):
+        if item.kind != "running" and position in (item.position, item.result):
+            yield Shown(number, item.kind, item.status, item.result == position, item.hidden)
