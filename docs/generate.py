@@ -35,6 +35,8 @@ PREFACE = """\
 | `request` | `agent`, `task`, `upto`, `wire`, `sendable`, `reason`, `sha256`, `pipeline`, `policy`, `parts`, `dropped`, `body` |
 | `steps` | `conversation`, `transitions` |
 | `state` | `conversation`, `state`, `settings` |
+| `outputs` | `conversation`, `outputs`, `directory`, `written` |
+| `output` | `conversation`, `alias`, `text`, `offset`, `end`, `total`, `next` |
 | `replay` | `conversation`, `transitions`, `state`, `digest`, `equal` |
 | `verify` | `conversations`, `blobs`, `anomalies`; what is wrong stands in `diagnostics` |
 | `fsck` | `conversations`, `all_prefixes`, `invalid`; each breach stands in `diagnostics` |

@@ -138,17 +138,17 @@ class Outputs(Mapping[str, str]):
         except MissingBlob as error:
             raise MissingBlob(f"{output.alias}: {error}") from None
 
-    def read(self, path: str, offset: int = 0, limit: int = READ) -> Excerpt:
-        """Up to `limit` characters from the character `offset` on; `next` is where to go on.
+    def read(self, path: str, offset: int = 0, limit: int | None = READ) -> Excerpt:
+        """Up to `limit` characters (None: all) from the character `offset` on; `next` is where to go on.
 
         Raises what `outputs[path]` raises, and `CallerError` for an offset behind the end.
         """
         text = self[path]
         if not 0 <= offset <= len(text):
             raise CallerError(f"{path}: expected an offset from 0 to {len(text)}, found {offset}")
-        if limit < 1:
+        if limit is not None and limit < 1:
             raise CallerError(f"{path}: expected a limit of at least 1 character, found {limit}")
-        most = min(offset + limit, len(text))
+        most = len(text) if limit is None else min(offset + limit, len(text))
         whole = cut_before(text, most)
         end = whole if whole > offset else most
         return Excerpt(text[offset:end], offset, end, len(text))

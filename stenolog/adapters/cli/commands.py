@@ -19,12 +19,20 @@ SECTIONS = {
         "request": "views",
         "steps": "views",
         "state": "views",
+        "outputs": "outputs",
+        "output": "outputs",
     },
     "Prove": {
         "replay": "proofs",
         "verify": "proofs",
         "fsck": "proofs",
+        "gate": "proving",
         "doctor": "doctor",
+    },
+    "Try": {
+        "budget": "trying",
+        "whatif": "trying",
+        "bisect": "trying",
     },
     "Change": {
         "import": "exchange",

@@ -9,9 +9,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from stenolog.domain.entry import Entry
 from stenolog.domain.policy import PolicyLike
 from stenolog.projections.requests import DEFAULT_WIRE, Request, every_request
-from stenolog.projections.requests.sections import said
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
+
+from .bodies import messages
 
 Verdict: TypeAlias = Literal["still in", "gone", "never in"]
 REPLACED = "replaced"
@@ -83,7 +84,7 @@ def _verdict(text: str, runs: Sequence[tuple[int, int]], edge: tuple[Request, Re
 def sources(request: Request, text: str) -> tuple[int, ...]:
     """The positions that the messages with the text in them are from; those or those of the front."""
     needles = _needles(text)
-    holding = {at for at, message in enumerate(said(request.body)) if _holds(message, needles)} or {-1}
+    holding = {at for at, message in enumerate(messages(request.body)) if _holds(message, needles)} or {-1}
     found = {position for part in request.parts if part.message in holding for position in part.positions}
     return tuple(sorted(found))
 

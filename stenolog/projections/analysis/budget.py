@@ -13,9 +13,10 @@ from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.policy import FULL, Budget, Policy, PolicyLike, policy
 from stenolog.projections.requests import DEFAULT_WIRE, Lane, Request, every_request
 from stenolog.projections.requests.rules import CUTS
-from stenolog.projections.requests.sections import MESSAGES, said
-from stenolog.projections.requests.tokens import COUNTERS, Counter, count_parts
+from stenolog.projections.requests.tokens import COUNTERS, OVERHEAD, Counter, count_parts
 from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
+
+from .bodies import around, messages
 
 MILLION = 1_000_000
 
@@ -81,14 +82,26 @@ def budget(
     log, limits = list(entries), list(tokens)
     lane = Lane(agent, task)
     given: dict[str, Any] = {"task": task, "wire": wire, "blobs": blobs, "counters": counters}
-    asked = {one.upto for one in every_request(log, agent, policy=FULL, **given) if one.sendable}
+    asked: set[int] = set()
+    heard: set[int] = set()
+    for request in every_request(log, agent, policy=FULL, **given):
+        heard.update(position for part in request.parts for position in part.positions)
+        if request.sendable:
+            asked.add(request.upto)
+    orders = {entry.position for entry in log if entry.position in heard and _is_instruction(entry)}
     for chosen in map(policy, policies):
         for limit in limits:
-            limited = chosen if limit is None else chosen | _limited(chosen, limit)
-            ledger = _Ledger(log, asked)
+            limited = chosen if limit is None else with_tokens(chosen, limit)
+            ledger = _Ledger(log, asked, orders)
             for request in every_request(log, agent, policy=limited, **given):
                 ledger.enter(request)
             yield ledger.row(limited, limit, lane, prices)
+
+
+def with_tokens(chosen: Policy, tokens: int) -> Policy:
+    """The policy with another budget of tokens, whatever else it says about budgets."""
+    room = Budget(tokens=tokens) if chosen.budget is None else replace(chosen.budget, tokens=tokens)
+    return chosen | room
 
 
 def price_of(model: str, prices: Iterable[Price]) -> Price | None:
@@ -99,11 +112,11 @@ def price_of(model: str, prices: Iterable[Price]) -> Price | None:
 class _Ledger:
     """Adds up the requests of one policy, one after the other."""
 
-    def __init__(self, log: Sequence[Entry], asked: set[int]) -> None:
+    def __init__(self, log: Sequence[Entry], asked: set[int], orders: set[int]) -> None:
         self.log = log
         self.asked = asked
-        self.orders = {entry.position for entry in log if _is_instruction(entry)}
-        self.over = self.cuts = self.sent = self.fresh = 0
+        self.orders = orders
+        self.over = self.cuts = self.sent = self.cached = 0
         self.bytes = self.common = 0
         self.lost: set[int] = set()
         self.model = ""
@@ -118,33 +131,34 @@ class _Ledger:
         if request.sendable:
             self.model = request.body.get("model") or self.model
             self._measure(request)
-            cut = [range(run.first, run.last + 1) for run in request.dropped if run.rule in CUTS]
-            self.lost |= {position for position in self.orders for run in cut if position in run}
+            cut = [run for run in request.dropped if run.rule in CUTS]
+            self.lost |= {
+                p for p in self.orders - self.lost if any(run.first <= p <= run.last for run in cut)
+            }
 
     def _measure(self, request: Request) -> None:
         """How much of it is a prefix of what was sent before, in bytes and in tokens."""
-        messages = said(request.body)
-        front = {key: value for key, value in request.body.items() if key not in MESSAGES}
-        same = _shared(self.before, messages) if front == self.front else 0
-        now = [*self.before[:same], *((each, _compact(each)) for each in messages[same:])]
+        said, front = messages(request.body), around(request.body)
+        same = _shared(self.before, said) if front == self.front else 0
+        now = [*self.before[:same], *((each, _compact(each)) for each in said[same:])]
         self.bytes += sum(len(text) for _, text in now)
         self.common += sum(len(text) for _, text in now[:same])
         if same < min(len(now), len(self.before)):
             self.common += _common(now[same][1], self.before[same][1])
         self.sent += request.size.tokens
-        self.fresh += sum(
-            part.tokens_out for part in request.parts if part.message >= same or front != self.front
-        )
+        if front == self.front:
+            self.cached += sum(part.tokens_out + OVERHEAD for part in request.parts if part.message < same)
         self.front, self.before = front, now
 
     def row(self, chosen: Policy, limit: int | None, lane: Lane, prices: Iterable[Price]) -> Row:
         """What it comes to."""
         output = sum(_answered(entry, lane) for entry in self.log)
+        fresh = self.sent - self.cached
         price = price_of(self.model, prices)
         cost = None
         if price is not None:
-            cached = (self.sent - self.fresh) * price.cached
-            cost = (self.fresh * price.input + cached + output * price.output) / MILLION
+            paid = fresh * price.input + self.cached * price.cached + output * price.output
+            cost = paid / MILLION
         return Row(
             policy=chosen,
             tokens=limit,
@@ -154,15 +168,11 @@ class _Ledger:
             instructions=tuple(sorted(self.lost)),
             cacheable=self.common / self.bytes if self.bytes else 0.0,
             sent=self.sent,
-            fresh=self.fresh,
+            fresh=fresh,
             output=output,
             model=self.model,
             cost=cost,
         )
-
-
-def _limited(chosen: Policy, limit: int) -> Budget:
-    return Budget(tokens=limit) if chosen.budget is None else replace(chosen.budget, tokens=limit)
 
 
 def _is_instruction(entry: Entry) -> bool:

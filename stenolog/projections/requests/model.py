@@ -18,7 +18,7 @@ from stenolog.projections.pairing import CallKey
 
 from .rules import CUTS, REPAIRS
 from .sections import by_hash, sections
-from .tokens import COUNTER, OVERHEAD
+from .tokens import COUNTER, IMAGE_TOKENS, OVERHEAD
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Disposition: TypeAlias = Literal["kept", "reworded", "added"]
@@ -32,6 +32,12 @@ UNREAD = frozenset(
     ("model", "role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "media_type", "mimeType")
 )
 """The keys of a body whose texts are no words."""
+
+
+PICTURES = frozenset(
+    ("image_url", "file", "image", "document", "input_image", "input_file", "inlineData", "fileData")
+)
+"""What a part of a body is or has that holds a picture or a file."""
 
 
 class Size(NamedTuple):
@@ -219,7 +225,8 @@ class Request:
         return Size(
             messages=max((part.message for part in self.parts), default=-1) + 1,
             characters=sum(map(len, _texts(self.body))),
-            tokens=sum(part.tokens_out for part in self.parts) + OVERHEAD * len(self.parts),
+            tokens=sum(part.tokens_out + OVERHEAD for part in self.parts)
+            + IMAGE_TOKENS * _pictures(self.body),
             bytes=len(self.bytes),
         )
 
@@ -246,3 +253,14 @@ def _texts(value: object) -> Iterator[str]:
     elif isinstance(value, list):
         for inner in value:
             yield from _texts(inner)
+
+
+def _pictures(value: object) -> int:
+    """How many pictures and files a body has; the arguments of calls and the schemas of tools have none."""
+    if isinstance(value, dict):
+        if value.get("type") in PICTURES or not PICTURES.isdisjoint(value):
+            return 1
+        if value.get("type") == "tool_use":
+            return 0
+        return sum(_pictures(inner) for key, inner in value.items() if key not in ("tools", "functionCall"))
+    return sum(map(_pictures, value)) if isinstance(value, list) else 0

@@ -110,14 +110,22 @@ def _obstacle(sent: Sent, whole: int, counters: Mapping[str, Counter]) -> str:
     if sent.wire not in WIRES or receipt.wire != f"{sent.wire}@{WIRES[sent.wire].version}":
         return f"wire {receipt.wire or '(unnamed)'} is not here"
     try:
-        counter = counters.get(policy(receipt.policy).counter)
+        name = policy(receipt.policy).counter
     except InvalidPolicy as error:
         return f"policy {error}"
-    if counter is None or counter.id != receipt.counter:
+    if _id_of(name, counters) != receipt.counter:
         return f"counter {receipt.counter or '(unnamed)'} is not here"
     if receipt.view > whole:
         return f"the entry at {whole + 1} cannot be read any more"
     return ""
+
+
+def _id_of(name: str, counters: Mapping[str, Counter]) -> str | None:
+    """The counter that a name stands for here; None where it cannot be had."""
+    try:
+        return counters[name].id
+    except (KeyError, StenologError):
+        return None
 
 
 def _prove(

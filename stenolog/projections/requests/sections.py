@@ -59,11 +59,6 @@ def first_difference(sections: Mapping[str, Any], body: Mapping[str, Any]) -> st
     return ""
 
 
-def said(body: Mapping[str, Any]) -> Sequence[Any]:
-    """The messages of a body, on whatever wire."""
-    return next((turns(body[key]) for key in MESSAGES if key in body), ())
-
-
 def turns(messages: Any) -> Sequence[Any]:
     """The messages; a prompt of plain text in its turns."""
     return TURN.split(messages) if isinstance(messages, str) else messages

@@ -54,10 +54,10 @@ JSON_NOTE = Piece("system", (Text(text=note("answer in JSON")),), (), "json-note
 
 def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
     """The body of `POST /v1/chat/completions`."""
-    sheet = Sheet(blobs)
+    sheet = Sheet(blobs, prefix.counter)
     if prefix.persona:
         sheet.messages.append({"role": "system", "content": prefix.persona})
-        sheet.explain_persona(prefix, prefix.persona, message=0)
+        sheet.explain_persona(prefix, message=0)
     asked = parameters(sheet, prefix, PARAMETERS, lambda name, value: _say(name, value, prefix.model))
     if asked.get("response_format") == {"type": "json_object"}:
         _write(sheet, JSON_NOTE, {"role": "system", "content": "\n".join(_spoken(JSON_NOTE))})

@@ -74,9 +74,9 @@ class Made(NamedTuple):
 
 def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
     """The body of `POST /v1/responses`; what changes least stands first."""
-    sheet = Sheet(blobs)
+    sheet = Sheet(blobs, prefix.counter)
     if prefix.persona:
-        sheet.explain_persona(prefix, prefix.persona)
+        sheet.explain_persona(prefix)
     asked = parameters(sheet, prefix, PARAMETERS, _say)
     match asked:
         case {"text": {"format": {"type": "json_object"}}}:

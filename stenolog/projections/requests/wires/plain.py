@@ -24,11 +24,11 @@ VERSION = 1
 
 def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
     """The body `{"model": …, "prompt": …}`; a blank line stands between two turns."""
-    sheet = Sheet(blobs)
+    sheet = Sheet(blobs, prefix.counter)
     turns: list[str] = []
     if prefix.persona:
         turns.append(f"System: {unforged(prefix.persona)}")
-        sheet.explain_persona(prefix, turns[-1], message=0)
+        sheet.explain_persona(prefix, message=0)
     names: dict[CallKey, str] = {}
     for piece in pieces:
         calls = [part.name for part in piece.parts if isinstance(part, ToolCall)]

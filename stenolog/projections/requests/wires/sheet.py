@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text
@@ -16,10 +16,11 @@ from stenolog.projections.requests.model import (
     Omitted,
     Piece,
     Rendered,
+    Section,
 )
 from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import quote
-from stenolog.projections.requests.tokens import count, count_json, count_part, count_parts
+from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_json, count_part, count_parts
 
 PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 NOT_CARRIED = {Reasoning: "reasoning-not-carried", Opaque: "opaque-not-carried"}
@@ -31,35 +32,51 @@ EMPTY_BLOBS: Mapping[str, bytes] = {}
 class Sheet:
     """Collects the messages of a body and explains every part of them."""
 
-    def __init__(self, blobs: Mapping[str, bytes]) -> None:
+    def __init__(self, blobs: Mapping[str, bytes], counter: Counter = ESTIMATE) -> None:
         self.messages: list[Body] = []
         self.parts: list[Explained] = []
         self.omitted: list[Omitted] = []
         self.blobs = blobs
+        self.counter = counter
 
     def explain(self, piece: Piece, out: str, *, rule: str = "", message: int | None = None) -> None:
         """Say where what was just written came from."""
-        disposition: Disposition = piece.disposition if not rule else "reworded"
-        said = count_parts(piece.parts) if piece.tokens_in < 0 else piece.tokens_in
-        tokens_in = 0 if piece.disposition == "added" else said
         at = len(self.messages) - 1 if message is None else message
+        if piece.sections:
+            self._explain_sections(piece.sections, at, piece.role)
+            return
+        disposition: Disposition = piece.disposition if not rule else "reworded"
+        said = count_parts(piece.parts, self.counter) if piece.tokens_in < 0 else piece.tokens_in
+        tokens_in = 0 if piece.disposition == "added" else said
+        tokens = self.counter.count(out)
         self.parts.append(
-            Explained(piece.positions, disposition, rule or piece.rule, tokens_in, count(out), at, piece.role)
+            Explained(piece.positions, disposition, rule or piece.rule, tokens_in, tokens, at, piece.role)
         )
 
-    def explain_persona(self, prefix: Prefix, text: str, *, message: int = -1) -> None:
-        """Say where the persona came from; `message` -1: it stands outside the messages."""
-        tokens = count(text)
-        self.parts.append(Explained(prefix.set_at, "kept", "persona", tokens, tokens, message, "system"))
+    def explain_persona(self, prefix: Prefix, *, message: int = -1) -> None:
+        """Say where the texts before the conversation came from; `message` -1: they stand outside of it."""
+        self._explain_sections(prefix.sections, message, "system")
+
+    def _explain_sections(self, sections: Iterable[Section], message: int, role: str) -> None:
+        for section in sections:
+            tokens = self.counter.count(section.text)
+            given: tuple[Disposition, int] = ("kept", tokens) if section.positions else ("added", 0)
+            self.parts.append(
+                Explained(section.positions, given[0], section.rule, given[1], tokens, message, role)
+            )
 
     def omit(self, piece: Piece, part: Part, rule: str = "") -> None:
         """Say that a part of a piece cannot be carried on this wire."""
-        self.omitted.append(Omitted(piece.positions, rule or NOT_CARRIED[type(part)], count_part(part)))
+        self.omitted.append(
+            Omitted(piece.positions, rule or NOT_CARRIED[type(part)], count_part(part, self.counter))
+        )
 
     def omit_parameters(self, prefix: Prefix, lost: Body) -> None:
         """Say which parameters of the card have no place on this wire."""
         names = ", ".join(lost)
-        self.omitted.append(Omitted(prefix.set_at, "parameter-not-carried", count_json(lost), names))
+        self.omitted.append(
+            Omitted(prefix.set_at, "parameter-not-carried", count_json(lost, self.counter), names)
+        )
 
     def rendered(self, body: Body) -> Rendered:
         """The body with everything that was said about it."""
@@ -135,6 +152,6 @@ def explain_tools(sheet: Sheet, prefix: Prefix, tools: list[dict[str, Any]]) -> 
             if (tool.name in prefix.stubs) is made
         ]
         if written:
-            tokens = count_json(written)
+            tokens = count_json(written, sheet.counter)
             kept: tuple[tuple[int, ...], Disposition] = ((), "added") if made else (prefix.set_at, "kept")
             sheet.parts.append(Explained(*kept, rule, 0 if made else tokens, tokens, -1, "tools"))
