@@ -1,0 +1,257 @@
+"""What OpenAI Responses is sent: items without ids, nothing stored, the provider's own parts as they came."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stenolog import (
+    AssistantMessage,
+    Card,
+    Event,
+    File,
+    Image,
+    ModeSwitch,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Request,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.projections.requests import build
+from stenolog.projections.requests.laws import breaches
+from stenolog.testing import entries
+from tests.requests.histories import PNG
+
+ASKED = UserMessage(text="List the files")
+CALL = ToolCall(id="c1", name="shell", arguments='{"cmd": "ls"}')
+RESULT = ToolResult(call_id="c1", text="a.py")
+THOUGHT = Reasoning(text="hm", encrypted="gAAA", provider="openai", id="rs_1")
+SEARCHED = '{"type":"web_search_call","id":"ws_1","status":"completed","metadata":{"turn_id":"t"}}'
+
+
+def card(**fields: Any) -> ModeSwitch:
+    return ModeSwitch(cards={"coder": Card(**{"model": "gpt-5.5", **fields})})
+
+
+def answer(*parts: Any, model: str = "gpt-5.4") -> AssistantMessage:
+    return AssistantMessage(agent="coder", parts=parts, model=model)
+
+
+def sent(*events: Event, **blobs: bytes) -> Request:
+    request = build(entries(*events), "coder", wire="openai-responses", blobs={PNG: b"png", **blobs})
+    assert list(breaches(request.wire, request.body)) == []
+    return request
+
+
+def kinds(request: Request) -> list[str]:
+    return [item.get("role") or item["type"] for item in request.body["input"]]
+
+
+def left_out(request: Request) -> list[str]:
+    return [run.rule for run in request.dropped]
+
+
+def test_a_conversation_is_items_without_ids_and_nothing_is_stored() -> None:
+    tool = Tool(name="shell", description="Runs a command", parameters={"type": "object"})
+
+    body = sent(card(persona="You are a coder.", tools=(tool,)), ASKED, answer(CALL), RESULT).body
+
+    assert body == {
+        "model": "gpt-5.5",
+        "store": False,
+        "instructions": "You are a coder.",
+        "tools": [
+            {
+                "type": "function",
+                "name": "shell",
+                "description": "Runs a command",
+                "parameters": {"properties": {}, "type": "object"},
+                "strict": False,
+            }
+        ],
+        "include": ["reasoning.encrypted_content"],
+        "input": [
+            {"type": "message", "role": "user", "content": "List the files"},
+            {"type": "function_call", "call_id": "c1", "name": "shell", "arguments": '{"cmd": "ls"}'},
+            {"type": "function_call_output", "call_id": "c1", "output": "a.py"},
+        ],
+    }
+
+
+def test_what_changes_least_stands_first() -> None:
+    first = sent(card(persona="You are a coder."), ASKED, answer(CALL), RESULT)
+    second = sent(
+        card(persona="You are a coder."), ASKED, answer(CALL), RESULT, answer(Text(text="ok")), ASKED
+    )
+
+    assert list(second.body)[-1] == "input"
+    assert second.bytes.startswith(first.bytes[: -len(b"]}")])
+
+
+def test_notes_of_the_system_are_a_developers_wherever_they_stand() -> None:
+    note = UserMessage(text="Mode: agent", author_kind="system")
+
+    request = sent(note, ASKED, answer(CALL), RESULT, note)
+
+    assert kinds(request) == ["developer", "user", "function_call", "function_call_output", "developer"]
+
+
+def test_reasoning_goes_back_encrypted_to_the_family_that_thought_it() -> None:
+    same = sent(card(model="gpt-5"), ASKED, answer(THOUGHT, Text(text="ok")), ASKED)
+    other = sent(card(model="gpt-5-mini"), ASKED, answer(THOUGHT, Text(text="ok")), ASKED)
+
+    assert same.body["input"][1] == {
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": "hm"}],
+        "encrypted_content": "gAAA",
+    }
+    assert (kinds(other), left_out(other)) == (["user", "assistant", "user"], ["foreign-reasoning"])
+
+
+@pytest.mark.parametrize(
+    "thought",
+    [
+        Reasoning(text="hm", provider="openai", id="rs_1"),
+        Reasoning(text="hm", encrypted="gAAA", provider="anthropic"),
+        Reasoning(text="hm", signature="sig", provider="openai"),
+    ],
+)
+def test_reasoning_that_openai_could_not_read_is_left_out(thought: Reasoning) -> None:
+    request = sent(card(), ASKED, answer(thought, Text(text="ok")), ASKED)
+
+    assert (kinds(request), left_out(request)) == (["user", "assistant", "user"], ["foreign-reasoning"])
+
+
+def test_reasoning_that_nothing_follows_is_left_out() -> None:
+    request = sent(card(), ASKED, answer(Text(text="ok"), THOUGHT, THOUGHT), ASKED)
+
+    assert (kinds(request), left_out(request)) == (["user", "assistant", "user"], ["trailing-thinking"] * 2)
+
+
+def test_calls_follow_a_message_that_came_behind_them_and_else_keep_their_place() -> None:
+    two = ToolCall(id="c2", name="shell")
+    results = (RESULT, ToolResult(call_id="c2", text="b"))
+
+    mixed = sent(card(), ASKED, answer(THOUGHT, CALL, Text(text="and"), two), *results)
+    native = sent(card(), ASKED, answer(THOUGHT, CALL, THOUGHT, two), *results)
+
+    outputs = ["function_call_output"] * 2
+    assert kinds(mixed)[1:] == ["reasoning", "assistant", "function_call", "function_call", *outputs]
+    assert kinds(native)[1:] == ["reasoning", "function_call", "reasoning", "function_call", *outputs]
+
+
+def test_a_refusal_stands_beside_the_text_of_its_message() -> None:
+    request = sent(ASKED, answer(Text(text="Hm."), Refusal(text="I will not.")), ASKED)
+
+    assert request.body["input"][1]["content"] == [
+        {"type": "output_text", "text": "Hm."},
+        {"type": "refusal", "refusal": "I will not."},
+    ]
+
+
+def test_pictures_and_files_are_inputs_in_messages_and_in_outputs() -> None:
+    parts = [Text(text="see"), Image(blob=PNG), File(name="a.pdf", media_type="application/pdf", blob=PNG)]
+    shown = [
+        {"type": "input_text", "text": "see"},
+        {"type": "input_image", "image_url": "data:image/png;base64,cG5n", "detail": "auto"},
+        {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,cG5n"},
+    ]
+
+    body = sent(UserMessage(parts=parts), answer(CALL), ToolResult(call_id="c1", parts=parts)).body
+
+    assert (body["input"][0]["content"], body["input"][2]["output"]) == (shown, shown)
+
+
+def test_a_picture_by_its_address_is_sent_as_that_and_one_that_is_gone_as_a_line() -> None:
+    here, gone = Image(url="https://example.org/a.png"), Image(blob="1" * 64)
+
+    content = sent(UserMessage(parts=[here, gone]), answer(CALL), RESULT).body["input"][0]["content"]
+
+    assert content == [
+        {"type": "input_image", "image_url": "https://example.org/a.png", "detail": "auto"},
+        {"type": "input_text", "text": "[image (image/png) is not available]"},
+    ]
+
+
+def test_the_digest_holds_pictures_by_their_hash() -> None:
+    log = (UserMessage(parts=[Image(blob=PNG)]), answer(CALL), RESULT)
+
+    one, other = sent(*log), sent(*log, **{PNG: b"other"})
+
+    assert one.bytes != other.bytes
+    assert one.sha256 == other.sha256
+
+
+def test_a_failed_tool_that_said_nothing_says_that_there_was_no_output() -> None:
+    request = sent(ASKED, answer(CALL), ToolResult(call_id="c1", is_error=True))
+
+    assert request.body["input"][-1]["output"] == "[no output]"
+    assert request.parts[-2].rule == "empty-error"
+
+
+def test_an_item_of_openais_own_goes_back_as_it_came_without_an_id_that_it_does_not_need() -> None:
+    request = sent(card(), ASKED, answer(Opaque(provider="openai", raw=SEARCHED), Text(text="ok")), ASKED)
+
+    assert request.body["input"][1] == {"type": "web_search_call", "status": "completed"}
+    assert left_out(request) == []
+
+
+def test_an_item_that_needs_its_id_keeps_it_once() -> None:
+    listed = Opaque(provider="openai", raw='{"type": "mcp_list_tools", "id": "mcpl_1", "tools": []}')
+
+    request = sent(
+        card(), ASKED, answer(listed, Text(text="ok")), ASKED, answer(listed, Text(text="ok")), ASKED
+    )
+
+    assert [item.get("id") for item in request.body["input"] if item["type"] == "mcp_list_tools"] == [
+        "mcpl_1"
+    ]
+    assert left_out(request) == ["opaque-not-carried"]
+
+
+@pytest.mark.parametrize(
+    "opaque",
+    [
+        Opaque(provider="anthropic", raw=SEARCHED),
+        Opaque(provider="openai", model="o3", raw=SEARCHED),
+        Opaque(provider="openai", raw='{"type": "computer_call", "call_id": "c7"}'),
+        Opaque(provider="openai", raw='{"type": "mcp_call", "id": "no good"}'),
+        Opaque(provider="openai", raw='["odd"]'),
+        Opaque(provider="openai", raw="no json"),
+    ],
+)
+def test_an_item_that_cannot_stand_alone_or_is_of_others_is_left_out(opaque: Opaque) -> None:
+    request = sent(card(), ASKED, answer(opaque, Text(text="ok")), ASKED)
+
+    assert (kinds(request), left_out(request)) == (["user", "assistant", "user"], ["opaque-not-carried"])
+
+
+@pytest.mark.parametrize(("model", "asks"), [("gpt-5", True), ("o3", True), ("gpt-4o", False), ("x", False)])
+def test_encrypted_reasoning_is_asked_of_models_that_reason(model: str, asks: bool) -> None:
+    assert ("include" in sent(card(model=model), ASKED).body) is asks
+
+
+def test_an_answer_that_is_to_be_a_json_object_is_asked_for_with_the_word_from_the_start() -> None:
+    as_object = card(parameters={"text": {"format": {"type": "json_object"}}})
+
+    request = sent(as_object, ASKED)
+
+    assert request.body["input"][0] == {"type": "message", "role": "developer", "content": "[answer in JSON]"}
+    assert [part.rule for part in request.repairs] == ["json-note"]
+
+
+def test_every_part_of_an_answer_is_explained_at_its_own_item() -> None:
+    request = sent(card(), ASKED, answer(THOUGHT, Text(text="ok"), CALL), RESULT)
+
+    explained = [
+        (part.message, part.positions, part.tokens_in) for part in request.parts if part.message >= 0
+    ]
+    assert explained == [(0, (2,), 4), (1, (3,), 2), (2, (3,), 1), (3, (3,), 6), (4, (4,), 1)]
+    assert json.loads(request.bytes) == request.body
