@@ -157,7 +157,7 @@ def test_a_refusal_stands_beside_the_text_of_its_message() -> None:
 
 
 def test_pictures_and_files_are_inputs_in_messages_and_in_outputs() -> None:
-    parts = [Text(text="see"), Image(blob=PNG), File(name="a.pdf", media_type="application/pdf", blob=PNG)]
+    parts: list[Any] = [Text(text="see"), Image(blob=PNG), File(name="a.pdf", media_type="application/pdf", blob=PNG)]
     shown = [
         {"type": "input_text", "text": "see"},
         {"type": "input_image", "image_url": "data:image/png;base64,cG5n", "detail": "auto"},

@@ -55,7 +55,7 @@ def parameters(sheet: Sheet, prefix: Prefix, own: frozenset[str], say: Say) -> B
     for name, value in set_by(prefix.card).items():
         known = READERS[name](value) if name in READERS else None
         if isinstance(known, Choice):
-            _check_choice(known, prefix)
+            _check_choice(known, value, prefix)
         made = None if known is None else say(name, known)
         if name in ABOUT_TOOLS and not prefix.tools:
             lost[name] = value
@@ -86,12 +86,12 @@ def merged(below: Body, above: Body) -> Body:
     return below | above | both
 
 
-def _check_choice(choice: Choice, prefix: Prefix) -> None:
+def _check_choice(choice: Choice, given: Any, prefix: Prefix) -> None:
     known = {tool_name(tool.name): tool.name for tool in prefix.tools}
     if choice.tool and choice.tool not in known:
         names = ", ".join(map(repr, known.values())) or "none"
         raise CallerError(
-            f"agent {prefix.speaker!r}: tool_choice names {choice.tool!r}, which is not among its tools; "
+            f"agent {prefix.speaker!r}: tool_choice {given!r} names a tool that it does not have; "
             f"known are {names}"
         )
 
