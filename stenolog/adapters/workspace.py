@@ -72,10 +72,13 @@ def _read(folder: int, name: str) -> bytes | None:
         found = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     except FileNotFoundError:
         return None
-    with open(found, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(found).st_mode):
             raise OSError(errno.ENOTDIR, "not a regular file")
-        return file.read()
+        with open(found, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(found)
 
 
 def _place(folder: int, name: str, content: bytes, *, replace: bool) -> None:

@@ -1,0 +1,86 @@
+"""`outputs`, `output`: the whole of what tools gave back, by the aliases that requests show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stenolog.domain.errors import MissingBlob
+
+from .answer import Answer
+from .lines import Piece, line
+from .shell import command, found, names, opened, takes_conversation, takes_db
+
+if TYPE_CHECKING:
+    from stenolog.adapters.outputs import Excerpt, Output, Outputs
+
+DIRECTORY = click.Path(file_okay=False, path_type=Path)
+
+
+@command("outputs")
+@click.option("--materialise", "directory", type=DIRECTORY, help="Write them as read-only files under DIR.")
+@takes_conversation
+def outputs_command(db: Path, conversation: str, directory: Path | None) -> Answer:
+    """List what tools gave back, and the artifacts, by their aliases; or write them as files."""
+    talk = found(opened(db), conversation)
+    written = [] if directory is None else talk.outputs.materialise(directory)
+    rows = [_row(output, _size(talk.outputs, output)) for output in talk.outputs.listed()]
+    data = {
+        "conversation": talk.name,
+        "outputs": rows,
+        "directory": None if directory is None else str(directory),
+        "written": written,
+    }
+
+    def draw() -> Iterable[Piece]:
+        from .drawing import table
+
+        columns = (">ENTRY", ">BYTES", "TOOL", "*ALIAS")
+        yield table(columns, [_cells(row) for row in rows])
+        if directory is not None:
+            yield line(("✓ ", "green"), f"{len(written)} of {len(rows)} written under {directory}")
+
+    return Answer(data, draw)
+
+
+def _size(outputs: Outputs, output: Output) -> int | None:
+    """How many bytes it has; None where its blob is gone."""
+    try:
+        return len(outputs.content(output))
+    except MissingBlob:
+        return None
+
+
+def _row(output: Output, size: int | None) -> dict[str, Any]:
+    return {"alias": output.alias, "position": output.position, "name": output.name, "bytes": size}
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    size = "gone" if row["bytes"] is None else f"{row['bytes']:,}"
+    return f"{row['position']:,}", size, row["name"], row["alias"]
+
+
+@command("output")
+@click.option("--offset", type=click.IntRange(min=0), default=0, show_default=True, help="In characters.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many characters; all, unless given.")
+@click.argument("conversation", shell_complete=names)
+@click.argument("alias")
+@takes_db
+def output_command(db: Path, conversation: str, alias: str, offset: int, limit: int | None) -> Answer:
+    """Show a tool output or an artifact by its alias, whole or a piece of it."""
+    talk = found(opened(db), conversation)
+    read = talk.outputs.read(alias, offset, limit)
+    data = {"conversation": talk.name, "alias": alias, **read._asdict(), "next": read.next}
+    return Answer(data, lambda: _excerpt(read))
+
+
+def _excerpt(read: Excerpt) -> Iterable[Piece]:
+    from .drawing import paragraph
+
+    yield paragraph(read.text)
+    if read.next is not None:
+        words = f"characters {read.offset:,} to {read.end:,} of {read.total:,}; go on with --offset"
+        yield line((f"{words} {read.next}", "dim"))

@@ -1,0 +1,479 @@
+"""The whole of what tools gave back: by alias, piece by piece, as files, and by the tool `read_output`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stenolog
+from stenolog import (
+    AssistantMessage,
+    CallerError,
+    Conversation,
+    File,
+    Log,
+    MissingBlob,
+    Text,
+    ToolCall,
+    ToolResult,
+    UnknownPosition,
+    UserMessage,
+)
+from stenolog.adapters.outputs import (
+    LONGEST_READ,
+    READ,
+    read_output,
+    read_output_tool,
+    run_read_output,
+    store_large,
+)
+from stenolog.domain.errors import StoreFailed
+from stenolog.projections.requests.compact import alias
+
+RESULTS = "@state/logs/tool-results"
+PLAN = "@project/artifacts/docs/plan.md"
+LARGE = "".join(f"line {n}, all is well\n" for n in range(5_000))
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    with stenolog.open(":memory:") as opened:
+        yield opened
+
+
+@pytest.fixture
+def talk(log: Log) -> Conversation:
+    """A small result, a large one stored by `store_large`, one with an odd id, and an artifact."""
+    talk = log["build"]
+    talk.append(UserMessage(text="Run the tests."))
+    talk.append(ToolResult(call_id="c1", name="ls", text="a\nb"), id="small")
+    talk.append(store_large(log, ToolResult(call_id="c2", name="pytest", text=LARGE)), id="large")
+    talk.append(ToolResult(call_id="c3", parts=[Text(text="one"), Text(text="two")]), id="odd/../id: 7")
+    talk.append(UserMessage(parts=[artifact(log, "# The plan")]))
+    return talk
+
+
+def artifact(log: Log, content: str | bytes, name: str = PLAN) -> File:
+    """A file of the project, kept in the log."""
+    data = content.encode() if isinstance(content, str) else content
+    return File(name=name, media_type="text/markdown", blob=log.blobs.put(data))
+
+
+# Looking up
+
+
+def test_every_result_and_every_artifact_is_there_by_its_alias(talk: Conversation) -> None:
+    assert dict(talk.outputs) == {
+        f"{RESULTS}/small.json": "a\nb",
+        f"{RESULTS}/large.json": LARGE,
+        alias("odd/../id: 7"): "one\ntwo",
+        PLAN: "# The plan",
+    }
+    assert len(talk.outputs) == 4
+    assert all(path in talk.outputs for path in talk.outputs)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "small",
+        "/etc/passwd",
+        "../talks.db",
+        f"{RESULTS}/../small.json",
+        f"{RESULTS}/small",
+        f"{RESULTS}/a/small.json",
+        f"/{RESULTS}/small.json",
+        f"./{RESULTS}/small.json",
+        "@state/other/small.json",
+        "@project/artifacts/../docs/plan.md",
+        "@project/artifacts//docs/plan.md",
+        "@project/artifacts/.git/config",
+        "@project/artifacts/",
+        f"{PLAN}\n",
+        7,
+        None,
+    ],
+)
+def test_what_is_no_alias_is_refused_and_the_error_says_what_one_looks_like(
+    talk: Conversation, path: Any
+) -> None:
+    assert path not in talk.outputs
+    assert talk.outputs.get(path, "none") == "none"
+    with pytest.raises(CallerError, match=r"expected @state/logs/tool-results/<entry id>.json or @project"):
+        talk.outputs[path]
+
+
+@pytest.mark.parametrize(
+    "path", [f"{RESULTS}/other.json", alias("odd: 8"), f"{RESULTS}/opening.json", "@project/artifacts/none"]
+)
+def test_an_alias_that_no_output_has_is_an_unknown_position(talk: Conversation, path: str) -> None:
+    assert path not in talk.outputs
+    with pytest.raises(UnknownPosition, match="'build': no entry has the alias"):
+        talk.outputs[path]
+
+
+def test_a_conversation_that_does_not_exist_yet_has_no_outputs(log: Log) -> None:
+    assert list(log["empty"].outputs) == []
+    assert f"{RESULTS}/small.json" not in log["empty"].outputs
+
+
+def test_a_blob_that_is_gone_is_missing_by_the_name_of_its_alias(tmp_path: Path) -> None:
+    path = tmp_path / "talks.db"
+    with stenolog.open(path) as log:
+        log["build"].append(store_large(log, ToolResult(call_id="c", text=LARGE)), id="large")
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM blobs")
+    connection.close()
+
+    with (
+        stenolog.open(path) as log,
+        pytest.raises(MissingBlob, match=r"large\.json: .* no blob with the sha256"),
+    ):
+        log["build"].outputs[f"{RESULTS}/large.json"]
+
+
+def test_what_is_no_text_is_told_apart_and_its_bytes_can_be_had(log: Log) -> None:
+    talk = log["build"]
+    talk.append(UserMessage(parts=[artifact(log, b"\x89PNG\r\n\xff")]))
+
+    with pytest.raises(CallerError, match="expected text in UTF-8, found 7 bytes"):
+        talk.outputs[PLAN]
+    assert talk.outputs.content(talk.outputs.find(PLAN)) == b"\x89PNG\r\n\xff"
+
+
+def test_an_artifact_is_its_last_version_whoever_brought_it(talk: Conversation) -> None:
+    talk.append(ToolResult(call_id="c4", parts=[artifact(talk.log, "# A better plan")]))
+
+    assert talk.outputs[PLAN] == "# A better plan"
+    assert list(talk.outputs).count(PLAN) == 1
+
+
+def test_a_file_with_another_name_is_no_artifact(log: Log) -> None:
+    talk = log["build"]
+    talk.append(UserMessage(parts=[artifact(log, "x", "plan.md"), artifact(log, "x", f"{PLAN}/../x")]))
+    talk.append(UserMessage(parts=[File(name=PLAN, url="https://example.org/plan.md")]))
+
+    assert list(talk.outputs) == []
+
+
+def test_a_fork_has_what_it_inherits_and_nothing_that_came_later(talk: Conversation) -> None:
+    fork = talk.fork(after=4)
+    talk.append(ToolResult(call_id="c5", text="later"), id="later")
+    fork.append(ToolResult(call_id="c5", text="otherwise"), id="later")
+    fork.append(ToolResult(call_id="c6", text="mine"), id="mine")
+
+    assert fork.outputs[f"{RESULTS}/large.json"] == LARGE
+    assert fork.outputs[f"{RESULTS}/later.json"] == "otherwise"
+    assert talk.outputs[f"{RESULTS}/later.json"] == "later"
+    assert f"{RESULTS}/mine.json" not in talk.outputs
+    assert PLAN not in fork.outputs
+
+
+# Reading
+
+
+def test_pieces_read_one_after_the_other_are_the_whole(talk: Conversation) -> None:
+    pieces, offset = [], 0
+    while True:
+        read = talk.outputs.read(f"{RESULTS}/large.json", offset, 999)
+        pieces.append(read.text)
+        if read.next is None:
+            break
+        offset = read.next
+
+    assert "".join(pieces) == LARGE
+    assert {len(piece) for piece in pieces[:-1]} == {999}
+
+
+def test_characters_are_counted_not_bytes_and_none_is_cut_in_two(log: Log) -> None:
+    talk = log["build"]
+    talk.append(ToolResult(call_id="c", text="Да 👨‍👩‍👧‍👦!"), id="e")
+    read = talk.outputs.read(f"{RESULTS}/e.json", 0, 5)
+
+    assert read == ("Да ", 0, 3, 11)
+    assert talk.outputs.read(f"{RESULTS}/e.json", 3, 1).text == "👨"  # less than one would be nothing
+
+
+def test_reading_begins_at_the_beginning_and_goes_on_for_as_long_as_is_said(talk: Conversation) -> None:
+    path = f"{RESULTS}/large.json"
+
+    assert talk.outputs.read(path).end == READ
+    assert talk.outputs.read(path, limit=None).text == LARGE
+    assert talk.outputs.read(path, len(LARGE)) == ("", len(LARGE), len(LARGE), len(LARGE))
+
+
+@pytest.mark.parametrize(("offset", "limit"), [(-1, 1), (len(LARGE) + 1, 1), (0, 0), (0, -5)])
+def test_a_place_outside_the_text_is_refused(talk: Conversation, offset: int, limit: int) -> None:
+    with pytest.raises(CallerError, match=rf"large\.json: expected .*, found {min(offset, limit) or offset}"):
+        talk.outputs.read(f"{RESULTS}/large.json", offset, limit)
+
+
+# The tool
+
+
+def test_an_agent_reads_on_where_the_preview_ends(talk: Conversation) -> None:
+    """A whole turn: the preview in the request names a call, and the call gives what comes next."""
+    call = ToolCall(
+        id="r1", name="read_output", arguments=f'{{"path": "{RESULTS}/large.json", "offset": 10}}'
+    )
+    result = read_output(talk, call)
+
+    assert (result.call_id, result.name, result.is_error) == ("r1", "read_output", False)
+    text, _, ending = result.text.rpartition("\n")
+    assert text == LARGE[10 : 10 + READ]
+    assert ending == f"[characters 10 to {READ + 10:,} of {len(LARGE):,}; go on with offset={READ + 10}]"
+
+
+def test_the_end_is_told(talk: Conversation) -> None:
+    read = run_read_output(talk, f'{{"path": "{RESULTS}/small.json"}}')
+
+    assert read == "a\nb\n[characters 0 to 3 of 3; this is the end]"
+
+
+def test_an_agent_reads_at_most_so_much_at_a_time(talk: Conversation) -> None:
+    read = run_read_output(talk, f'{{"path": "{RESULTS}/large.json", "limit": 1000000}}')
+
+    assert read.startswith(LARGE[:LONGEST_READ])
+    assert read.endswith(f"go on with offset={LONGEST_READ}]")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ("", "expected {"),
+        ("[]", "expected {"),
+        ("[" * 100_000, "expected {"),
+        ('{"path": "x", "file": 1}', "expected {"),
+        ('{"offset": 1}', "expected @state"),
+        ('{"path": 7}', "path: expected a text, found 7"),
+        ('{"path": "x", "offset": "1"}', "offset: expected a whole number, found '1'"),
+        ('{"path": "x", "limit": 1.5}', "limit: expected a whole number, found 1.5"),
+        ('{"path": "x", "limit": true}', "limit: expected a whole number, found True"),
+        ('{"path": "../secret"}', "found '../secret'"),
+        (f'{{"path": "{RESULTS}/small.json", "offset": 4}}', "expected an offset from 0 to 3, found 4"),
+    ],
+)
+def test_a_wrong_call_is_an_error_that_the_agent_is_told(
+    talk: Conversation, arguments: str, what: str
+) -> None:
+    with pytest.raises(CallerError) as caught:
+        run_read_output(talk, arguments)
+    result = read_output(talk, ToolCall(id="r1", name="read_output", arguments=arguments))
+
+    assert what in str(caught.value)
+    assert (result.is_error, result.text) == (True, str(caught.value))
+    assert len(result.text) < 500
+
+
+def test_the_schema_of_the_tool_takes_what_the_tool_takes() -> None:
+    tool = read_output_tool()
+
+    assert tool.name == "read_output"
+    assert list(tool.parameters["properties"]) == ["path", "offset", "limit"]  # type: ignore[arg-type]
+    assert tool.parameters["required"] == ["path"]
+    assert json.loads(json.dumps(tool.parameters)) == tool.parameters
+
+
+# Producers
+
+
+def test_a_large_result_leaves_a_small_event_and_loses_nothing(log: Log) -> None:
+    talk, event = log["build"], ToolResult(call_id="c", name="pytest", text=LARGE, is_error=True, tags=["ci"])
+
+    stored = store_large(log, event)
+    talk.append(stored, id="large")
+
+    assert len(stored.text) < 1_300
+    assert stored.text.startswith("line 0, all is well\n")
+    assert stored.text.endswith("line 4999, all is well")
+    assert (stored.call_id, stored.name, stored.is_error, stored.tags) == ("c", "pytest", True, ("ci",))
+    assert talk.outputs[f"{RESULTS}/large.json"] == event.text
+
+
+def test_pictures_stay_beside_the_preview(log: Log) -> None:
+    picture = stenolog.Image(blob=log.blobs.put(b"png"))
+
+    stored = store_large(log, ToolResult(call_id="c", parts=[picture, Text(text=LARGE)]))
+
+    assert stored.parts[0] == picture
+    assert len(stored.parts) == 2
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ToolResult(call_id="c", text="few words"),
+        ToolResult(call_id="c", text=LARGE, blob="0" * 64),
+        ToolResult(call_id="c", name="read_output", text=LARGE),
+    ],
+)
+def test_what_is_small_or_stored_or_just_read_stays_as_it_is(log: Log, event: ToolResult) -> None:
+    assert store_large(log, event) is event
+    assert len(log.blobs) == 0
+
+
+def test_what_counts_as_large_can_be_said(log: Log) -> None:
+    event = ToolResult(call_id="c", text="word " * 1_000)
+
+    assert store_large(log, event, over=1_250) is event
+    assert store_large(log, event, over=1_249).blob
+
+
+# Files
+
+
+def test_outputs_become_read_only_files_under_their_aliases(talk: Conversation, tmp_path: Path) -> None:
+    root = tmp_path / "new" / "workspace"
+    written = talk.outputs.materialise(root)
+
+    assert written == list(talk.outputs)
+    assert {path: (root / path).read_text() for path in written} == dict(talk.outputs)
+    assert {stat.S_IMODE((root / path).stat().st_mode) for path in written} == {0o444}
+    assert sorted(p for p in root.rglob("*") if p.is_file()) == sorted(root / path for path in written)
+
+
+def test_what_is_there_already_is_not_written_again(talk: Conversation, tmp_path: Path) -> None:
+    talk.outputs.materialise(tmp_path)
+    talk.append(ToolResult(call_id="c4", text="new"), id="new")
+
+    assert talk.outputs.materialise(tmp_path) == [f"{RESULTS}/new.json"]
+    assert talk.outputs.materialise(tmp_path) == []
+
+
+def test_a_new_version_of_an_artifact_takes_the_place_of_the_one_before(
+    talk: Conversation, tmp_path: Path
+) -> None:
+    talk.outputs.materialise(tmp_path)
+    talk.append(UserMessage(parts=[artifact(talk.log, "# A better plan")]))
+
+    assert talk.outputs.materialise(tmp_path) == [PLAN]
+    assert (tmp_path / PLAN).read_text() == "# A better plan"
+
+
+@pytest.mark.parametrize("path", [f"{RESULTS}/small.json", PLAN])
+def test_a_file_that_was_not_made_here_is_never_overwritten(
+    talk: Conversation, tmp_path: Path, path: str
+) -> None:
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text("mine")
+
+    with pytest.raises(CallerError, match="what stands there is kept"):
+        talk.outputs.materialise(tmp_path)
+    assert (tmp_path / path).read_text() == "mine"
+
+
+def test_an_artifact_that_somebody_changed_is_kept(talk: Conversation, tmp_path: Path) -> None:
+    talk.outputs.materialise(tmp_path)
+    (tmp_path / PLAN).unlink()
+    (tmp_path / PLAN).write_text("# The plan, with my notes")
+    talk.append(UserMessage(parts=[artifact(talk.log, "# A better plan")]))
+
+    with pytest.raises(CallerError, match="what stands there is kept"):
+        talk.outputs.materialise(tmp_path)
+    assert (tmp_path / PLAN).read_text() == "# The plan, with my notes"
+
+
+@pytest.mark.parametrize("link", ["@state", "@state/logs", RESULTS, "@project", "@project/artifacts/docs"])
+def test_no_link_leads_out_of_the_root(talk: Conversation, tmp_path: Path, link: str) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    outside.mkdir()
+    (root / link).parent.mkdir(parents=True)
+    (root / link).symlink_to(outside, target_is_directory=True)
+
+    with pytest.raises(CallerError, match="found a link, or something else"):
+        talk.outputs.materialise(root)
+    assert list(outside.iterdir()) == []
+
+
+def test_a_link_in_the_place_of_a_file_is_neither_followed_nor_replaced(
+    talk: Conversation, tmp_path: Path
+) -> None:
+    path, target = tmp_path / "root" / RESULTS / "small.json", tmp_path / "target"
+    path.parent.mkdir(parents=True)
+    target.write_text("a\nb")
+    path.symlink_to(target)
+
+    with pytest.raises(CallerError, match="found a link, or something else"):
+        talk.outputs.materialise(tmp_path / "root")
+    assert path.is_symlink()
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_is_no_file_is_left_alone(talk: Conversation, tmp_path: Path, make: Any) -> None:
+    path = tmp_path / RESULTS / "small.json"
+    path.parent.mkdir(parents=True)
+    make(path)
+
+    with pytest.raises(CallerError, match="expected"):
+        talk.outputs.materialise(tmp_path)
+    assert not path.is_file()
+
+
+def test_the_root_itself_may_be_a_link(talk: Conversation, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "root").symlink_to(tmp_path / "real")
+
+    talk.outputs.materialise(tmp_path / "root")
+
+    assert (tmp_path / "real" / PLAN).read_text() == "# The plan"
+
+
+def test_a_write_that_fails_leaves_no_part_of_a_file(
+    talk: Conversation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "link", full)
+
+    with pytest.raises(StoreFailed, match=r"small\.json: No space left on device"):
+        talk.outputs.materialise(tmp_path)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_somebody_who_was_first_meanwhile_keeps_the_file(
+    talk: Conversation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = os.link
+
+    def late(part: str, name: str, **where: Any) -> None:
+        (tmp_path / RESULTS / name).write_text("theirs")
+        link(part, name, **where)
+
+    monkeypatch.setattr(os, "link", late)
+
+    with pytest.raises(CallerError, match="what stands there is kept"):
+        talk.outputs.materialise(tmp_path)
+    assert (tmp_path / RESULTS / "small.json").read_text() == "theirs"
+
+
+# In a request
+
+
+@pytest.mark.parametrize("wire", ["openai-chat", "anthropic", "plain"])
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_result_of_5_mb_costs_the_request_400_tokens(log: Log, wire: str, stored: bool) -> None:
+    from stenolog.context import Compact
+
+    talk, text = log["build"], LARGE * 48
+    result = ToolResult(call_id="c1", text=text)
+    talk.append(UserMessage(text="Run the tests."))
+    talk.append(AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c1", name="pytest")]))
+    talk.append(store_large(log, result) if stored else result, id="big")
+
+    request = talk.request("coder", wire=wire, policy=Compact())
+
+    (part,) = [part for part in request.parts if part.rule == "compact"]
+    assert part.positions == (4,)
+    assert part.tokens_out <= 400
+    assert len(request.bytes) < 4_000
+    assert f"{RESULTS}/big.json" in request.bytes.decode()
+    assert talk.outputs[f"{RESULTS}/big.json"] == text
