@@ -1,0 +1,207 @@
+"""`budget`, `whatif`, `bisect`: what another policy, or another log, would do. No model is called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stenolog.domain.errors import InvalidEvent
+from stenolog.domain.policy import Policy, policy
+from stenolog.domain.values import Span
+from stenolog.projections.analysis.bisect import bisect
+from stenolog.projections.analysis.budget import PRICES, PRICES_AS_OF, Row, budget, with_tokens
+from stenolog.projections.analysis.whatif import WhatIf, whatif
+from stenolog.projections.requests import DEFAULT_WIRE, WIRES
+
+from .answer import Answer
+from .lines import Piece
+from .policies import amount, policy_of
+from .positions import resolve
+from .screen import progress
+from .shell import command, found, opened, takes_conversation
+from .views import only_agent
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation import Conversation
+
+AGENT = click.option("--agent", help="The agent, or its lane agent/task; needless where there is one.")
+AT = click.option("--at", default="@", help="Up to this position or time.")
+WIRE = click.option(
+    "--wire", type=click.Choice([*WIRES]), default=DEFAULT_WIRE, show_default=True, help="The provider."
+)
+THERE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@command("budget")
+@AGENT
+@click.option("--tokens", "written", default="", metavar="N,N…", help="The budgets: 8k,16k,32k.")
+@click.option("--policy", "policies", multiple=True, help="full,last:50 … or JSON; else the card's.")
+@click.option("--prices", type=THERE, help="A TOML or JSON file: USD per million tokens by model.")
+@AT
+@WIRE
+@takes_conversation
+def budget_command(
+    db: Path,
+    conversation: str,
+    agent: str | None,
+    written: str,
+    policies: tuple[str, ...],
+    prices: Path | None,
+    at: str,
+    wire: str,
+) -> Answer:
+    """Try policies and budgets on every request of an agent: what fits, what is lost, what it costs."""
+    talk = found(opened(db), conversation)
+    upto = resolve(talk, at)
+    lane = agent or only_agent(talk, upto)
+    rows = list(
+        progress(
+            budget(
+                talk.entries(upto=upto),
+                **_split(lane),
+                policies=_policies(policies) or [_on_card(talk, lane, upto)],
+                tokens=[amount(one) for one in written.split(",") if one.strip()] or [None],
+                wire=wire,
+                prices=_prices(prices),
+                blobs=talk.log.blobs,
+            ),
+            "building every request",
+        )
+    )
+    data = {"conversation": talk.name, "agent": lane, "wire": wire, "rows": [_row_data(row) for row in rows]}
+
+    def draw() -> Iterable[Piece]:
+        from .draw_trying import budget_drawn
+
+        return budget_drawn(rows, None if prices else PRICES_AS_OF)
+
+    return Answer(data, draw)
+
+
+def _split(written: str) -> dict[str, Any]:
+    agent, _, task = written.partition("/")
+    return {"agent": agent, "task": task}
+
+
+def _policies(written: Iterable[str]) -> list[Policy]:
+    """The policies of all the options: several in one are divided by commas, JSON stands alone."""
+    pieces = (
+        piece
+        for option in written
+        for piece in ([option] if option.lstrip().startswith("{") else option.split(","))
+    )
+    return [made for piece in pieces if (made := policy_of(piece)) is not None]
+
+
+def _on_card(talk: Conversation, lane: str, upto: int) -> Policy:
+    """The policy on the agent's card at a position."""
+    card = talk.settings(upto=upto).cards.get(lane.partition("/")[0])
+    return policy(card.policy if card else None)
+
+
+def _prices(file: Path | None) -> Any:
+    from .prices import prices_of
+
+    return PRICES if file is None else (*prices_of(file), *PRICES)
+
+
+def _row_data(row: Row) -> dict[str, Any]:
+    return {**row._asdict(), "policy": row.policy.json}
+
+
+@command("whatif")
+@AGENT
+@click.option("--without", multiple=True, metavar="Q[-R]", help="Hide these positions: 91 or 40-44,91.")
+@click.option("--policy", "written", help="Under this policy: full, last:50 …")
+@click.option("--budget", "tokens", metavar="N", help="Under a budget of so many tokens: 16k.")
+@click.option("--at", default="@", help="As it would be sent at this position or time.")
+@WIRE
+@takes_conversation
+def whatif_command(
+    db: Path,
+    conversation: str,
+    agent: str | None,
+    without: tuple[str, ...],
+    written: str | None,
+    tokens: str | None,
+    at: str,
+    wire: str,
+) -> Answer:
+    """Show the request as it would be without some entries or under another policy, beside the real one."""
+    if not without and written is None and tokens is None:
+        raise click.UsageError("name what would be otherwise: --without, --policy or --budget")
+    talk = found(opened(db), conversation)
+    upto = resolve(talk, at)
+    lane = agent or only_agent(talk, upto)
+    chosen = policy_of(written)
+    if tokens is not None:
+        chosen = with_tokens(_on_card(talk, lane, upto) if chosen is None else chosen, amount(tokens))
+    made = whatif(
+        talk.entries(upto=upto),
+        **_split(lane),
+        without=[*_spans(talk, without)],
+        policy=chosen,
+        wire=wire,
+        blobs=talk.log.blobs,
+    )
+
+    def draw() -> Iterable[Piece]:
+        from .draw_trying import whatif_drawn
+
+        return whatif_drawn(made)
+
+    return Answer(_whatif_data(talk, lane, made), draw)
+
+
+def _spans(talk: Conversation, written: Iterable[str]) -> Iterator[Span]:
+    """The positions to be hidden: `91`, `40-44`, several divided by commas."""
+    for piece in (piece.strip() for option in written for piece in option.split(",")):
+        first, dash, last = piece.partition("-")
+        if not (first.strip().isdecimal() and (last.strip().isdecimal() or not dash)):
+            first, last = piece, ""
+        begin = resolve(talk, first.strip())
+        if begin < 1:
+            raise InvalidEvent(f"expected positions such as 91 or 40-44, found {piece!r}")
+        yield Span(first=begin, last=resolve(talk, last.strip()) if last else begin)
+
+
+def _whatif_data(talk: Conversation, lane: str, made: WhatIf) -> dict[str, Any]:
+    from .views import request_data
+
+    return {
+        "conversation": talk.name,
+        "agent": lane,
+        "same": made.same,
+        "difference": made.difference,
+        "real": request_data(made.real),
+        "other": request_data(made.other),
+    }
+
+
+@command("bisect")
+@AGENT
+@click.option("--contains", "text", required=True, metavar="TEXT", help="The words that were to be known.")
+@AT
+@WIRE
+@takes_conversation
+def bisect_command(db: Path, conversation: str, agent: str | None, text: str, at: str, wire: str) -> Answer:
+    """Find where an agent last had a text in its request, and what took it away."""
+    if not text:
+        raise InvalidEvent("--contains: expected a text, found nothing")
+    talk = found(opened(db), conversation)
+    upto = resolve(talk, at)
+    lane = agent or only_agent(talk, upto)
+    entries = progress(talk.entries(upto=upto), f"looking through the requests of {lane}", upto)
+    made = bisect(entries, text=text, **_split(lane), wire=wire, blobs=talk.log.blobs)
+    data = {"conversation": talk.name, "agent": lane, **made._asdict()}
+
+    def draw() -> Iterable[Piece]:
+        from .draw_trying import bisect_drawn
+
+        told = {at: one for at in (*made.source, made.vanished) if at for one in talk.entries(at - 1, at)}
+        return bisect_drawn(made, lane, told)
+
+    return Answer(data, draw)
