@@ -1,0 +1,280 @@
+"""Anthropic Messages: breakpoints, system turns, its own tools, thinking, and what is too large."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stenolog import (
+    AssistantMessage,
+    Card,
+    Event,
+    File,
+    Image,
+    ModeSwitch,
+    Opaque,
+    Request,
+    Text,
+    Tool,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.domain.policy import Instructions
+from stenolog.projections.requests import build
+from stenolog.projections.requests.laws import breaches
+from tests.requests.given import ASKED, CALL, calls, log
+from tests.requests.histories import FOUND, PNG, SEARCH
+from tests.requests.judging import complaints, needs_judges
+
+MARK = {"type": "ephemeral"}
+SHELL = Tool(name="shell")
+RESULT = ToolResult(call_id="c1", text="a.py")
+TURN = (ASKED, calls("", CALL), RESULT)
+BANNER = Instructions(banner="You are in {mode} mode.")
+
+
+def request(
+    *events: Event,
+    model: str = "claude-opus-5",
+    policy: Instructions | None = None,
+    blobs: dict[str, bytes] | None = None,
+    **card: Any,
+) -> Request:
+    """The request on this wire; it breaks no law, and the judge has nothing against it."""
+    switch = ModeSwitch(cards={"coder": Card(model=model, **card)})
+    made = build(log(switch, *events), "coder", wire="anthropic", policy=policy, blobs=blobs or {})
+    assert list(breaches("anthropic", made.body)) == []
+    return made
+
+
+def asking(**parameters: Any) -> Request:
+    """The request of a card with these parameters and one tool."""
+    model = parameters.pop("model", "claude-opus-4-5")
+    return request(ASKED, model=model, tools=(SHELL,), parameters=parameters)
+
+
+def marked(made: Request) -> list[str]:
+    """The texts of the conversation's blocks that a breakpoint stands behind."""
+    blocks = [block for message in made.body["messages"] for block in message["content"]]
+    return [block.get("text") or block["content"] for block in blocks if "cache_control" in block]
+
+
+def test_one_breakpoint_stands_behind_the_persona_and_one_at_the_end_without_touching_the_conversation() -> (
+    None
+):
+    made = request(*TURN, persona="You are a coder.", tools=(SHELL,))
+
+    assert made.body["system"] == [{"type": "text", "text": "You are a coder.", "cache_control": MARK}]
+    assert made.body["cache_control"] == MARK
+    assert "cache_control" not in str(made.body["tools"])
+    assert marked(made) == []
+
+
+def test_without_a_persona_the_breakpoint_stands_behind_the_last_tool() -> None:
+    made = request(ASKED, tools=(SHELL, Tool(name="then")))
+
+    assert ["cache_control" in tool for tool in made.body["tools"]] == [False, True]
+    assert "system" not in made.body
+
+
+def test_a_card_may_want_no_breakpoint_at_all() -> None:
+    made = request(*TURN, persona="You are a coder.", parameters={"cache": False})
+
+    assert "cache" not in str(made.body)
+    assert made.body["system"] == "You are a coder."
+
+
+def test_where_notes_stand_behind_the_conversation_its_end_is_no_breakpoint_and_what_was_sent_stays() -> None:
+    before = request(*TURN, policy=BANNER, tools=(SHELL,))
+    after = request(*TURN, calls("done"), ASKED, policy=BANNER, tools=(SHELL,))
+
+    assert "cache_control" not in before.body
+    assert before.body["messages"][-1]["role"] == "system"
+    assert after.body["messages"][:3] == before.body["messages"][:3]
+
+
+def test_a_card_may_want_breakpoints_before_such_notes_now_and_where_the_request_before_had_one() -> None:
+    wanted: dict[str, Any] = {"policy": BANNER, "parameters": {"cache": True}, "tools": (SHELL,)}
+    second = UserMessage(text="and now?")
+
+    before = request(*TURN, **wanted)
+    after = request(*TURN, calls("done"), second, **wanted)
+
+    assert marked(before) == ["List the files", "a.py"]
+    assert marked(after) == ["a.py", "and now?"]
+    assert "cache_control" not in after.body
+
+
+@pytest.mark.parametrize("model", ["claude-opus-4-8", "claude-opus-5", "claude-opus-5-1", "claude-mythos-5"])
+def test_notes_behind_the_conversation_are_a_system_turn_where_the_model_takes_one(model: str) -> None:
+    made = request(*TURN, model=model, policy=BANNER)
+
+    banner = {"type": "text", "text": "You are in chat mode."}
+    assert made.body["messages"][-1] == {"role": "system", "content": [banner]}
+    assert made.parts[-2].rule == "mode-banner"
+    assert made.parts[-2].message == 3
+
+
+@pytest.mark.parametrize(
+    "model", ["claude-opus-4-7", "claude-sonnet-5", "claude-opus-4-8@20260801", "us.anthropic.claude-opus-5"]
+)
+def test_elsewhere_they_are_quoted_at_the_end_of_the_users_turn(model: str) -> None:
+    made = request(*TURN, model=model, policy=BANNER)
+
+    assert [message["role"] for message in made.body["messages"]] == ["user", "assistant", "user"]
+    assert made.body["messages"][-1]["content"][-1]["text"] == "<note>\nYou are in chat mode.\n</note>"
+
+
+def test_a_system_note_of_the_log_is_quoted_so_that_it_stays_as_it_was_when_the_user_speaks_next() -> None:
+    noted = UserMessage(text="Be brief", author_kind="system")
+
+    before = request(ASKED, noted)
+    after = request(ASKED, noted, UserMessage(text="and now?"))
+
+    assert before.body["messages"][0]["content"][1]["text"] == "<note>\nBe brief\n</note>"
+    assert after.body["messages"][0]["content"][:2] == before.body["messages"][0]["content"]
+
+
+def opaque(raw: str, **fields: Any) -> Opaque:
+    """A part of Anthropic's own."""
+    return Opaque(**{"provider": "anthropic", "model": "claude-opus-4-5", "raw": raw, **fields})
+
+
+def test_what_anthropics_own_tools_did_goes_back_as_it_came() -> None:
+    answer = AssistantMessage(agent="coder", parts=[opaque(SEARCH), opaque(FOUND), Text(text="found")])
+
+    made = request(ASKED, answer, ASKED)
+
+    assert made.body["messages"][1]["content"] == [
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}},
+        {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
+        {"type": "text", "text": "found"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [opaque(SEARCH)],
+        [opaque(FOUND)],
+        [opaque(FOUND), opaque(SEARCH)],
+        [opaque(SEARCH, provider="openai"), opaque(FOUND)],
+        [opaque(SEARCH, model="claude-haiku-4-5"), opaque(FOUND, model="claude-haiku-4-5")],
+        [opaque('{"type": "odd"}'), opaque("no json")],
+        [opaque(SEARCH.replace("srvtoolu_1", "c1")), opaque(FOUND.replace("srvtoolu_1", "c1"))],
+    ],
+)
+def test_a_call_without_its_result_or_of_another_family_is_left_out_by_a_rule(parts: list[Opaque]) -> None:
+    made = request(ASKED, AssistantMessage(agent="coder", parts=[*parts, Text(text="ok")]), ASKED)
+
+    assert made.body["messages"][1]["content"] == [{"type": "text", "text": "ok"}]
+    assert [run.rule for run in made.dropped] == ["opaque-not-carried"] * len(parts)
+
+
+def test_the_cards_parameters_are_said_in_this_apis_words() -> None:
+    asked: dict[str, Any] = {
+        "max_tokens": 100,
+        "temperature": 0.2,
+        "stop": ["END"],
+        "effort": "low",
+        "output": {"name": "out", "schema": {"type": "object"}},
+        "tool_choice": {"tool": "shell"},
+        "parallel_tool_calls": False,
+    }
+
+    body = asking(**asked).body
+
+    assert {key: body[key] for key in ("max_tokens", "temperature", "stop_sequences")} == {
+        "max_tokens": 100,
+        "temperature": 0.2,
+        "stop_sequences": ["END"],
+    }
+    assert body["output_config"] == {
+        "format": {"type": "json_schema", "schema": {"type": "object"}},
+        "effort": "low",
+    }
+    assert body["tool_choice"] == {"type": "tool", "name": "shell", "disable_parallel_tool_use": True}
+
+
+def test_one_call_at_a_time_is_a_choice_among_tools_too() -> None:
+    one = {"type": "auto", "disable_parallel_tool_use": True}
+
+    assert asking(parallel_tool_calls=False).body["tool_choice"] == one
+    assert asking(parallel_tool_calls=False, tool_choice="none").body["tool_choice"] == {"type": "none"}
+    assert "tool_choice" not in asking(parallel_tool_calls=True).body
+
+
+def thinking(budget: object) -> dict[str, object]:
+    """Thinking on a budget."""
+    return {"type": "enabled", "budget_tokens": budget}
+
+
+@pytest.mark.parametrize("choice", ["required", {"tool": "shell"}])
+def test_who_thinks_on_a_budget_is_not_forced_to_call_a_tool(choice: object) -> None:
+    made = asking(thinking=thinking(2000), tool_choice=choice)
+
+    assert made.body["tool_choice"] == {"type": "auto"}
+    assert "choice-freed" in [repair.rule for repair in made.repairs]
+
+
+@pytest.mark.parametrize(
+    ("budget", "limit", "sent", "mended"),
+    [
+        (2000, None, (2000, 6096), False),
+        (2000, 3000, (2000, 3000), False),
+        (2000, 1500, (2000, 3500), True),
+        (100, None, (1024, 5120), True),
+        ("much", 4000, (1024, 4000), True),
+    ],
+)
+def test_a_thinking_budget_is_large_enough_and_leaves_room_for_an_answer(
+    budget: object, limit: int | None, sent: tuple[int, int], mended: bool
+) -> None:
+    made = asking(thinking=thinking(budget), max_tokens=limit)
+
+    assert (made.body["thinking"]["budget_tokens"], made.body["max_tokens"]) == sent
+    assert ("thinking-mended" in [repair.rule for repair in made.repairs]) is mended
+
+
+def test_a_model_that_paces_itself_is_given_no_budget_and_no_sampling() -> None:
+    made = asking(model="claude-opus-4-7", thinking=thinking(2000), temperature=0.5, tool_choice="required")
+
+    assert made.body["thinking"] == {"type": "adaptive"}
+    assert made.body["tool_choice"] == {"type": "any"}
+    assert "temperature" not in made.body
+    assert [run.rule for run in made.dropped] == ["parameter-not-carried"]
+
+
+def test_who_thinks_on_a_budget_is_given_no_temperature() -> None:
+    made = asking(thinking=thinking(2000), temperature=0.5, top_p=0.97)
+
+    assert "temperature" not in made.body
+    assert made.body["top_p"] == 0.97
+
+
+@pytest.mark.parametrize(
+    ("part", "limit"),
+    [
+        (Image(blob=PNG), 5 * 1024 * 1024),
+        (File(name="a.pdf", media_type="application/pdf", blob=PNG), 32 * 1024 * 1024),
+    ],
+)
+def test_a_picture_or_a_file_larger_than_is_taken_is_a_line_of_text(part: Image | File, limit: int) -> None:
+    most = limit // 4 * 3
+    seen = UserMessage(parts=[part])
+
+    fits = request(seen, blobs={PNG: bytes(most)}).body["messages"][0]["content"][0]
+    large = request(seen, blobs={PNG: bytes(most + 1)})
+
+    assert fits["type"] in ("image", "document")
+    assert large.body["messages"][0]["content"][0]["text"].endswith("is too large to be shown]")
+    assert large.repairs[0].rule == "media-too-large"
+
+
+@needs_judges
+@pytest.mark.parametrize("model", ["claude-opus-4-5", "claude-opus-5"])
+def test_the_judge_takes_breakpoints_and_system_turns_together(model: str) -> None:
+    made = request(*TURN, calls("done"), ASKED, policy=BANNER, parameters={"cache": True}, model=model)
+
+    assert complaints("anthropic", made.body) == []
