@@ -168,7 +168,22 @@ BROKEN: dict[str, list[tuple[str, Body]]] = {
         ("messages-present", {"messages": []}),
         ("token-limit", {"messages": []}),
         ("roles-alternate", {"messages": [{"role": "assistant", "content": "x"}]}),
+        ("system-turns", {"model": "claude-3", "messages": [{"role": "system", "content": "x"}]}),
         ("nothing-blank", {"system": " ", "messages": []}),
+        ("nothing-blank", {"system": [{"type": "text", "text": ""}], "messages": []}),
+        ("thinking-budget", {"messages": [], "thinking": {"type": "enabled", "budget_tokens": 5}}),
+        (
+            "no-force-on-a-thinker",
+            {"messages": [], "thinking": {"type": "enabled"}, "tool_choice": {"type": "any"}},
+        ),
+        (
+            "four-breakpoints",
+            {"messages": [], "cache_control": {}, "tools": [{"name": "x", "cache_control": {}}] * 4},
+        ),
+        (
+            "own-tools-closed",
+            {"messages": [{"role": "assistant", "content": [{"type": "server_tool_use", "id": "s1"}]}]},
+        ),
         ("ends-with-a-user-turn", {"messages": [{"role": "assistant", "content": "x"}]}),
     ],
     "plain": [

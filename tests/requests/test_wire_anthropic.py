@@ -29,6 +29,7 @@ from tests.requests.judging import complaints, needs_judges
 
 MARK = {"type": "ephemeral"}
 SHELL = Tool(name="shell")
+SHELL_SHAPE = {"name": "shell", "input_schema": {"type": "object"}}
 RESULT = ToolResult(call_id="c1", text="a.py")
 TURN = (ASKED, calls("", CALL), RESULT)
 BANNER = Instructions(banner="You are in {mode} mode.")
@@ -270,6 +271,56 @@ def test_a_picture_or_a_file_larger_than_is_taken_is_a_line_of_text(part: Image 
     assert fits["type"] in ("image", "document")
     assert large.body["messages"][0]["content"][0]["text"].endswith("is too large to be shown]")
     assert large.repairs[0].rule == "media-too-large"
+
+
+def _spoiled(spoil: str) -> dict[str, Any]:
+    """The body of a request with one thing in it that is refused."""
+    wanted: dict[str, Any] = {"parameters": {"cache": True}, "tools": (SHELL,), "persona": "You are a coder."}
+    answer = AssistantMessage(agent="coder", parts=[opaque(SEARCH), opaque(FOUND), Text(text="found")])
+    body = request(ASKED, answer, *TURN, policy=BANNER, **wanted).body
+    turns = body["messages"]
+    match spoil:
+        case "a system turn first":
+            turns.insert(0, turns.pop())
+        case "a system turn before the user's":
+            turns.append(turns[0])
+        case "a system turn behind the agent's":
+            turns.insert(2, turns.pop())
+        case "a picture in a system turn":
+            turns[-1]["content"].append({"type": "image", "source": {"type": "url", "url": "https://x"}})
+        case "a call of its own tools left open":
+            del turns[1]["content"][1]
+        case "a result of its own tools without a call":
+            del turns[1]["content"][0]
+        case "five breakpoints":
+            body["tools"] = [SHELL_SHAPE | {"name": f"t{i}", "cache_control": MARK} for i in range(2)]
+        case "a small budget":
+            body["thinking"] = thinking(5)
+        case _:
+            body |= {"thinking": thinking(2000), "tool_choice": {"type": "any"}}
+    return body
+
+
+@needs_judges
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        "a system turn first",
+        "a system turn before the user's",
+        "a system turn behind the agent's",
+        "a picture in a system turn",
+        "a call of its own tools left open",
+        "a result of its own tools without a call",
+        "five breakpoints",
+        "a small budget",
+        "a forced thinker",
+    ],
+)
+def test_laws_and_judge_agree_on_what_is_refused(spoil: str) -> None:
+    body = _spoiled(spoil)
+
+    assert complaints("anthropic", body) != []
+    assert list(breaches("anthropic", body)) != []
 
 
 @needs_judges

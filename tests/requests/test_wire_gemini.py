@@ -185,7 +185,7 @@ def test_a_picture_in_a_result_stays_in_it_from_version_3_on_and_follows_the_res
 
 def test_files_go_as_bytes_or_by_their_address_and_what_is_not_taken_as_a_line_of_text() -> None:
     url = "https://example.org/a.pdf"
-    files = [
+    files: list[Image | File] = [
         File(name="a.pdf", media_type="application/pdf", url=url),
         File(name="a.csv", media_type="text/csv", blob=PNG),
         Image(media_type="image/gif", blob=PNG),

@@ -104,7 +104,7 @@ def calls_by_the_model(body: Body) -> Iterator[Finding]:
 def every_call_answered(body: Body) -> Iterator[Finding]:
     """A turn has as many responses as the turn before it has calls, and to the same ids."""
     turns = _turns(body)
-    for asked, answer in zip(turns, [*turns[1:], Turn("end", [])], strict=True):
+    for asked, answer in zip(turns, [*turns[1:], Turn("end", [])], strict=False):
         calls = [part["functionCall"] for _, part in asked.having("functionCall")]
         given = [part["functionResponse"] for _, part in answer.having("functionResponse")]
         if calls and _ids(calls) != _ids(given):
@@ -119,7 +119,7 @@ def _ids(of: list[Body]) -> list[tuple[str, str]]:
 def every_response_has_its_call(body: Body) -> Iterator[Finding]:
     """A response stands in the turn behind a turn that calls."""
     turns = _turns(body)
-    for before, turn in zip([Turn("start", []), *turns[:-1]], turns, strict=True):
+    for before, turn in zip([Turn("start", []), *turns], turns, strict=False):
         if not before.having("functionCall"):
             yield from ((at, "no call before it") for at, _ in turn.having("functionResponse"))
 
