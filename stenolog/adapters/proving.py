@@ -11,9 +11,10 @@ from stenolog.domain.entry import Entry, to_entry
 from stenolog.domain.errors import StoredDataError
 from stenolog.domain.events import ModeSwitch
 from stenolog.projections.requests.proof import OUTCOMES, Outcome, Proof, proofs
-from stenolog.projections.requests.tokens import COUNTERS, Counter
+from stenolog.projections.requests.tokens import Counter
 
 from .conversation import Conversation
+from .counters import COUNTERS
 from .log import Log
 
 

@@ -8,19 +8,17 @@ from typing import TypeAlias
 from stenolog.domain.entry import Entry
 from stenolog.projections.analysis.bisect import Bisected
 from stenolog.projections.analysis.budget import Row
-from stenolog.projections.analysis.diff import Change
 from stenolog.projections.analysis.whatif import WhatIf
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.rules import RULES
 
-from .draw_request import spans
+from .draw_explaining import difference_drawn
 from .drawing import table
 from .lines import Piece, line
 from .policies import in_short
 from .words import describe
 
 Cell: TypeAlias = str | tuple[str, str]
-SIGNS = {"-": "red", "+": "green", "~": "yellow"}
 BUDGET_COLUMNS = (
     "POLICY", ">BUDGET", ">REQUESTS", ">OVER", ">CUTS", ">LOST", ">CACHEABLE", ">SENT", ">FRESH", ">USD",
 )  # fmt: skip
@@ -29,14 +27,14 @@ BUDGET_COLUMNS = (
 def budget_drawn(rows: Sequence[Row], as_of: str | None) -> Iterator[Piece]:
     """A line for each policy under each budget, and what the columns mean."""
     yield table(BUDGET_COLUMNS, [_budget_row(row) for row in rows])
-    model = rows[0].model
+    model = next((row.model for row in rows if row.model), "")
     if any(row.over for row in rows):
         yield line(("OVER: what must stay is more than the budget; these could not be sent", "yellow"))
     yield line(("LOST: messages of a person that some request was without", "dim"))
     yield line(
         ("CACHEABLE: how much of the conversation was a prefix of the request before, in bytes", "dim")
     )
-    if rows[0].cost is None:
+    if all(row.cost is None for row in rows):
         yield line((f"no price is known for {model or 'this model'}: give one with --prices", "dim"))
     elif as_of is not None:
         yield line((f"USD at an example price for {model} of {as_of}: give yours with --prices", "dim"))
@@ -51,7 +49,7 @@ def _budget_row(row: Row) -> Sequence[Cell]:
         f"{row.requests:,}",
         (f"{row.over:,}", "red") if row.over else "-",
         f"{row.cuts:,}" if row.cuts else "-",
-        (f"{len(row.instructions):,}", "yellow") if row.instructions else "-",
+        (f"{len(row.lost):,} of {row.told:,}", "yellow") if row.lost else "-",
         f"{row.cacheable:.1%}",
         f"{row.sent:,}",
         f"{row.fresh:,}",
@@ -61,41 +59,21 @@ def _budget_row(row: Row) -> Sequence[Cell]:
 
 def whatif_drawn(made: WhatIf) -> Iterator[Piece]:
     """Both requests in numbers, then what differs, line by line."""
-    real, other, difference = made
-    lane = f"{real.agent}/{real.task}" if real.task else real.agent
-    yield line(
-        ("what if, for ", "dim"), (lane, "bold cyan"), f" at {real.upto}",
-        (f" · {real.wire} · {in_short(other.policy)}", "dim"),
-    )  # fmt: skip
     columns = ("", ">MESSAGES", ">TOKENS", ">BYTES", ">LEFT OUT", "*SENDABLE")
-    yield table(columns, [_size_row("real", real), _size_row("what if", other)])
+    yield table(columns, [_size_row("real", made.real), _size_row("what if", made.other)])
     if made.same:
         yield line("nothing would have been otherwise")
-        return
-    shared = difference.shared
-    yield line((f"shared from the beginning: {shared.messages} messages, {shared.tokens:,} tokens", "dim"))
-    for pointer in difference.around:
-        yield line(("~ ", "yellow"), f"{pointer} differs")
-    for change in difference.changes:
-        yield change_line(change)
+    else:
+        yield line("")
+        yield from difference_drawn(made.difference, made.real, made.other)
 
 
 def _size_row(title: str, request: Request) -> Sequence[Cell]:
     size = request.size
-    out = sum(run.last - run.first + 1 for run in request.dropped if run.first)
+    here = {position for part in request.parts for position in part.positions}
+    out = len({at for run in request.dropped for at in range(run.first, run.last + 1)} - here - {0})
     sendable: Cell = "yes" if request.sendable else (request.reason, "yellow")
     return (title, f"{size.messages:,}", f"{size.tokens:,}", f"{size.bytes:,}", f"{out:,}", sendable)
-
-
-def change_line(change: Change) -> Piece:
-    """What went, came, or has another form, in a line."""
-    where = spans(range(change.first, change.last + 1)) if change.first else ""
-    tokens = f"{change.tokens_before:,} → {change.tokens_after:,}"
-    rule = change.rule or change.was
-    return line(
-        (f"{change.sign} ", SIGNS[change.sign]), (f"{where:>9}", "bold"), (f"  {change.role:<9}", "cyan"),
-        f"  {rule:<14}", (f"  {tokens:>15} tokens", "dim"), (f"  {change.text}", "dim"),
-    )  # fmt: skip
 
 
 def bisect_drawn(made: Bisected, lane: str, entries: Mapping[int, Entry]) -> Iterator[Piece]:
@@ -105,7 +83,8 @@ def bisect_drawn(made: Bisected, lane: str, entries: Mapping[int, Entry]) -> Ite
         yield line((quoted, "bold"), f" was never in a request of {lane}")
         return
     for first, last in made.runs[:-1]:
-        yield line((f"in at {first}-{last}, gone at {last + 1}", "dim"))
+        span = f"{first}-{last}" if first < last else f"{first}"
+        yield line((f"in at {span}, gone at {last + 1}", "dim"))
     first, last = made.runs[-1]
     if made.verdict == "still in":
         yield line((quoted, "bold"), f" is still in the request of {lane}: from {first} on")

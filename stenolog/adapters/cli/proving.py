@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stenolog.adapters.counters import COUNTERS
 from stenolog.domain.errors import InvalidEvent
 from stenolog.domain.policy import Policy, policy
 from stenolog.projections.analysis import gate
@@ -30,7 +31,7 @@ STYLES = {"changed": "red", "vanished": "red", "new": "yellow"}
 
 
 @command("gate")
-@click.argument("dbs", metavar="[DB]...", nargs=-1, type=THERE)
+@click.argument("dbs", metavar="[DB]...", nargs=-1, type=FILE)
 @click.option("--out", type=FILE, help="Write the digests here; without it and --against: to stdout.")
 @click.option("--against", type=THERE, help="An older file: list what would come out differently today.")
 @click.option("--wire", "wires", multiple=True, type=click.Choice([*WIRES]), help="A provider; else all.")
@@ -55,10 +56,10 @@ def gate_command(
         if out is None:
             return _streamed(head, made)
         return _answer(head, head, out, (Compared(each.place, "same") for each in _kept(made, head, out)))
-    with against.open(encoding="utf-8") as older:
-        then = gate.read_header(older.readline())
-        head = _same_question(then, wires, policy_of(written))
-        digests = (digest for digest in gate.read(older) if not wires or digest.place.wire in wires)
+    with against.open(encoding="utf-8", errors="replace") as older:
+        then = _of_wires(gate.read_header(older.readline()), wires)
+        head = _same_question(then, policy_of(written))
+        digests = (digest for digest in gate.read(older) if digest.place.wire in then.wires)
         made = _requests(logs, head)
         return _answer(then, head, out, gate.compare(digests, _kept(made, head, out) if out else made))
 
@@ -73,17 +74,23 @@ def _logs(dbs: Iterable[Path]) -> dict[str, Log]:
     return found
 
 
-def _same_question(then: Header, wires: tuple[str, ...], chosen: Policy | None) -> Header:
-    """What the older file was made under: its policy, and its wires, unless only some were asked for."""
+def _of_wires(then: Header, wires: tuple[str, ...]) -> Header:
+    """The older header, for the wires that were asked for."""
+    return then._replace(wires={n: version for n, version in then.wires.items() if not wires or n in wires})
+
+
+def _same_question(then: Header, chosen: Policy | None) -> Header:
+    """What the older file was made under: its policy, and those of its wires that are here."""
     if chosen is not None and chosen.json != then.policy:
-        raise InvalidEvent(f"expected the policy of the older file, {then.policy}, found {chosen.json}")
-    known = [name for name in then.wires if name in WIRES and (not wires or name in wires)]
+        theirs = "each agent's own" if then.policy is None else then.policy
+        raise InvalidEvent(f"expected the policy of the older file, {theirs}, found {chosen.json}")
+    known = [name for name in then.wires if name in WIRES]
     return gate.header(known, None if then.policy is None else policy(then.policy))
 
 
 def _requests(logs: dict[str, Log], head: Header) -> Iterator[Fresh]:
     """Every request of the corpus, in the order of their places."""
-    given: dict[str, Any] = {"wires": tuple(head.wires)}
+    given: dict[str, Any] = {"wires": tuple(head.wires), "counters": COUNTERS}
     given["policy"] = None if head.policy is None else policy(head.policy)
     for db, log in logs.items():
         for name in sorted(log.names(archived=True)):

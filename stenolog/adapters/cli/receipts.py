@@ -43,6 +43,8 @@ def request_notes(proved: Iterable[Proved], *, strict: bool) -> Iterator[Diagnos
 
 def request_line(counts: dict[str, int], *, strict: bool) -> Line:
     """212 requests: 210 same, 1 differs, 1 not provable."""
+    if not any(counts.values()):
+        return line(("· ", "cyan"), "no request has a receipt, so there is none to build again")
     failed = counts["differs"] or (strict and counts["not-provable"])
     mark = ("✗ ", "red") if failed else ("✓ ", "green")
     words = ", ".join(f"{number} {outcome.replace('-', ' ')}" for outcome, number in counts.items())

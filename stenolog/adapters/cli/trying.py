@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stenolog.adapters.counters import COUNTERS
 from stenolog.domain.errors import InvalidEvent
 from stenolog.domain.policy import Policy, policy
 from stenolog.domain.values import Span
@@ -67,6 +68,7 @@ def budget_command(
                 wire=wire,
                 prices=_prices(prices),
                 blobs=talk.log.blobs,
+                counters=COUNTERS,
             ),
             "building every request",
         )
@@ -146,6 +148,7 @@ def whatif_command(
         policy=chosen,
         wire=wire,
         blobs=talk.log.blobs,
+        counters=COUNTERS,
     )
 
     def draw() -> Iterable[Piece]:
@@ -184,10 +187,13 @@ def _whatif_data(talk: Conversation, lane: str, made: WhatIf) -> dict[str, Any]:
 @command("bisect")
 @AGENT
 @click.option("--contains", "text", required=True, metavar="TEXT", help="The words that were to be known.")
+@click.option("--policy", "written", help="Under this policy: full, last:50 …; else the agent's own.")
 @AT
 @WIRE
 @takes_conversation
-def bisect_command(db: Path, conversation: str, agent: str | None, text: str, at: str, wire: str) -> Answer:
+def bisect_command(
+    db: Path, conversation: str, agent: str | None, text: str, written: str | None, at: str, wire: str
+) -> Answer:
     """Find where an agent last had a text in its request, and what took it away."""
     if not text:
         raise InvalidEvent("--contains: expected a text, found nothing")
@@ -195,7 +201,15 @@ def bisect_command(db: Path, conversation: str, agent: str | None, text: str, at
     upto = resolve(talk, at)
     lane = agent or only_agent(talk, upto)
     entries = progress(talk.entries(upto=upto), f"looking through the requests of {lane}", upto)
-    made = bisect(entries, text=text, **_split(lane), wire=wire, blobs=talk.log.blobs)
+    made = bisect(
+        entries,
+        text=text,
+        **_split(lane),
+        wire=wire,
+        policy=policy_of(written),
+        blobs=talk.log.blobs,
+        counters=COUNTERS,
+    )
     data = {"conversation": talk.name, "agent": lane, **made._asdict()}
 
     def draw() -> Iterable[Piece]:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.policy import PolicyLike
-from stenolog.projections.requests import DEFAULT_WIRE, Request, every_request
+from stenolog.projections.requests import DEFAULT_WIRE, Request, build, every_request
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
 
@@ -50,14 +50,15 @@ def bisect(
 ) -> Bisected:
     """The position after which a text was last in the lane's request, and the entry that made it vanish.
 
-    A text may come and go several times, so every request is looked at, previews too.
+    A text may come and go several times, so every request is looked at, previews too. Raises as `build`.
     """
-    needles = _needles(text)
+    log, needles = list(entries), _needles(text)
     runs: list[list[int]] = []
     before: Request | None = None
     edge: tuple[Request, Request] | None = None
-    given: dict[str, Any] = {"task": task, "wire": wire, "policy": policy}
-    for request in every_request(entries, agent, **given, blobs=blobs, counters=counters):
+    given: dict[str, Any] = {"task": task, "wire": wire, "policy": policy, "blobs": blobs}
+    build(log, agent, **given, counters=counters)  # whether the agent takes part at all
+    for request in every_request(log, agent, **given, counters=counters):
         inside = any(needle in request.bytes for needle in needles)
         if inside and edge is None and runs:
             runs[-1][1] = request.upto

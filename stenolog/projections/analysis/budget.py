@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.policy import FULL, Budget, Policy, PolicyLike, policy
-from stenolog.projections.requests import DEFAULT_WIRE, Lane, Request, every_request
+from stenolog.projections.requests import DEFAULT_WIRE, Lane, Request, build, every_request
 from stenolog.projections.requests.rules import CUTS
 from stenolog.projections.requests.tokens import COUNTERS, OVERHEAD, Counter, count_parts
 from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
@@ -46,10 +46,11 @@ class Row(NamedTuple):
     """What came of one policy under one budget, over every request that anyone would send.
 
     `requests` is their number, `over` that of those which do not fit the budget and cannot be sent. `cuts`:
-    how often the window was cut. `instructions`: the positions of a person's messages that some request was
-    without. `cacheable`: which share (0 to 1) of the bytes of the conversation was a prefix of the request
-    before. `sent` and `fresh` are tokens, `fresh` those behind that prefix; `output` those of the answers in
-    the log. `cost` is in USD, None where no price is known for the model.
+    how often the window was cut. `told` is the number of a person's messages, `lost` the positions of those
+    that some request was without. `cacheable`: which share (0 to 1) of the bytes of the conversation was a
+    prefix of the request before. `sent` and `fresh` are tokens, `fresh` those behind that prefix (all, where
+    tools or parameters changed); `output` those of the answers in the log. `cost` is in USD, None where no
+    price is known for the model.
     """
 
     policy: Policy
@@ -57,7 +58,8 @@ class Row(NamedTuple):
     requests: int
     over: int
     cuts: int
-    instructions: tuple[int, ...]
+    told: int
+    lost: tuple[int, ...]
     cacheable: float
     sent: int
     fresh: int
@@ -78,10 +80,11 @@ def budget(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Iterator[Row]:
-    """A row for each policy under each budget; `tokens` None leaves the policy's own."""
+    """A row for each policy under each budget; `tokens` None leaves the policy's own. Raises as `build`."""
     log, limits = list(entries), list(tokens)
     lane = Lane(agent, task)
     given: dict[str, Any] = {"task": task, "wire": wire, "blobs": blobs, "counters": counters}
+    build(log, agent, policy=FULL, **given)  # whether the agent takes part at all
     asked: set[int] = set()
     heard: set[int] = set()
     for request in every_request(log, agent, policy=FULL, **given):
@@ -95,7 +98,7 @@ def budget(
             ledger = _Ledger(log, asked, orders)
             for request in every_request(log, agent, policy=limited, **given):
                 ledger.enter(request)
-            yield ledger.row(limited, limit, lane, prices)
+            yield ledger.row(chosen, limit, lane, prices)
 
 
 def with_tokens(chosen: Policy, tokens: int) -> Policy:
@@ -139,7 +142,7 @@ class _Ledger:
     def _measure(self, request: Request) -> None:
         """How much of it is a prefix of what was sent before, in bytes and in tokens."""
         said, front = messages(request.body), around(request.body)
-        same = _shared(self.before, said) if front == self.front else 0
+        same = _shared(self.before, said)
         now = [*self.before[:same], *((each, _compact(each)) for each in said[same:])]
         self.bytes += sum(len(text) for _, text in now)
         self.common += sum(len(text) for _, text in now[:same])
@@ -165,7 +168,8 @@ class _Ledger:
             requests=len(self.asked),
             over=self.over,
             cuts=self.cuts,
-            instructions=tuple(sorted(self.lost)),
+            told=len(self.orders),
+            lost=tuple(sorted(self.lost)),
             cacheable=self.common / self.bytes if self.bytes else 0.0,
             sent=self.sent,
             fresh=fresh,

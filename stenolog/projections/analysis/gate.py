@@ -10,7 +10,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidEvent
 from stenolog.domain.policy import Policy
 from stenolog.projections.requests import PIPELINE, WIRES, every_request, lanes
-from stenolog.projections.requests.sections import first_difference, sections
+from stenolog.projections.requests.sections import ORDER, first_difference, sections
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
 
@@ -107,7 +107,8 @@ def compare(old: Iterable[Digest], new: Iterable[Fresh]) -> Iterator[Compared]:
         if then.sha256 == now.sha256:
             yield Compared(now.place, "same")
         else:
-            yield Compared(now.place, "changed", first_difference(then.sections, now.body))
+            where = first_difference(then.sections, now.body) or ORDER
+            yield Compared(now.place, "changed", where)
         then = next(before, None)
     while then is not None:
         yield Compared(then.place, "vanished")

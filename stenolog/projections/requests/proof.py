@@ -16,7 +16,7 @@ from stenolog.domain.values import Receipt
 
 from .build import build, every_request
 from .model import PIPELINE, Request
-from .sections import first_difference
+from .sections import ORDER, first_difference
 from .tokens import COUNTERS, Counter
 from .visible import Lane
 from .wires import WIRES
@@ -184,11 +184,13 @@ def _gone(request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) ->
 
 def _difference(plan: Mapping[str, Any], request: Request) -> str:
     """Where it differs first: in the body by the plan's sections, and in the other choices of the plan."""
-    place = first_difference(plan["sections"], request.body) if "sections" in plan else ""
+    place = "somewhere: the receipt has no sections"
+    if "sections" in plan:
+        place = first_difference(plan["sections"], request.body) or ORDER
     now = request.plan
     choices = [
         f"{choice}: expected {plan.get(choice)}, found {now.get(choice)}"
         for choice in sorted({*plan, *now} - {"sections"})
         if plan.get(choice) != now.get(choice)
     ]
-    return "; ".join([place or "somewhere: the receipt has no sections", *choices])
+    return "; ".join([place, *choices])

@@ -20,6 +20,8 @@ FRONT = ("system", "instructions", "systemInstruction", "system_instruction", "t
 MESSAGES = ("messages", "input", "contents", "prompt")
 """The keys that the conversation stands under, on one wire or another."""
 PARAMETERS = "parameters"
+ORDER = "the order of the keys"
+"""Where two bodies differ that have all sections in common."""
 CHUNKS = 16
 SHORT, SHORTER = 8, 4
 """Hexadecimal digits of a section's digest, and of a chunk's, of which there are many."""
