@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from stenolog.domain.decide import decide
 from stenolog.domain.entry import EPOCH, MICROSECOND, Draft, Entry, Record, check_name, microseconds
-from stenolog.domain.errors import StaleAppend, UnknownPosition
+from stenolog.domain.errors import StaleAppend
 from stenolog.domain.events import Event
 from stenolog.domain.policy import PolicyLike
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
-from stenolog.projections.requests import DEFAULT_WIRE, Request, build
+from stenolog.projections.requests import DEFAULT_WIRE, Lane, Request, Wire
 from stenolog.projections.timeline import Item as TimelineItem
 from stenolog.projections.timeline import timeline
 from stenolog.projections.transitions import transitions
 
-from . import forking, keeping, tailing
+from . import forking, keeping, tailing, viewing
+from .counters import COUNTERS
 from .keeping import Kept
 from .outputs import Outputs
 from .stores import appending, reading
@@ -129,25 +130,22 @@ class Conversation:
         self,
         agent: str,
         upto: int | None = None,
-        wire: str = DEFAULT_WIRE,
+        wire: str | Wire = DEFAULT_WIRE,
         *,
         task: str = "",
         policy: PolicyLike = None,
     ) -> Request:
         """What the agent would be sent at a position: the exact body, and where every part came from.
 
-        `wire` is "openai-chat", "anthropic" or "plain". Raises `UnknownAgent`, `UnknownPosition`, and
-        `LaterRelease` where an entry needs one.
+        `policy` is a value of `stenolog.context`, or its JSON; None: the one on the agent's card. `wire` is
+        one of `stenolog.projections.requests.WIRES`. Raises `UnknownAgent`, `UnknownPosition`,
+        `InvalidPolicy`, and `LaterRelease` where an entry needs one.
         """
-        log = list(self.entries(upto=upto))
-        if upto is not None and (not log or log[-1].position != upto):
-            stands = log[-1].position if log else 0
-            raise UnknownPosition(f"{self.name!r}: no position {upto}; the last one is {stands}")
-        return build(log, agent, task=task, wire=wire, policy=policy, blobs=self.log.blobs)
+        return viewing.request(self, Lane(agent, task), upto, wire, policy, COUNTERS)
 
     @property
     def outputs(self) -> Outputs:
-        """The whole of what tools gave back, by the aliases that requests show in its place."""
+        """The whole of large tool output and artifacts, by the aliases that requests name them by."""
         return Outputs(self)
 
     def submit(self, command: Event) -> list[Entry]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .conversation import Conversation
 
 S = TypeVar("S")
-WORTH_KEEPING = 64
+WORTH_KEEPING = 32
 """So many entries must have been folded before their state is worth a checkpoint."""
 
 
@@ -54,11 +54,11 @@ class Kept(Generic[S]):
 
 def kept(fold: Fold[S], state: type[S]) -> Kept[S]:
     """The fold with its state written as JSON, by pydantic: `state` is its type."""
-    json = _Json(state)
+    json = Json(state)
     return Kept(fold, json.dump, json.load)
 
 
-class _Json(Generic[S]):
+class Json(Generic[S]):
     """A type as JSON. Pydantic's adapter is built when it is first needed: it takes milliseconds."""
 
     def __init__(self, kind: type[S]) -> None:
@@ -81,18 +81,23 @@ SETTINGS = kept(Fold("settings", NOTHING, configure), Settings)
 
 def current(talk: Conversation, kept: Kept[S], upto: int | None = None) -> S:
     """The state of the fold at `upto`: from a checkpoint that the log agrees with, and the entries since."""
-    state, start = _start(talk, kept, upto)
+    state, begun = start(talk, kept, upto)
     last: Entry | None = None
-    for last in talk.entries(start, upto):
+    for last in talk.entries(begun, upto):
         state = kept.fold.evolve(state, last)
-        if last.position % SPACING == SPACING - 1:
-            _keep(talk, kept, last, state)
-    if last is not None and upto is None and last.position - start >= WORTH_KEEPING:
-        _keep(talk, kept, last, state)
+        if ends_a_stretch(last):
+            keep(talk, kept, last, state)
+    if last is not None and upto is None and last.position - begun >= WORTH_KEEPING:
+        keep(talk, kept, last, state)
     return state
 
 
-def _start(talk: Conversation, kept: Kept[S], upto: int | None) -> tuple[S, int]:
+def ends_a_stretch(entry: Entry) -> bool:
+    """Whether the state at an entry is kept for good, so that the past is reached quickly too."""
+    return entry.position % SPACING == SPACING - 1
+
+
+def start(talk: Conversation, kept: Kept[S], upto: int | None) -> tuple[S, int]:
     """Where to begin: the last checkpoint's state and position, or the very beginning."""
     stream = talk.stream.key
     if stream is not None:
@@ -113,7 +118,8 @@ def _agrees(talk: Conversation, checkpoint: Checkpoint) -> bool:
         return False
 
 
-def _keep(talk: Conversation, kept: Kept[S], entry: Entry, state: S) -> None:
+def keep(talk: Conversation, kept: Kept[S], entry: Entry, state: S) -> None:
+    """Keep the state of a fold at an entry."""
     assert talk.stream.key is not None, "a conversation with entries has a stream"
     checkpoint = Checkpoint(entry.position, bytes.fromhex(entry.digest), kept.dump(state))
     talk.log.checkpoints.put(talk.stream.key, kept.fold.name, kept.version, checkpoint)

@@ -57,11 +57,22 @@ class Rule:
 
 
 class History(Rule):
-    """Which part of the conversation is wanted; `kind` names it in JSON."""
+    """Which part of the conversation is wanted; `kind` names it in JSON.
+
+    `window` is how many messages are shown (None: all), and by how many the cut moves when there are more.
+    `keeps` are the purposes that stay beside them wherever the cut is, `delta` says whether what the
+    agent's backend has already is left out.
+    """
 
     __slots__ = ()
     slot: ClassVar[str] = "history"
     kind: ClassVar[str]
+    keeps: ClassVar[tuple[str, ...]] = ()
+    delta: ClassVar[bool] = False
+
+    @property
+    def window(self) -> tuple[int | None, int]:
+        return None, 1
 
 
 @rule
@@ -79,6 +90,7 @@ class Delta(History):
     """
 
     kind: ClassVar[str] = "delta"
+    delta: ClassVar[bool] = True
 
 
 @rule
@@ -93,14 +105,23 @@ class LastN(History):
     n: Integer = Field(ge=1)
     step: Integer = Field(default=1, ge=1)
 
+    @property
+    def window(self) -> tuple[int | None, int]:
+        return self.n, self.step
+
 
 @rule
 class SummaryAndRecent(History):
     """Every summary that stands, and the last `recent` messages; the cut moves in steps of `step`."""
 
     kind: ClassVar[str] = "summary"
+    keeps: ClassVar[tuple[str, ...]] = ("summary",)
     recent: Integer = Field(default=20, ge=1)
-    step: Integer = Field(default=10, ge=1)
+    step: Integer = Field(default=1, ge=1)
+
+    @property
+    def window(self) -> tuple[int | None, int]:
+        return self.recent, self.step
 
 
 @rule
@@ -108,8 +129,13 @@ class MemoryBank(History):
     """Every fact that the agent keeps (`purpose="memory"`), and the last `recent` messages."""
 
     kind: ClassVar[str] = "memory"
+    keeps: ClassVar[tuple[str, ...]] = ("memory",)
     recent: Integer = Field(default=20, ge=1)
-    step: Integer = Field(default=10, ge=1)
+    step: Integer = Field(default=1, ge=1)
+
+    @property
+    def window(self) -> tuple[int | None, int]:
+        return self.recent, self.step
 
 
 @rule
@@ -185,6 +211,14 @@ class Reminder(Rule):
 
 
 @rule
+class Rewrites(Rule):
+    """Rules of an application's own, by name and in order: see `stenolog.projections.requests.rewrites`."""
+
+    slot: ClassVar[str] = "rewrites"
+    names: Many[str] = ()
+
+
+@rule
 class Instructions(Rule):
     """What stands around the conversation, beside the persona.
 
@@ -205,12 +239,24 @@ class Instructions(Rule):
 
 
 FULL = FullHistory()
-HISTORIES: Mapping[str, type[History]] = MappingProxyType(
-    {each.kind: each for each in (FullHistory, Delta, LastN, SummaryAndRecent, MemoryBank)}
-)
-"""Every history by its kind."""
+HISTORIES: dict[str, type[History]] = {}
+"""Every history by its kind; an application's own are added by `register`."""
+H = TypeVar("H", bound=type[History])
+
+
+def register(cls: H) -> H:
+    """Make a history known by its kind, so that a card can name it: once, where the program begins."""
+    if HISTORIES.setdefault(cls.kind, cls) is not cls:
+        raise InvalidPolicy(
+            f"a history of the kind {cls.kind!r} is known already: {HISTORIES[cls.kind].__name__}"
+        )
+    return cls
+
+
+for _known in (FullHistory, Delta, LastN, SummaryAndRecent, MemoryBank):
+    register(_known)
 RULES: Mapping[str, type[Rule]] = MappingProxyType(
-    {each.slot: each for each in (Pins, Budget, Compact, Voices, Away, Reminder, Instructions)}
+    {each.slot: each for each in (Pins, Budget, Compact, Voices, Rewrites, Away, Reminder, Instructions)}
 )
 """Every other rule by its slot."""
 
@@ -224,6 +270,7 @@ class Policy:
     budget: Budget | None = None
     compact: Compact | None = None
     voices: Voices | None = None
+    rewrites: Rewrites | None = None
     away: Away | None = None
     reminder: Reminder | None = None
     instructions: Instructions | None = None

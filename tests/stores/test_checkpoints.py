@@ -78,10 +78,10 @@ def test_a_second_look_reads_only_what_is_new(talk: Conversation, folded: Callab
 
 
 def test_a_short_tail_is_not_worth_a_checkpoint(talk: Conversation, folded: Callable[[], int]) -> None:
-    talk.extend(turns(10))
+    talk.extend(turns(4))
 
     talk.state(), talk.state()
-    assert folded() == 82
+    assert folded() == 34
 
 
 def test_the_state_at_an_earlier_position_is_folded_from_a_checkpoint_before_it(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .build import DEFAULT_WIRE, build, every_request, lanes
 from .model import PIPELINE, Dropped, Explained, Request
 from .visible import Lane
-from .wires import WIRES
+from .wires import WIRES, Wire
 
 __all__ = [
     "DEFAULT_WIRE",
@@ -15,6 +15,7 @@ __all__ = [
     "Explained",
     "Lane",
     "Request",
+    "Wire",
     "build",
     "every_request",
     "lanes",

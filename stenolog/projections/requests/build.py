@@ -12,7 +12,7 @@ from dataclasses import replace
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, InvalidPolicy, LaterRelease, UnknownAgent
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
-from stenolog.domain.policy import Delta, Policy, PolicyLike, policy
+from stenolog.domain.policy import Policy, PolicyLike, policy
 from stenolog.domain.settings import NOTHING, Settings, configure, settings
 from stenolog.domain.state import blocked_reason
 from stenolog.domain.values import Card
@@ -29,7 +29,7 @@ from .tokens import COUNTERS, Counter, count_part
 from .visible import Lane
 from .window import Shown, Window
 from .window import window as window_of
-from .wires import WIRES
+from .wires import WIRES, Wire
 from .wires.sheet import EMPTY_BLOBS, NOT_CARRIED
 
 DEFAULT_WIRE = "openai-chat"
@@ -41,7 +41,7 @@ def build(
     agent: str,
     *,
     task: str = "",
-    wire: str = DEFAULT_WIRE,
+    wire: str | Wire = DEFAULT_WIRE,
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
@@ -62,7 +62,7 @@ def every_request(
     agent: str,
     *,
     task: str = "",
-    wire: str = DEFAULT_WIRE,
+    wire: str | Wire = DEFAULT_WIRE,
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
@@ -103,10 +103,9 @@ def choose(
         raise InvalidPolicy(f"/budget/counter: expected one of {known}, found {chosen.counter!r}") from None
 
 
-def from_window(window: Window, wire: str, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> Request:
+def from_window(window: Window, wire: str | Wire, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> Request:
     """The request of what is in a window."""
-    if wire not in WIRES:
-        raise CallerError(f"wire {wire!r} is unknown; expected one of {', '.join(WIRES)}")
+    out = _wire(wire)
     if window.state.blocked is not None:
         raise LaterRelease(blocked_reason(window.state.blocked))
     if not takes_part(window):
@@ -126,12 +125,12 @@ def from_window(window: Window, wire: str, blobs: Mapping[str, bytes] = EMPTY_BL
         set_at=(window.set_at["card"],) if "card" in window.set_at else (),
         counter=window.counter,
     )
-    rendered = WIRES[wire].render(pieces, front, blobs)
+    rendered = out.render(pieces, front, blobs)
     request = Request(
         agent=lane.agent,
         task=lane.task,
         upto=window.position,
-        wire=f"{wire}@{WIRES[wire].version}",
+        wire=f"{out.name}@{out.version}",
         body=rendered.body,
         sendable=True,
         reason="",
@@ -148,6 +147,14 @@ def from_window(window: Window, wire: str, blobs: Mapping[str, bytes] = EMPTY_BL
 def lanes(entries: Iterable[Entry]) -> tuple[Lane, ...]:
     """Every lane that has taken part or was addressed, in order of appearance."""
     return tuple(dict.fromkeys(lane for entry in entries for lane in _lanes_of(entry)))
+
+
+def _wire(wire: str | Wire) -> Wire:
+    if isinstance(wire, Wire):
+        return wire
+    if wire not in WIRES:
+        raise CallerError(f"wire {wire!r} is unknown; expected one of {', '.join(WIRES)}")
+    return WIRES[wire]
 
 
 def _card(now: Settings, agent: str) -> Card:
@@ -192,7 +199,7 @@ def _undelivered(window: Window, shown: Shown) -> tuple[list[tuple[Piece, ...]],
     It has its own words and what they were built on. An answer stays with results that it has not had.
     """
     own, seen = window.own, window.state.lane(window.lane.address).seen
-    if not isinstance(window.policy.history, Delta) or not own.answered or own.died >= own.answered:
+    if not window.policy.history.delta or not own.answered or own.died >= own.answered:
         return shown.units, set()
     fresh, had = [], set[int]()
     for unit in shown.units:

@@ -107,6 +107,7 @@ class Explained(NamedTuple):
     """Where one part of the request came from: the positions, what was done by which rule, its size.
 
     `message` is its index in the body's messages, -1 for what stands before them (system text, tools).
+    `continues`: it belongs to the message before it, which this wire writes as several.
     """
 
     positions: tuple[int, ...]
@@ -116,6 +117,7 @@ class Explained(NamedTuple):
     tokens_out: int
     message: int
     role: str
+    continues: bool = False
 
 
 class Dropped(NamedTuple):
@@ -222,10 +224,13 @@ class Request:
     @cached_property
     def size(self) -> Size:
         """How large it is: messages, characters of text, tokens, bytes of the body."""
+        written = max((part.message for part in self.parts), default=-1) + 1
+        continued = sum(part.continues for part in self.parts)
         return Size(
-            messages=max((part.message for part in self.parts), default=-1) + 1,
+            messages=written - continued,
             characters=sum(map(len, _texts(self.body))),
             tokens=sum(part.tokens_out + OVERHEAD for part in self.parts)
+            - OVERHEAD * continued
             + IMAGE_TOKENS * _pictures(self.body),
             bytes=len(self.bytes),
         )

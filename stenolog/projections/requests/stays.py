@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, Unknown, UserMessage
 from stenolog.domain.parts import says_something
-from stenolog.domain.policy import MemoryBank, Pins
+from stenolog.domain.policy import Pins
 
 from .model import Piece
 
@@ -59,12 +59,11 @@ def _cut_off(window: Window, shown: Shown) -> Iterator[int]:
             yield entry.position
 
 
-def _memory(window: Window, shown: Shown) -> Iterator[int]:
-    """the facts that the agent keeps, under a memory bank"""
-    if isinstance(window.policy.history, MemoryBank):
-        for entry in shown.entries:
-            if isinstance(entry.event, AssistantMessage) and entry.event.purpose == "memory":
-                yield entry.position
+def _kept(window: Window, shown: Shown) -> Iterator[int]:
+    """what the history keeps beside the last messages: a memory bank's facts, say"""
+    for entry in shown.entries:
+        if isinstance(entry.event, AssistantMessage) and entry.event.purpose in window.policy.history.keeps:
+            yield entry.position
 
 
 def _summaries(window: Window, shown: Shown) -> Iterator[int]:
@@ -92,7 +91,7 @@ STAYS: Mapping[str, Callable[[Window, Shown], Iterator[int]]] = MappingProxyType
         "being-answered": _answering,
         "at-work": _at_work,
         "cut-off": _cut_off,
-        "memory-bank": _memory,
+        "kept": _kept,
         "summaries": _summaries,
     }
 )

@@ -26,6 +26,7 @@ from .groups import units
 from .left_out import absorb, said_by
 from .measure import Measure
 from .model import Dropped, Piece, Size
+from .rewrites import chosen, rewritten
 from .stays import positions_of, stays
 from .tokens import ESTIMATE, Counter, count_parts
 from .visible import Lane, Visible, is_pass, passed_over, visible
@@ -116,6 +117,7 @@ class Window:
         self.summaries = list(mark.summaries)
         self.pairing = Pairing(mark.waiting, mark.pairs)
         self._ear: Ear = ear(lane, policy, counter)
+        self._rewrites = chosen(policy.rewrites)
         self._caps = caps(policy)
         self._measure = Measure(policy.budget, counter)
         self.rows = [self._row(entry) for entry in entries]
@@ -188,7 +190,8 @@ class Window:
         return visible([row.entry for row in self.rows], self.lane, now, self.own.answered)
 
     def _row(self, entry: Entry) -> Row:
-        pieces = voice(entry, self._ear, self.pairing.pairs.get(entry.position))
+        heard = voice(entry, self._ear, self.pairing.pairs.get(entry.position))
+        pieces = rewritten(heard, entry, self._rewrites, self.counter)
         if not self._caps:
             return Row(entry, pieces, Size(), count_parts(said_by(entry.event), self.counter))
         pieces = tuple(piece._replace(size=self._measure.of(piece)) for piece in pieces)

@@ -1,0 +1,74 @@
+"""The request of a lane of a stored conversation: only what is in its window is read.
+
+A window under a policy with a cap is marked every so many entries, in the place where checkpoints are kept;
+the next request takes it up from there. A policy without one shows everything, and everything is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import UnknownPosition
+from stenolog.domain.policy import Policy, PolicyLike
+from stenolog.domain.settings import NOTHING
+from stenolog.projections.base import Fold
+from stenolog.projections.requests import PIPELINE, Lane, Request, Wire
+from stenolog.projections.requests.build import choose, from_window
+from stenolog.projections.requests.caps import caps
+from stenolog.projections.requests.tokens import Counter
+from stenolog.projections.requests.window import START, Mark, Window
+
+from . import keeping
+from .keeping import Kept
+
+if TYPE_CHECKING:
+    from .conversation import Conversation
+
+MARK = keeping.Json(Mark)
+
+
+def request(
+    talk: Conversation,
+    lane: Lane,
+    upto: int | None,
+    wire: str | Wire,
+    policy: PolicyLike,
+    counters: Mapping[str, Counter],
+) -> Request:
+    """See `Conversation.request`."""
+    now = talk.settings(upto) if policy is None else NOTHING
+    window = window_of(talk, lane, upto, *choose(now, lane.agent, policy, counters))
+    if upto is not None and window.position != upto:
+        raise UnknownPosition(f"{talk.name!r}: no position {upto}; the last one is {window.position}")
+    return from_window(window, wire, talk.log.blobs)
+
+
+def window_of(talk: Conversation, lane: Lane, upto: int | None, policy: Policy, counter: Counter) -> Window:
+    """The window of a lane at a position (None: now)."""
+    marks = _marks(lane, policy, counter) if caps(policy) else None
+    mark = START if marks is None else keeping.start(talk, marks, upto)[0]
+    window = Window(lane, policy, counter, mark, _rows(talk, mark))
+    last: Entry | None = None
+    for last in talk.entries(mark.position, upto):
+        window.take(last)
+        if marks is not None and keeping.ends_a_stretch(last):
+            keeping.keep(talk, marks, last, window.mark)
+    is_far = last is not None and last.position - mark.position >= keeping.WORTH_KEEPING
+    if marks is not None and last is not None and is_far and upto is None:
+        keeping.keep(talk, marks, last, window.mark)
+    return window
+
+
+def _rows(talk: Conversation, mark: Mark) -> Iterator[Entry]:
+    return (entry for first, last in mark.rows for entry in talk.entries(first - 1, last))
+
+
+def _marks(lane: Lane, policy: Policy, counter: Counter) -> Kept[Mark]:
+    """The place of a window's marks: by lane, policy and counter."""
+    asked = json.dumps([policy.json, counter.id, PIPELINE], sort_keys=True)
+    name = f"window of {lane.address} {sha256(asked.encode()).hexdigest()[:16]}"
+    return Kept(Fold(name, START, lambda mark, entry: mark), MARK.dump, MARK.load)

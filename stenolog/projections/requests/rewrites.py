@@ -1,0 +1,76 @@
+"""Rules of an application's own: what is done to a piece before a lane hears it.
+
+    @rewrite("no-numbers@1", "numbers are blotted out")
+    def no_numbers(piece, entry):
+        return piece._replace(parts=…)
+
+A policy names them (`Rewrites(("no-numbers@1",))`), so a receipt says by which a request was built, and the
+explanation names the rule. They must be pure: the same piece and entry, the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeAlias
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import InvalidPolicy
+from stenolog.domain.policy import Rewrites
+
+from .model import Piece
+from .tokens import Counter, count_parts
+
+Apply: TypeAlias = Callable[[Piece, Entry], Piece | None]
+"""The piece as it is heard; the same one where nothing is done, None where it is not heard at all."""
+
+
+class Rewrite(NamedTuple):
+    """A rule by name and version, and what it does in a sentence."""
+
+    name: str
+    does: str
+    apply: Apply
+
+
+REWRITES: dict[str, Rewrite] = {}
+"""Every rule that a policy may name."""
+
+
+def rewrite(name: str, does: str) -> Callable[[Apply], Apply]:
+    """Make a rule known under a name with its version, once, where the program begins."""
+
+    def known(apply: Apply) -> Apply:
+        if REWRITES.setdefault(name, Rewrite(name, does, apply)).apply is not apply:
+            raise InvalidPolicy(f"a rewrite of the name {name!r} is known already")
+        return apply
+
+    return known
+
+
+def chosen(rule: Rewrites | None) -> tuple[Rewrite, ...]:
+    """The rules that a policy names. Raises `InvalidPolicy` for one that is not known here."""
+    names = rule.names if rule else ()
+    for name in names:
+        if name not in REWRITES:
+            known = ", ".join(REWRITES) or "none"
+            raise InvalidPolicy(f"/rewrites/names: no rewrite {name!r} is known here; known are {known}")
+    return tuple(REWRITES[name] for name in names)
+
+
+def rewritten(
+    pieces: Iterable[Piece], entry: Entry, rules: Iterable[Rewrite], counter: Counter
+) -> tuple[Piece, ...]:
+    """The pieces after every rule; what a rule changed is explained by its name."""
+    heard = tuple(pieces)
+    for rule in rules:
+        made = (_applied(rule, piece, entry, counter) for piece in heard)
+        heard = tuple(piece for piece in made if piece is not None)
+    return heard
+
+
+def _applied(rule: Rewrite, piece: Piece, entry: Entry, counter: Counter) -> Piece | None:
+    made = rule.apply(piece, entry)
+    if made is None or made == piece:
+        return made
+    tokens = count_parts(piece.parts, counter) if piece.tokens_in < 0 else piece.tokens_in
+    return made._replace(rule=rule.name, disposition="reworded", tokens_in=tokens)
