@@ -110,7 +110,8 @@ def described(output: Output) -> Body:
 def _write(sheet: Sheet, piece: Piece, message: Body, rule: str = "") -> None:
     sheet.messages.append(message)
     content = message.get("content")
-    sheet.explain(piece, content if isinstance(content, str) else "".join(texts(piece)), rule=rule)
+    said = content if isinstance(content, str) else "".join(texts(piece))
+    sheet.explain(piece, said, rule=rule, continues=piece.rule == "media-after-results")
 
 
 def _spoken(piece: Piece) -> list[str]:

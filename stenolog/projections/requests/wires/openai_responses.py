@@ -129,9 +129,10 @@ def _say(name: str, value: Any) -> Body | None:
             return {name: value}
 
 
-def _write(sheet: Sheet, piece: Piece, made: Made) -> None:
+def _write(sheet: Sheet, piece: Piece, made: Made, *, continues: bool = False) -> None:
     sheet.messages.append(made.item)
-    sheet.explain(piece._replace(parts=made.parts), _words(made.item), rule=made.rule)
+    said = piece._replace(parts=made.parts)
+    sheet.explain(said, _words(made.item), rule=made.rule, continues=continues)
 
 
 def _words(item: Body) -> str:
@@ -143,6 +144,8 @@ def _words(item: Body) -> str:
             return "".join(part.get("text") or part.get("refusal") or "" for part in parts)
         case {"name": name, "arguments": arguments}:
             return f"{name}{arguments}"
+        case {"summary": summary, "encrypted_content": encrypted}:
+            return "".join([*(part["text"] for part in summary), encrypted])
         case _:
             return compact(item)
 
@@ -153,8 +156,10 @@ def _answers(sheet: Sheet, run: Iterator[Piece], prefix: Prefix, ids: CallIds) -
     while said and said[-1][1].item["type"] == "reasoning":
         piece, made = said.pop()
         sheet.omit(piece, made.parts[0], "trailing-thinking")
+    before: Piece | None = None
     for piece, made in said:
-        _write(sheet, piece, made)
+        _write(sheet, piece, made, continues=piece is before)
+        before = piece
 
 
 def _calls_last(made: list[Made]) -> list[Made]:

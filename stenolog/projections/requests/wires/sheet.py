@@ -39,8 +39,16 @@ class Sheet:
         self.blobs = blobs
         self.counter = counter
 
-    def explain(self, piece: Piece, out: str, *, rule: str = "", message: int | None = None) -> None:
-        """Say where what was just written came from."""
+    def explain(
+        self,
+        piece: Piece,
+        out: str,
+        *,
+        rule: str = "",
+        message: int | None = None,
+        continues: bool = False,
+    ) -> None:
+        """Say where what was just written came from; `continues`: it belongs to the message before it."""
         at = len(self.messages) - 1 if message is None else message
         if piece.sections:
             self._explain_sections(piece.sections, at, piece.role)
@@ -49,8 +57,9 @@ class Sheet:
         said = count_parts(piece.parts, self.counter) if piece.tokens_in < 0 else piece.tokens_in
         tokens_in = 0 if piece.disposition == "added" else said
         tokens = self.counter.count(out)
+        rule = rule or piece.rule
         self.parts.append(
-            Explained(piece.positions, disposition, rule or piece.rule, tokens_in, tokens, at, piece.role)
+            Explained(piece.positions, disposition, rule, tokens_in, tokens, at, piece.role, continues)
         )
 
     def explain_persona(self, prefix: Prefix, *, message: int = -1) -> None:
