@@ -71,6 +71,8 @@ def test_ordinary_text_stays_what_it_is() -> None:
         ("steps", "talk"),
         ("state", "talk"),
         ("replay", "talk"),
+        ("outputs", "talk"),
+        ("output", "talk", "@state/logs/tool-results/hostile.json"),
         ("log", HOSTILE.replace("\x00", "")),
     ],
 )
@@ -81,7 +83,8 @@ def test_a_hostile_conversation_is_shown_unarmed(cli: Callable[..., Any], comman
         talk.append(UserMessage(text=HOSTILE, author=HOSTILE))
         call = ToolCall(id=HOSTILE, name=HOSTILE, arguments=HOSTILE)
         talk.append(AssistantMessage(agent="a", text=HOSTILE, tool_calls=[call]))
-        talk.append(ToolResult(call_id=HOSTILE, name=HOSTILE, text=HOSTILE, is_error=True))
+        result = ToolResult(call_id=HOSTILE, name=HOSTILE, text=HOSTILE, is_error=True)
+        talk.append(result, id="hostile")
         talk.append(LlmError(agent="a", category="other", message=HOSTILE, text=HOSTILE))
 
     ran = cli(*command, "--color", "never")
