@@ -125,7 +125,7 @@ def test_a_download_that_never_ends_is_given_up(
     monkeypatch.setattr(counters, "PATIENCE_S", 0.01)
 
     try:
-        with pytest.raises(InvalidPolicy, match=r"nothing came within 0\.01 s"):
+        with pytest.raises(InvalidPolicy, match=r"cannot be downloaded \(TimeoutError\)"):
             COUNTERS["tiktoken:slow"]
     finally:
         go_on.set()

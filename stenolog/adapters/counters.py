@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from threading import Thread
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from stenolog.domain.errors import InvalidPolicy, MissingExtra
 from stenolog.projections.requests.tokens import COUNTERS as ESTIMATES
@@ -21,12 +21,17 @@ from stenolog.projections.requests.tokens import Counter
 if TYPE_CHECKING:
     from tiktoken import Encoding
 
+T = TypeVar("T")
 TIKTOKEN = "tiktoken:"
 PIECE = 16_384
 """A longer text is counted in pieces of so many characters, each at most a token or two too many: what has
 no blanks takes a tokenizer the square of its length."""
 REMEMBERED = 1_024
 """So many pieces keep their counts: a window that is built again is not tokenized again."""
+TO_PROVIDE = (
+    "where there is a network, run TIKTOKEN_CACHE_DIR=folder python -c 'import tiktoken; "
+    'tiktoken.get_encoding("{}")\'; then bring the folder here, and name it in TIKTOKEN_CACHE_DIR'
+)
 PATIENCE_S = 60.0
 """How long an encoding may take to arrive."""
 
@@ -51,7 +56,7 @@ class Counters(Mapping[str, Counter]):
     def __iter__(self) -> Iterator[str]:
         yield from ESTIMATES
         try:
-            yield from (TIKTOKEN + name for name in sorted(_tiktoken().list_encoding_names()))
+            yield from (TIKTOKEN + name for name in _encodings())
         except MissingExtra:
             return
 
@@ -77,10 +82,24 @@ def tiktoken_counter(encoding: Encoding) -> Counter:
 
 @cache
 def _loaded(encoding: str) -> Counter:
-    tiktoken = _tiktoken()
-    if encoding not in tiktoken.list_encoding_names():
+    if (known := _encodings()) and encoding not in known:
         raise _unknown(TIKTOKEN + encoding)
-    return tiktoken_counter(_in_time(encoding, lambda: tiktoken.get_encoding(encoding)))
+    tiktoken = _tiktoken()
+    try:
+        return tiktoken_counter(_in_time(lambda: tiktoken.get_encoding(encoding)))
+    except Exception as error:
+        raise InvalidPolicy(
+            f"counter {TIKTOKEN + encoding!r}: its file is not here and cannot be downloaded "
+            f"({type(error).__name__}); {TO_PROVIDE.format(encoding)}"
+        ) from None
+
+
+def _encodings() -> list[str]:
+    """The encodings that tiktoken knows; none while one of them is being downloaded."""
+    try:
+        return sorted(_in_time(_tiktoken().list_encoding_names))
+    except TimeoutError:
+        return []
 
 
 def _tiktoken() -> ModuleType:
@@ -91,31 +110,28 @@ def _tiktoken() -> ModuleType:
     return tiktoken
 
 
-def _in_time(name: str, load: Callable[[], Encoding]) -> Encoding:
-    """The encoding, if it arrives in time: tiktoken downloads without a deadline, so a thread is waited for.
+def _in_time(call: Callable[[], T]) -> T:
+    """What the call gives, or the error that it raises; `TimeoutError` where neither comes in time.
 
-    Raises `InvalidPolicy`, which says how to provide the file.
+    tiktoken downloads without a deadline, and nobody else can ask it anything meanwhile.
     """
-    arrived: list[Encoding] = []
+    given: list[T] = []
     failed: list[Exception] = []
 
-    def fetch() -> None:
+    def run() -> None:
         try:
-            arrived.append(load())
+            given.append(call())
         except Exception as error:
             failed.append(error)
 
-    thread = Thread(target=fetch, name=f"stenolog-{name}", daemon=True)
+    thread = Thread(target=run, name="stenolog-tiktoken", daemon=True)
     thread.start()
     thread.join(PATIENCE_S)
-    if arrived:
-        return arrived[0]
-    reason = type(failed[0]).__name__ if failed else f"nothing came within {PATIENCE_S:g} s"
-    raise InvalidPolicy(
-        f"counter {TIKTOKEN + name!r}: its file is not here and cannot be downloaded ({reason}). With a "
-        f"network, run TIKTOKEN_CACHE_DIR=folder python -c 'import tiktoken; "
-        f'tiktoken.get_encoding("{name}")\'; bring the folder here, and name it in TIKTOKEN_CACHE_DIR'
-    )
+    if failed:
+        raise failed[0]
+    if not given:
+        raise TimeoutError
+    return given[0]
 
 
 def _unknown(name: str) -> InvalidPolicy:

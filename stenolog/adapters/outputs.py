@@ -20,7 +20,7 @@ from stenolog.domain.events import ToolResult
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.policy import Compact
 from stenolog.domain.values import Tool
-from stenolog.projections.artifacts import ARTIFACTS, artifacts, artifacts_of, is_artifact
+from stenolog.projections.artifacts import ARTIFACTS, Artifact, artifacts, artifacts_of, is_artifact
 from stenolog.projections.requests.compact import READ_OUTPUT, RESULTS, alias, entry_of, shortened, with_text
 from stenolog.projections.requests.cutting import cut_before
 from stenolog.projections.requests.tokens import ESTIMATE, Counter
@@ -38,7 +38,7 @@ READ = 3_000
 """How many characters are read at a time, unless it is said."""
 LONGEST_READ = 20_000
 """How many characters an agent may read at a time."""
-KEPT = kept(artifacts, dict[str, str])
+KEPT = kept(artifacts, dict[str, Artifact])
 
 
 class Excerpt(NamedTuple):
@@ -108,13 +108,11 @@ class Outputs(Mapping[str, str]):
 
     def listed(self) -> Iterator[Output]:
         """Everything that there is an alias for."""
-        files: dict[str, Output] = {}
         for entry in self._talk.entries():
             if isinstance(entry.event, ToolResult):
                 yield _output(entry, entry.event)
-            for file in artifacts_of(entry):
-                files[file.name] = Output(file.name, entry.position, file.media_type, file.blob)
-        yield from files.values()
+        for name, artifact in self._talk.fold(KEPT).items():
+            yield Output(name, *artifact)
 
     def find(self, path: object) -> Output:
         """What the alias stands for. Raises `CallerError` and `UnknownPosition`."""
@@ -177,8 +175,8 @@ class Outputs(Mapping[str, str]):
         return next((output for output in self.listed() if output.alias == path), None)
 
     def _artifact(self, path: str) -> Output | None:
-        blob = self._talk.fold(KEPT).get(path)
-        return Output(path, 0, "", blob) if blob else None
+        found = self._talk.fold(KEPT).get(path)
+        return Output(path, *found) if found else None
 
 
 def _output(entry: Entry, result: ToolResult) -> Output:
@@ -255,14 +253,14 @@ def _argument(given: dict[str, Any], name: str, default: T) -> T:
 
 
 def store_large(
-    log: Log, event: ToolResult, over: int = Compact().over, counter: Counter = ESTIMATE
+    log: Log, event: ToolResult, over: int | None = None, counter: Counter = ESTIMATE
 ) -> ToolResult:
-    """The result to append for one that may be large: of more than `over` tokens only a preview is left in
-    its parts, and the whole text is a blob of the log, which `talk.outputs` reads.
+    """The result to append for one that may be large: of more than `over` tokens (1,000 unless given) only a
+    preview is left in its parts, and the whole text is a blob of the log, which `talk.outputs` reads.
     """
     if event.blob or event.name == READ_OUTPUT:
         return event
-    shorter = shortened(event.text, Compact(over=over), counter)
+    shorter = shortened(event.text, Compact() if over is None else Compact(over=over), counter)
     if shorter is None:
         return event
     return replace(event, parts=with_text(event.parts, shorter.text), blob=log.blobs.put(event.text.encode()))

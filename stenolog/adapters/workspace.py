@@ -27,6 +27,8 @@ def write(root: Path, path: str, content: bytes, earlier: Container[str] = ()) -
     Another content is replaced only if its sha256 is among `earlier`. Raises `CallerError` where it is
     not, or where something else than a folder or a file stands on the way, and `StoreFailed`.
     """
+    if os.open not in os.supports_dir_fd:
+        raise StoreFailed(f"{root}: files are written on POSIX systems alone")
     *folders, name = path.split("/")
     try:
         with _opened(root, folders) as folder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ToolResult, UserMessage
@@ -12,7 +13,6 @@ from .base import fold
 
 ARTIFACTS = "@project/artifacts/"
 """What the name of such a file begins with."""
-NONE: dict[str, str] = {}
 _STEP = r"(?![. ])[^/\\\x00-\x1f\x7f]{1,100}"
 _NAME = re.compile(rf"{ARTIFACTS}{_STEP}(?:/{_STEP}){{0,20}}")
 
@@ -32,8 +32,19 @@ def artifacts_of(entry: Entry) -> list[File]:
             return []
 
 
+class Artifact(NamedTuple):
+    """The last version of an artifact: the position of the entry that brought it, its type, its sha256."""
+
+    position: int
+    media_type: str
+    blob: str
+
+
+NONE: dict[str, Artifact] = {}
+
+
 @fold(initial=NONE, name="artifacts")
-def artifacts(known: dict[str, str], entry: Entry) -> dict[str, str]:
-    """The sha256 of each artifact by its name, after an entry."""
-    found = artifacts_of(entry)
-    return {**known, **{file.name: file.blob for file in found}} if found else known
+def artifacts(known: dict[str, Artifact], entry: Entry) -> dict[str, Artifact]:
+    """The artifacts by their names, after an entry."""
+    new = {file.name: Artifact(entry.position, file.media_type, file.blob) for file in artifacts_of(entry)}
+    return {**known, **new} if new else known
