@@ -1,0 +1,134 @@
+"""When an agent last had a text, and what took it away."""
+
+from __future__ import annotations
+
+import pytest
+
+from stenolog import (
+    AssistantMessage,
+    Card,
+    Event,
+    LlmError,
+    ModeSwitch,
+    Span,
+    ToolResult,
+    UnknownAgent,
+    UserMessage,
+)
+from stenolog.context import Budget, Delta, LastN
+from stenolog.projections.analysis.bisect import Bisected, bisect
+from stenolog.projections.requests import WIRES
+from tests.requests.given import CALL, calls, log
+
+ORDER = UserMessage(text="Never touch main", to=("coder",))
+
+
+def test_a_text_that_is_still_there_says_since_when() -> None:
+    found = bisect(log(ORDER, calls("Right."), UserMessage(text="Go")), "coder", "touch main")
+
+    assert found == Bisected("touch main", "still in", runs=((1, 3),), last=3)
+
+
+def test_a_text_that_was_never_said_was_never_in() -> None:
+    assert bisect(log(ORDER, calls("Right.")), "coder", "prod").verdict == "never in"
+
+
+def test_a_summary_that_took_it_away_is_named_with_its_run() -> None:
+    summary = calls("They agreed.", purpose="summary", covers=[Span(first=1, last=3)])
+
+    found = bisect(log(ORDER, calls("Right."), UserMessage(text="Go"), summary), "coder", "touch main")
+
+    assert found == Bisected(
+        "touch main",
+        "gone",
+        runs=((1, 3),),
+        last=3,
+        vanished=4,
+        source=(1,),
+        rule="covered",
+        dropped=(1, 3),
+    )
+
+
+def test_a_text_in_a_cut_is_gone_by_the_rule_of_the_window() -> None:
+    talk = [
+        ORDER,
+        *(event for n in range(20) for event in (calls(f"{n} " * 40), UserMessage(text=f"more {n}"))),
+    ]
+
+    by_count = bisect(log(*talk), "coder", "touch main", policy=LastN(4))
+    by_size = bisect(log(*talk), "coder", "touch main", policy=Budget(tokens=400))
+
+    assert (by_count.rule, by_count.last, by_count.vanished) == ("beyond-last", 4, 5)
+    assert (by_size.verdict, by_size.rule, by_size.source) == ("gone", "over-budget", (1,))
+
+
+def test_a_text_that_comes_and_goes_has_several_runs() -> None:
+    """Under `delta` each text is in until it was answered: halving the range would miss the middle."""
+    talk: list[Event] = [
+        UserMessage(text="x marks it", to=("coder",)),
+        calls("a"),
+        UserMessage(text="y"),
+        calls("b"),
+    ] * 2
+
+    found = bisect(log(*talk, UserMessage(text="z")), "coder", "x marks", policy=Delta())
+
+    assert found.runs == ((1, 1), (5, 5))
+    assert (found.verdict, found.last, found.vanished, found.rule) == ("gone", 5, 6, "delivered")
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("text", ['say "hi"', "two\nlines", "naïve ✓", "a\\b"])
+def test_a_text_is_found_on_every_wire_as_it_was_said_and_within_arguments(wire: str, text: str) -> None:
+    said = bisect(log(UserMessage(text=f"please {text}", to=("coder",))), "coder", text, wire=wire)
+    assert said.verdict == "still in"
+
+
+def test_a_text_within_the_arguments_of_a_call_is_found() -> None:
+    talk = log(ORDER, calls("", CALL), ToolResult(call_id="c1", text="ok"))
+
+    assert bisect(talk, "coder", '"cmd": "ls"').runs == ((2, 3),)
+
+
+def test_a_persona_that_was_changed_was_replaced() -> None:
+    first = ModeSwitch(cards={"coder": Card(persona="You whisper.")})
+    second = ModeSwitch(cards={"coder": Card(persona="You shout.")})
+
+    found = bisect(log(first, ORDER, second), "coder", "whisper")
+
+    assert (found.verdict, found.last, found.vanished, found.rule) == ("gone", 2, 3, "replaced")
+
+
+def test_an_error_that_was_answered_since_is_named() -> None:
+    talk = log(
+        ORDER, LlmError(agent="coder", category="timeout", message="no token for 60 s"), calls("Here.")
+    )
+
+    found = bisect(talk, "coder", "no token for 60 s")
+
+    assert (found.last, found.vanished, found.source, found.rule) == (2, 3, (2,), "answered-since")
+
+
+def test_the_source_is_the_entry_that_said_it_and_not_its_neighbours() -> None:
+    talk = log(UserMessage(text="one", to=("coder",)), calls("two"), ORDER, ModeSwitch(context_from=4))
+
+    found = bisect(talk, "coder", "touch main")
+
+    assert (found.source, found.rule) == ((3,), "reset")
+
+
+def test_an_agent_that_nobody_knows_is_an_error() -> None:
+    with pytest.raises(UnknownAgent):
+        bisect(log(ORDER), "nobody", "x")
+
+
+def test_of_two_agents_each_has_its_own_answer() -> None:
+    talk = log(
+        ModeSwitch(scope="addressed", joins=("coder", "reviewer")),
+        ORDER,
+        AssistantMessage(agent="reviewer", text="Hm.", to=("coder",)),
+    )
+
+    assert bisect(talk, "coder", "touch main").verdict == "still in"
+    assert bisect(talk, "reviewer", "touch main").verdict == "never in"

@@ -1,0 +1,134 @@
+"""The digests of a corpus, written, read, and compared with what the code of today makes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from stenolog import InvalidEvent, ModeSwitch, ToolResult, UserMessage
+from stenolog.context import LastN, policy
+from stenolog.projections.analysis import gate
+from stenolog.projections.analysis.gate import Compared, Digest, Fresh, Place
+from stenolog.projections.requests import WIRES, every_request
+from tests.requests.given import CALL, calls, log
+
+TALK = log(
+    ModeSwitch(joins=("reviewer", "coder")),
+    UserMessage(text="List the files", to=("coder",)),
+    calls("I look.", CALL),
+    ToolResult(call_id="c1", text="a.py"),
+    calls("One file."),
+    UserMessage(text="Thanks", to=("coder", "reviewer")),
+)
+
+
+def fresh(**given: Any) -> list[Fresh]:
+    return list(gate.fresh(TALK, **given))
+
+
+def digests(made: Iterable[Fresh]) -> list[Digest]:
+    return [one.digest for one in made]
+
+
+def test_every_request_that_anyone_would_send_is_there_once_and_in_order() -> None:
+    places = [one.place for one in fresh(db="a.db")]
+    expected = {
+        Place("a.db", "talk", lane, wire, request.upto)
+        for lane in ("coder", "reviewer")
+        for wire in WIRES
+        for request in every_request(TALK, lane, wire=wire)
+        if request.sendable
+    }
+
+    assert places == sorted(expected)
+
+
+def test_what_is_written_is_read_again() -> None:
+    made = fresh()
+    head = gate.header(tuple(WIRES), policy(LastN(3)))
+
+    assert list(gate.read([gate.line(one.digest) for one in made])) == digests(made)
+    assert gate.read_header(gate.header_line(head)) == head
+
+
+def test_the_same_code_finds_the_same() -> None:
+    assert {one.what for one in gate.compare(digests(fresh()), fresh())} == {"same"}
+
+
+def test_a_request_that_would_be_another_is_named_with_its_first_difference() -> None:
+    then = digests(fresh(wires=["openai-chat"]))
+    said = list(TALK)
+    said[3] = said[3]._replace(event=ToolResult(call_id="c1", text="b.py"))
+
+    found = list(gate.compare(then, gate.fresh(said, wires=["openai-chat"])))
+
+    changed = [(one.place.lane, one.place.position, one.difference) for one in found if one.what == "changed"]
+    assert changed == [
+        ("coder", 4, "/messages/2"),
+        ("coder", 6, "/messages/2"),
+        ("reviewer", 6, "/messages/2"),
+    ]
+
+
+def test_what_is_new_and_what_has_vanished_is_told_apart() -> None:
+    made = fresh(wires=["plain"])
+    then = digests([*made[:1], *made[2:]])
+    other = Place("", "talk", "zoe", "plain", 3)
+
+    found = gate.compare([*then, Digest(other, "0", {})], made)
+
+    assert [one for one in found if one.what != "same"] == [
+        Compared(made[1].place, "new"),
+        Compared(other, "vanished"),
+    ]
+
+
+def test_nothing_against_nothing_is_nothing() -> None:
+    assert list(gate.compare([], [])) == []
+    assert [one.what for one in gate.compare(digests(fresh())[:2], [])] == ["vanished", "vanished"]
+
+
+def test_where_all_sections_are_the_same_the_order_of_the_keys_is_not() -> None:
+    (one, *_) = fresh(wires=["openai-chat"])
+    turned = one._replace(sha256="other", body=dict(reversed([*one.body.items()])))
+
+    assert [found.difference for found in gate.compare([one.digest], [turned])] == ["the order of the keys"]
+
+
+def test_a_policy_is_for_all_and_stands_in_the_header() -> None:
+    chosen = policy(LastN(1))
+    full, short = fresh(wires=["openai-chat"]), fresh(wires=["openai-chat"], policy=chosen)
+
+    assert [one.place for one in full] == [one.place for one in short]
+    assert full[-1].sha256 != short[-1].sha256
+    assert gate.header(["plain"], chosen).policy == {"history": {"kind": "last", "n": 1}}
+    assert gate.header(["plain"], None).policy is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        (["no json"], "line 2: expected JSON"),
+        (["[]"], "line 2: expected an object, found list"),
+        (["{}"], "line 2: expected a digest, found one without 'db'"),
+    ],
+)
+def test_a_line_that_is_no_digest_is_refused_with_its_number(lines: list[str], complaint: str) -> None:
+    with pytest.raises(InvalidEvent, match=complaint):
+        list(gate.read(lines))
+
+
+def test_a_file_out_of_order_is_refused_since_it_would_be_read_wrongly() -> None:
+    first, second = (gate.line(one.digest) for one in fresh()[:2])
+
+    with pytest.raises(InvalidEvent, match="line 3: expected a place behind"):
+        list(gate.read([second, first]))
+
+
+@pytest.mark.parametrize("text", ["", "{}", json.dumps({"form": "other@1"})])
+def test_a_file_without_its_header_is_refused(text: str) -> None:
+    with pytest.raises(InvalidEvent, match="line 1"):
+        gate.read_header(text)

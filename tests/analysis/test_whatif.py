@@ -1,0 +1,76 @@
+"""The request as it would have been, beside the real one."""
+
+from __future__ import annotations
+
+import pytest
+
+from stenolog import ModeSwitch, Span, ToolResult, UnknownPosition, UserMessage
+from stenolog.context import Budget, LastN
+from stenolog.projections.analysis.whatif import whatif
+from stenolog.projections.requests import build
+from tests.requests.given import ASKED, CALL, calls, log
+
+TALK = log(
+    UserMessage(text="List the files", to=("coder",)),
+    calls("I look.", CALL),
+    ToolResult(call_id="c1", text="a.py"),
+    calls("One file."),
+    UserMessage(text="Delete it"),
+)
+
+
+def spans(*positions: int) -> list[Span]:
+    return [Span(first=at, last=at) for at in positions]
+
+
+def test_without_an_entry_the_request_is_that_after_a_mode_switch_that_hides_it() -> None:
+    made = whatif(TALK, "coder", without=spans(1, 4))
+    switched = build(log(*(e.event for e in TALK), ModeSwitch(hides=spans(1, 4))), "coder")
+
+    assert made.real == build(TALK, "coder")
+    assert made.other.body == switched.body
+    assert made.other.upto == made.real.upto
+    assert {(run.first, run.rule) for run in made.other.dropped} >= {(1, "hidden"), (4, "hidden")}
+
+
+def test_what_was_hidden_before_stays_hidden() -> None:
+    talk = log(*(entry.event for entry in TALK), ModeSwitch(hides=spans(1)))
+
+    made = whatif(talk, "coder", without=spans(4))
+
+    assert [run.first for run in made.other.dropped if run.rule == "hidden"] == [1, 4]
+
+
+def test_under_another_policy_the_differences_are_named() -> None:
+    made = whatif(TALK, "coder", policy=LastN(1))
+
+    assert (made.same, made.difference.messages_before, made.difference.messages_after) == (False, 5, 1)
+    assert {change.rule for change in made.difference.changes if change.sign == "-"} >= {"beyond-last"}
+
+
+def test_a_budget_below_what_must_stay_says_so() -> None:
+    made = whatif(TALK, "coder", policy=Budget(tokens=3))
+
+    assert made.real.sendable
+    assert made.other.reason.startswith("over budget")
+    assert not made.same
+
+
+def test_nothing_that_is_otherwise_is_said_to_be_the_same() -> None:
+    assert whatif(TALK, "coder").same
+    assert whatif(TALK, "coder", policy=LastN(50)).same
+
+
+@pytest.mark.parametrize("span", [Span(first=4, last=9), Span(first=6, last=6), Span(first=4, last=3)])
+def test_positions_that_are_not_there_are_refused(span: Span) -> None:
+    with pytest.raises(UnknownPosition, match="expected positions from 1 to 5"):
+        whatif(TALK, "coder", without=[span])
+
+
+def test_the_log_itself_is_left_alone() -> None:
+    before = list(TALK)
+
+    whatif(TALK, "coder", without=spans(1), policy=LastN(1))
+
+    assert before == TALK
+    assert ASKED.text in build(TALK, "coder").body["messages"][0]["content"]
