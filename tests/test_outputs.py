@@ -27,7 +27,6 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.adapters.outputs import (
-    LONGEST_READ,
     READ,
     read_output,
     read_output_tool,
@@ -35,7 +34,7 @@ from stenolog.adapters.outputs import (
     store_large,
 )
 from stenolog.domain.errors import StoreFailed
-from stenolog.projections.requests.compact import alias
+from stenolog.projections.requests.compact import LONGEST_READ, alias
 
 RESULTS = "@state/logs/tool-results"
 PLAN = "@project/artifacts/docs/plan.md"

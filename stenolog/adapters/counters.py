@@ -26,7 +26,7 @@ TIKTOKEN = "tiktoken:"
 PIECE = 16_384
 """A longer text is counted in pieces of so many characters, each at most a token or two too many: what has
 no blanks takes a tokenizer the square of its length."""
-REMEMBERED = 1_024
+REMEMBERED = 4_096
 """So many pieces keep their counts: a window that is built again is not tokenized again."""
 TO_PROVIDE = (
     "where there is a network, run TIKTOKEN_CACHE_DIR=folder python -c 'import tiktoken; "

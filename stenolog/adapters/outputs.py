@@ -21,7 +21,15 @@ from stenolog.domain.parts import ToolCall
 from stenolog.domain.policy import Compact
 from stenolog.domain.values import Tool
 from stenolog.projections.artifacts import ARTIFACTS, Artifact, artifacts, artifacts_of, is_artifact
-from stenolog.projections.requests.compact import READ_OUTPUT, RESULTS, alias, entry_of, shortened, with_text
+from stenolog.projections.requests.compact import (
+    LONGEST_READ,
+    READ_OUTPUT,
+    RESULTS,
+    alias,
+    entry_of,
+    shortened,
+    with_text,
+)
 from stenolog.projections.requests.cutting import cut_before
 from stenolog.projections.requests.tokens import ESTIMATE, Counter
 
@@ -36,8 +44,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 READ = 3_000
 """How many characters are read at a time, unless it is said."""
-LONGEST_READ = 20_000
-"""How many characters an agent may read at a time."""
 KEPT = kept(artifacts, dict[str, Artifact])
 
 

@@ -14,6 +14,7 @@ from stenolog.domain.events import ToolResult
 from stenolog.domain.parts import File, Image, Text
 from stenolog.domain.policy import Compact
 from stenolog.projections.requests.compact import (
+    LONGEST_READ,
     READ_OUTPUT,
     RESULTS,
     alias,
@@ -319,7 +320,10 @@ def test_a_stored_preview_that_is_itself_too_long_is_cut_down() -> None:
 
 
 def test_what_read_output_gave_is_not_cut_down_again() -> None:
-    assert compact(ToolResult(call_id="c", name=READ_OUTPUT, text=LINES), "e1", RULE, ESTIMATE) is None
+    read, other = LINES[:LONGEST_READ], LINES[: LONGEST_READ * 2]
+
+    assert compact(ToolResult(call_id="c", name=READ_OUTPUT, text=read), "e1", RULE, ESTIMATE) is None
+    assert compact(ToolResult(call_id="c", name=READ_OUTPUT, text=other), "e1", RULE, ESTIMATE) is not None
 
 
 def test_a_long_text_is_estimated_and_a_short_one_counted() -> None:

@@ -29,11 +29,14 @@ P = TypeVar("P")
 RESULTS = "@state/logs/tool-results/"
 """What the alias of a tool result begins with."""
 READ_OUTPUT = "read_output"
-"""The tool that reads the whole; what it gives back is never cut down again."""
+"""The tool that reads the whole; what it gives back is not cut down again."""
+LONGEST_READ = 20_000
+"""How many characters an agent may read at a time."""
 COUNTED = 100_000
 """A text of at most so many characters is counted; what a longer one costs is estimated."""
 _FIT = r"(?!.*\.\.)[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?"
 _ALIAS = re.compile(rf"{RESULTS}(?:({_FIT})|[A-Za-z0-9_-]{{0,24}}~[0-9a-f]{{24}})\.json")
+_LAST_LINE = 200
 _UNFIT = re.compile(r"[^A-Za-z0-9-]+")
 
 
@@ -77,9 +80,9 @@ def compact(
 
     A result whose parts are a preview already (it has a `blob`) gets the line with the alias, rule or none.
     """
-    if result.name == READ_OUTPUT:
-        return None
     text, path = result.text, alias(entry_id)
+    if result.name == READ_OUTPUT and len(text) <= LONGEST_READ + _LAST_LINE:
+        return None
     if result.blob:
         shorter = shortened(text, rule, counter) if rule else None
         return with_text(result.parts, _joined(shorter.text if shorter else text, where(path)))
