@@ -12,7 +12,15 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, UserMessage
+from stenolog.domain.events import (
+    UNCHANGED,
+    AssistantMessage,
+    Event,
+    LlmError,
+    ModeSwitch,
+    ToolResult,
+    UserMessage,
+)
 from stenolog.domain.policy import Policy
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.state import State
@@ -196,8 +204,10 @@ class Window:
             return Row(entry, pieces, Size(), count_parts(said_by(entry.event), self.counter))
         pieces = tuple(piece._replace(size=self._measure.of(piece)) for piece in pieces)
         size = _sum(piece.size or Size() for piece in pieces)
-        seals = PER_CALL * (1 + sum(len(piece.calls) for piece in pieces))
-        size = size.plus(Size(sum(len(piece.calls) for piece in pieces), 4 * seals, seals, 16 * seals))
+        calls = sum(len(piece.calls) for piece in pieces)
+        extra = PER_CALL * (calls + isinstance(entry.event, ToolResult))
+        if extra:
+            size = size.plus(Size(calls, 4 * extra, extra, 16 * extra))
         return Row(entry, pieces, size, count_parts(said_by(entry.event), self.counter))
 
     @property
@@ -251,21 +261,21 @@ class Window:
         """Cut where the window has outgrown a cap; it is measured only where it could have."""
         if not surely and len(self.rows) and all(self._size.fits(cap.room) for cap in self._caps):
             return
-        shown = self.shown()
-        sizes = [self._sized(unit) for unit in shown.units]
+        shown, sizes = self._sized()
         for cap in self._caps:
             kept = _kept(sizes, cap, stays(self, shown))
             if len(kept) < len(shown.units):
                 self._cut(shown, kept, cap)
                 self.cuts += 1
-                shown = self.shown()
-                sizes = [self._sized(unit) for unit in shown.units]
+                shown, sizes = self._sized()
         if len(self.rows) > 2 * len(shown.entries) + SPARE:
             self._drop({e.entry.position for e in self.rows} & shown.left_out.keys(), shown.left_out)
         self._size = _sum(sizes)
 
-    def _sized(self, unit: Sequence[Piece]) -> Size:
-        return _sum(piece.size or self._measure.of(piece) for piece in unit)
+    def _sized(self) -> tuple[Shown, list[Size]]:
+        """What is shown, and the size of each of its units."""
+        shown = self.shown()
+        return shown, [_sum(p.size or self._measure.of(p) for p in unit) for unit in shown.units]
 
     def _cut(self, shown: Shown, kept: set[int], cap: Cap) -> None:
         """Drop the units that are not kept, and what is out of context before the first recent one."""
@@ -294,7 +304,13 @@ class Window:
 
 
 def _sum(sizes: Iterable[Size]) -> Size:
-    return Size(*map(sum, zip(*sizes, strict=True))) if (sizes := [*sizes]) else Size()
+    messages = characters = tokens = size = 0
+    for each in sizes:
+        messages += each[0]
+        characters += each[1]
+        tokens += each[2]
+        size += each[3]
+    return Size(messages, characters, tokens, size)
 
 
 def _kept(sizes: Sequence[Size], cap: Cap, must_stay: Collection[int]) -> set[int]:
