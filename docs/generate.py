@@ -37,6 +37,11 @@ PREFACE = """\
 | `state` | `conversation`, `state`, `settings` |
 | `outputs` | `conversation`, `outputs`, `directory`, `written` |
 | `output` | `conversation`, `alias`, `text`, `offset`, `end`, `total`, `next` |
+| `explain` | `conversation`, `upto`, `entry`, `lanes`, `timeline`, `transitions`, `refers_to`, `referred_to_by` |
+| `blame` | `conversation`, `links`, `gap`, `possible` |
+| `why` | `agent`, `task`, `upto`, `wire`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out` |
+| `diff` | `before`, `after`, `shared`, `messages_before`, `messages_after`, `tokens_before`, `tokens_after`, `around`, `changes` |
+| `view` | `conversation`, `upto`, `agent`, `minus`, `seen` |
 | `replay` | `conversation`, `transitions`, `state`, `digest`, `equal` |
 | `verify` | `conversations`, `blobs`, `anomalies`; what is wrong stands in `diagnostics` |
 | `fsck` | `conversations`, `all_prefixes`, `invalid`; each breach stands in `diagnostics` |
@@ -55,6 +60,9 @@ PREFACE = """\
 A **position** may be written as a number, as `@` (the last), as `@{error}` (the last error; also `user`,
 `assistant`, `tool`, `mode`), as `@call:ID` (where that call was made), each with `~3` for three before it; or
 as an ISO time: the last entry up to then, in UTC where no zone is given.
+
+A **policy** is written as `full`, `delta`, `last:50`, `summary:20` or `memory:20`, with a budget of `tokens:16k`,
+`messages:80`, `characters:120k` or `bytes:1m`, joined by `+` (`last:50+tokens:16k`); or as the JSON of a card.
 
 A **conversation** may be abbreviated to a beginning that only one has, and left out where there is only one.
 """

@@ -22,6 +22,13 @@ SECTIONS = {
         "outputs": "outputs",
         "output": "outputs",
     },
+    "Explain": {
+        "explain": "explaining",
+        "blame": "explaining",
+        "why": "explaining",
+        "diff": "explaining",
+        "view": "explaining",
+    },
     "Prove": {
         "replay": "proofs",
         "verify": "proofs",

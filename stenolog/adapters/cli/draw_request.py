@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from stenolog.domain.entry import Entry
+from stenolog.domain.state import address
+from stenolog.projections.analysis.bodies import said
 from stenolog.projections.requests import Dropped, Explained, Request
 
 from .drawing import table
@@ -19,17 +20,21 @@ DISPOSITIONS = {"kept": "green", "reworded": "yellow", "added": "magenta"}
 def drawn(request: Request, entries: Iterable[Entry]) -> Iterator[Piece]:
     """The whole request: what it is, whether anyone would send it, and its parts with what they came from."""
     words = {entry.position: describe(entry).what for entry in entries}
-    lane = f"{request.agent}/{request.task}" if request.task else request.agent
+    yield from head_lines(request)
+    shared = Counter(part.message for part in request.parts)
+    columns = (">#", ">ENTRIES", "ROLE", "WHAT", "RULE", ">TOKENS", "*TEXT")
+    yield table(columns, [_row(row, request, words, shared) for row in _in_order(request)])
+
+
+def head_lines(request: Request) -> Iterator[Piece]:
+    """Which request it is, and whether anyone would send it."""
     tokens = sum(part.tokens_out for part in request.parts)
     yield line(
-        ("request for ", "dim"), (lane, "bold cyan"), (f" at {request.upto}", ""),
+        ("request for ", "dim"), (address(request.agent, request.task), "bold cyan"), f" at {request.upto}",
         (f" · {request.wire} · about {tokens:,} tokens · sha256 {request.sha256[:12]}…", "dim"),
     )  # fmt: skip
     if not request.sendable:
         yield line((f"a preview, nobody would send it: {request.reason}", "yellow"))
-    shared = Counter(part.message for part in request.parts)
-    columns = (">#", ">ENTRIES", "ROLE", "WHAT", "RULE", ">TOKENS", "*TEXT")
-    yield table(columns, [_row(row, request, words, shared) for row in _in_order(request)])
 
 
 def _in_order(request: Request) -> list[Explained | Dropped]:
@@ -54,7 +59,7 @@ def _row(
         return ("-", span, "", ("left out", "red"), row.rule, f"{row.tokens:,} → 0", (text, "dim"))
     alone = shared[row.message] == 1 or not row.positions
     came_from = words[row.positions[0]] if row.positions and row.role != "tools" else ""
-    text = (_preview(row, request.body) if alone else "") or came_from
+    text = said(request, row, alone) or came_from
     tokens = f"{row.tokens_out:,}"
     if row.tokens_in != row.tokens_out:
         tokens = f"{row.tokens_in:,} → {row.tokens_out:,}"
@@ -78,29 +83,3 @@ def spans(positions: Sequence[int]) -> str:
         else:
             runs.append([position, position])
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
-
-
-def _preview(row: Explained, body: dict[str, Any]) -> str:
-    """The words of the message that the part became."""
-    messages = body.get("messages", [])
-    if row.message < 0 or row.message >= len(messages):
-        return _words(body.get("system", "")) if row.role == "system" else ""
-    return _words(messages[row.message])
-
-
-def _words(value: Any) -> str:
-    match value:
-        case str():
-            return value
-        case list():
-            return " ".join(filter(None, map(_words, value)))
-        case {"function": {"name": name, "arguments": arguments}}:
-            return f"→ {name}({arguments})"
-        case {"type": "tool_use", "name": name, "input": given}:
-            return f"→ {name}({given})"
-        case {"text": str(text)}:
-            return text
-        case dict():
-            return " ".join(filter(None, (_words(value.get(key, "")) for key in ("content", "tool_calls"))))
-        case _:
-            return ""

@@ -87,9 +87,7 @@ class _Chain:
             raise UnknownPosition(f"expected a position from 1 to {len(self.log)}, found {position}")
         made = len(getattr(self.at[position].event, "tool_calls", ()))
         if call is not None and not 0 <= call < made:
-            raise UnknownPosition(
-                f"position {position}: expected one of {made} calls, found number {call + 1}"
-            )
+            raise UnknownPosition(f"position {position}: expected one of its {made} calls, found {call + 1}")
 
     def followed(self, start: _Cause) -> Blame:
         """The chain, link by link, to a person or to what is not recorded."""
@@ -206,6 +204,6 @@ def _gap(entry: Entry, cause: _Cause) -> str:
         return f"{where} is a setting; who changed it is not recorded"
     if isinstance(event, UserMessage) and event.author_kind in ("schedule", "system") and source is None:
         return f"{where} is the beginning: the {event.author_kind} said it, and names no cause"
-    missing = "cause" if isinstance(event, UserMessage) else "cause and no receipt"
-    origin = f": imported from {source.system}, which records none" if source is not None else ""
-    return f"{where} has no {missing}; not recorded{origin}"
+    missing = "a cause" if isinstance(event, UserMessage) else "a cause or a receipt"
+    imported = f" was imported from {source.system}" if source is not None else " was recorded"
+    return f"not recorded: {where}{imported} without {missing}"

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import UnknownPosition
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import PolicyLike
 from stenolog.domain.step import Transition
-from stenolog.projections.requests import DEFAULT_WIRE, Lane, Request, every_request, lanes
-from stenolog.projections.requests.rules import RULES
+from stenolog.projections.requests import DEFAULT_WIRE, Lane, Request, lanes
 from stenolog.projections.requests.tokens import COUNTERS, Counter
+from stenolog.projections.requests.window import Window
 from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
 from stenolog.projections.timeline import ItemKind, ItemStatus, timeline
 from stenolog.projections.transitions import transitions
 
+from .passes import may_send, some_requests
 from .references import Reference, references
 
 Fate: TypeAlias = Literal["kept", "reworded", "added", "dropped", "a setting"]
@@ -43,16 +44,15 @@ class Form(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """The requests at the positions `first` to `last`, in which an entry has one form.
+    """The requests that the lane had from position `first` to `last`, in which an entry has one form.
 
     `sendable` of them anyone would have sent; `sent` are the answers and errors whose receipts say that
-    theirs was one of them. `does` says what the rules do.
+    theirs was one of them.
     """
 
     first: int
     last: int
     form: Form
-    does: tuple[str, ...]
     sendable: int
     sent: tuple[int, ...]
 
@@ -75,14 +75,14 @@ class Shown(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """Where an entry went, what moved, what it names, and what names it."""
+    """Where an entry went, what moved, what it refers to, and what refers to it."""
 
     entry: Entry
     lanes: tuple[InLane, ...]
     timeline: tuple[Shown, ...]
     transitions: tuple[Transition, ...]
-    names: tuple[Reference, ...]
-    named_by: tuple[Reference, ...]
+    refers_to: tuple[Reference, ...]
+    referred_to_by: tuple[Reference, ...]
 
 
 def explain(
@@ -102,12 +102,8 @@ def explain(
     entry = next((entry for entry in log if entry.position == position), None)
     if entry is None:
         raise UnknownPosition(f"expected a position from 1 to {len(log)}, found {position}")
-    went = []
-    for lane in lanes(log):
-        requests = every_request(
-            log, lane.agent, task=lane.task, wire=wire, policy=policy, blobs=blobs, counters=counters
-        )
-        went.append(InLane(lane.address, tuple(_stretches(requests, entry, _receipts(log, lane)))))
+    means: dict[str, Any] = {"wire": wire, "policy": policy, "blobs": blobs, "counters": counters}
+    went = (InLane(lane.address, tuple(_stretches(log, lane, entry, means))) for lane in lanes(log))
     named = [ref for ref in references(log) if ref.first <= position <= ref.last or ref.position == position]
     return Explanation(
         entry,
@@ -140,25 +136,32 @@ def form(request: Request, entry: Entry) -> Form:
     )
 
 
-def _stretches(
-    requests: Iterable[Request], entry: Entry, receipts: Sequence[tuple[int, int]]
-) -> Iterator[Stretch]:
-    """The requests that could hold the entry, those next to each other in which it has one form as one."""
-    views = (
-        (request.upto, form(request, entry), request.sendable)
-        for request in requests
-        if request.upto >= entry.position
+def _stretches(log: Sequence[Entry], lane: Lane, entry: Entry, means: Mapping[str, Any]) -> Iterator[Stretch]:
+    """What became of the entry in each request of the lane, those next to each other of one form as one.
+
+    Looked at are the requests that may have been sent, and the last one.
+    """
+    receipts = _receipts(log, lane)
+    views = {view for view, _ in receipts} | {log[-1].position}
+
+    def wanted(window: Window) -> bool:
+        at = window.position
+        return at >= entry.position and (at in views or may_send(window))
+
+    found = (
+        (request.upto, request.sendable, form(request, entry))
+        for request in some_requests(log, lane, wanted, **means)
     )
-    for _, run in groupby(
-        views, key=lambda view: (view[1].fate, view[1].rules, view[1].role, view[1].without)
-    ):
-        views_of_run = list(run)
-        first, last = views_of_run[0][0], views_of_run[-1][0]
-        now = views_of_run[-1][1]
-        does = tuple(RULES.get(rule, "") for rule in now.rules)
-        sendable = sum(sendable for _, _, sendable in views_of_run)
+    for _, run in groupby(found, key=lambda one: _kind(one[2])):
+        alike = list(run)
+        (first, *_), (last, _, now) = alike[0], alike[-1]
         sent = tuple(answer for view, answer in receipts if first <= view <= last)
-        yield Stretch(first, last, now, does, sendable, sent)
+        yield Stretch(first, last, now, sum(sendable for _, sendable, _ in alike), sent)
+
+
+def _kind(form: Form) -> tuple[object, ...]:
+    """What two forms have in common where they count as one."""
+    return form.fate, form.rules, form.role, form.without
 
 
 def _receipts(log: Sequence[Entry], lane: Lane) -> list[tuple[int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
@@ -12,23 +13,27 @@ from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.values import Receipt
-from stenolog.projections.requests import DEFAULT_WIRE, WIRES, Lane, Request, build, every_request
+from stenolog.projections.requests import DEFAULT_WIRE, WIRES, Lane, Request, build
 from stenolog.projections.requests.model import compact
 from stenolog.projections.requests.tokens import COUNTERS, Counter
+from stenolog.projections.requests.window import Window
 from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
 
 from .explain import PREVIEW
 from .matching import FRONT
+from .passes import some_requests
 
-Proof: TypeAlias = Literal["own", "receipt", "rebuilt", "cause", "next"]
+Proof: TypeAlias = Literal["own", "receipt", "rebuilt", "cause", "delivered", "next"]
 PROOFS: Mapping[Proof, str] = {
     "own": "it said so itself",
     "receipt": "in a request that its receipt proves, to the byte",
     "rebuilt": "in the request that its receipt names, which is built otherwise today",
     "cause": "it answered it, without a receipt",
+    "delivered": "its policy leaves it out, since its backend has it",
     "next": "not proved yet: in the request that it would be sent now",
 }
 """How it is known that a lane has seen something, the surest first."""
+DELIVERED = "delivered"
 SUREST = {proof: rank for rank, proof in enumerate(PROOFS)}
 
 
@@ -108,14 +113,23 @@ def _look(
     """Every entry that the lane has seen, with its surest proof and the first answer that gives it."""
     now = build(log, lane.agent, task=lane.task, wire=wire, policy=policy, blobs=blobs, counters=counters)
     answers = list(_answers(log, lane))
-    found = [Seen(answer.position, "own", answer.position) for answer in answers]
-    found += _by_receipts(log, lane, answers, blobs, counters)
-    found += [Seen(a.cause, "cause", a.position) for a in answers if a.cause and a.receipt is None]
-    found += [Seen(position, "next", 0) for position in told_of(now)]
+    had = (run for run in now.dropped if run.rule == DELIVERED)
     surest: dict[int, Seen] = {}
-    for one in sorted(found, key=lambda one: (one.position, SUREST[one.proof], one.by)):
-        surest.setdefault(one.position, one)
-    return _Look(tuple(surest.values()), now)
+    for one in chain(
+        (Seen(answer.position, "own", answer.position) for answer in answers),
+        _by_receipts(log, lane, answers, blobs, counters),
+        (Seen(a.cause, "cause", a.position) for a in answers if a.cause and a.receipt is None),
+        (Seen(position, "delivered", 0) for run in had for position in range(run.first, run.last + 1)),
+        (Seen(position, "next", 0) for position in told_of(now)),
+    ):
+        if one.position not in surest or _weight(one) < _weight(surest[one.position]):
+            surest[one.position] = one
+    return _Look(tuple(surest[position] for position in sorted(surest)), now)
+
+
+def _weight(seen: Seen) -> tuple[int, int]:
+    """The surer proof weighs less; of two alike, the earlier."""
+    return SUREST[seen.proof], seen.by
 
 
 def told_of(request: Request) -> set[int]:
@@ -152,22 +166,27 @@ def _by_receipts(
                 (answer.position, answer.receipt)
             )
     for sent in alike.values():
-        like = sent[0][1]
-        wanted = {receipt.view for _, receipt in sent}
-        requests = every_request(
-            log[: max(wanted)],
-            lane.agent,
-            task=lane.task,
-            wire=_known_wire(like.wire),
-            policy=_known_policy(like.policy),
-            blobs=blobs,
-            counters=counters,
-        )
-        for request in requests:
-            for by, receipt in sent if request.upto in wanted else ():
-                if receipt.view == request.upto:
-                    same: Proof = "receipt" if request.sha256 == receipt.sha256 else "rebuilt"
-                    yield from (Seen(position, same, by) for position in told_of(request))
+        yield from _delivered(log, lane, sent, {"blobs": blobs, "counters": counters})
+
+
+def _delivered(
+    log: Sequence[Entry], lane: Lane, sent: Sequence[tuple[int, Receipt]], means: Mapping[str, Any]
+) -> Iterator[Seen]:
+    """What stood in the requests of receipts that have wire and policy in common."""
+    answers: dict[int, list[tuple[int, Receipt]]] = defaultdict(list)
+    for by, receipt in sent:
+        answers[receipt.view].append((by, receipt))
+    like = sent[0][1]
+    wire, policy = _known_wire(like.wire), _known_policy(like.policy)
+
+    def wanted(window: Window) -> bool:
+        return window.position in answers
+
+    for request in some_requests(log[: max(answers)], lane, wanted, wire=wire, policy=policy, **means):
+        told = told_of(request)
+        for by, receipt in answers[request.upto]:
+            same: Proof = "receipt" if request.sha256 == receipt.sha256 else "rebuilt"
+            yield from (Seen(position, same, by) for position in told)
 
 
 def _known_wire(written: str) -> str:
