@@ -1,0 +1,285 @@
+"""The cut: it moves rarely, takes whole groups, keeps requests within their budget, and is told in full."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stenolog import AssistantMessage, Card, Entry, Event, ModeSwitch, Request, ToolResult, UserMessage
+from stenolog.context import (
+    Away,
+    Budget,
+    Compact,
+    Delta,
+    FullHistory,
+    Instructions,
+    LastN,
+    MemoryBank,
+    Pins,
+    Policy,
+    Reminder,
+    SummaryAndRecent,
+    Voices,
+    policy,
+)
+from stenolog.domain.errors import NotSendable
+from stenolog.projections.requests import WIRES, build, every_request, lanes
+from stenolog.projections.requests.build import from_window, takes_part, windows
+from stenolog.projections.requests.caps import caps, limits
+from stenolog.projections.requests.laws import breaches
+from stenolog.projections.requests.rules import CUTS
+from stenolog.projections.requests.sections import turns
+from stenolog.projections.requests.window import Mark, Window, window
+from tests.requests.given import CALL, calls, log
+from tests.requests.histories import history
+from tests.requests.judging import MODELS, complaints, needs_judges
+
+EXAMPLES = int(os.environ.get("STENOLOG_EXAMPLES", "500")) // 10
+POLICIES: dict[str, Policy] = {
+    "full": policy(FullHistory()),
+    "delta": policy(Delta()),
+    "last": policy(LastN(3)),
+    "last in steps": policy(LastN(6, step=3)),
+    "summary": policy(SummaryAndRecent(3)),
+    "memory": policy(MemoryBank(2)),
+    "tokens": policy(Budget(tokens=300)),
+    "messages": policy(Budget(messages=6)),
+    "characters": policy(Budget(characters=900)),
+    "bytes": policy(Budget(bytes=4_000)),
+    "pins": Budget(tokens=400) | Pins(tags=("goal",), authors=("ann",), positions=(3,)),
+    "delta in a budget": Delta() | Budget(tokens=600, messages=9, characters=3_000, bytes=9_000),
+    "everything": Budget(tokens=500)
+    | Voices(others="💬 {name}:", pass_token="pass")
+    | Away()
+    | Reminder(2)
+    | Instructions(base="Be good", modes={"chat": "Chat!"}, banner="[{mode}]", cut_note=True)
+    | Compact(over=20, head=8, tail=4),
+}
+seeds = st.integers(min_value=0, max_value=2**32)
+examples = settings(max_examples=EXAMPLES, derandomize=True, deadline=None, database=None)
+each_policy = pytest.mark.parametrize("chosen", POLICIES.values(), ids=POLICIES)
+
+
+def all_windows(entries: list[Entry], chosen: Policy) -> Iterator[Window]:
+    """The window of every lane after every entry."""
+    for lane in lanes(entries):
+        for made in windows(entries, lane, chosen):
+            if takes_part(made) and made.state.blocked is None:
+                yield made
+
+
+@each_policy
+@given(seed=seeds)
+@examples
+def test_no_request_of_any_policy_breaks_a_law_or_exceeds_its_budget(chosen: Policy, seed: int) -> None:
+    for made in all_windows(history(seed), chosen):
+        for wire in WIRES:
+            request = from_window(made, wire)
+
+            assert list(breaches(wire, request.body)) == []
+            if chosen.budget and request.sendable:
+                assert request.size.fits(limits(chosen.budget))
+
+
+@needs_judges
+@each_policy
+@given(seed=seeds)
+@settings(examples, max_examples=max(EXAMPLES // 5, 5))
+def test_the_judges_find_no_error_in_a_request_of_any_policy(chosen: Policy, seed: int) -> None:
+    for made in all_windows(history(seed), chosen):
+        for wire in MODELS:
+            assert complaints(wire, from_window(made, wire).body) == []
+
+
+@each_policy
+@given(seed=seeds)
+@examples
+def test_a_window_taken_up_from_its_mark_gives_the_same_request(chosen: Policy, seed: int) -> None:
+    entries = history(seed)
+    for made in all_windows(entries, chosen):
+        again = taken_up(made.mark, made, entries)
+        before, after = from_window(made, "anthropic"), from_window(again, "anthropic")
+
+        assert after.bytes == before.bytes
+        assert (after.dropped, after.sendable, after.cuts) == (before.dropped, before.sendable, before.cuts)
+
+
+@each_policy
+@given(seed=seeds)
+@examples
+def test_a_window_kept_up_is_the_window_folded_from_the_beginning(chosen: Policy, seed: int) -> None:
+    entries = history(seed)
+    for lane in lanes(entries):
+        for length, made in enumerate(windows(entries, lane, chosen), 1):
+            if length % 4 == 0:
+                assert made.mark == window(lane, chosen, entries[:length]).mark
+
+
+@each_policy
+@given(seed=seeds)
+@examples
+def test_every_entry_is_in_the_request_or_left_out_by_a_rule(chosen: Policy, seed: int) -> None:
+    entries = history(seed)
+    for made in all_windows(entries, chosen):
+        request = from_window(made, "openai-chat")
+        said = {position for part in request.parts for position in part.positions}
+        left_out = {p for run in request.dropped for p in range(run.first, run.last + 1)}
+        spoken = {e.position for e in entries[: made.position] if e.event.kind != "mode_switch"}
+
+        assert spoken <= said | left_out
+
+
+@each_policy
+@given(seed=seeds)
+@examples
+def test_what_is_in_the_window_is_never_larger_on_a_wire_than_it_was_measured(
+    chosen: Policy, seed: int
+) -> None:
+    if chosen.budget is None or chosen.reminder is not None:
+        return
+    for made in all_windows(history(seed), chosen):
+        _, sizes = made._sized()
+        measured = [sum(of) for of in zip(*sizes, strict=True)] or [0, 0, 0, 0]
+        if chosen.history.delta or not caps(chosen):
+            continue
+        for wire in WIRES:
+            size = from_window(made, wire).size
+            room = [400 if limit < 10**9 else 10**9 for limit in limits(chosen.budget)]  # card and preview
+            within = [s <= m + r for s, m, r in zip(size, measured, room, strict=True)]
+
+            assert all(within), (wire, size, measured)
+
+
+def taken_up(mark: Mark, of: Window, entries: list[Entry]) -> Window:
+    """The window that goes on from a mark, with the entries that the mark names and no others."""
+    held = {position for first, last in mark.rows for position in range(first, last + 1)}
+    return Window(of.lane, of.policy, of.counter, mark, [e for e in entries if e.position in held])
+
+
+def long_talk(turns: int) -> list[Entry]:
+    """Turns with a tool each: some 60 tokens of question, 25 of call, 100 of result, 40 of answer."""
+    events: list[Event] = []
+    for turn in range(turns):
+        events += [
+            UserMessage(text=f"Question {turn} " + "why " * 55),
+            calls("", CALL),
+            ToolResult(call_id="c1", text=f"result {turn} " + "line " * 75),
+            calls(f"Answer {turn} " + "so " * 50),
+        ]
+    return log(*events)
+
+
+BUDGET = 2_000
+
+
+@pytest.fixture(scope="module")
+def sent() -> list[Request]:
+    """The requests of a hundred turns with tools, under a budget."""
+    requests = every_request(long_talk(100), "coder", policy=Budget(tokens=BUDGET))
+    return [request for request in requests if request.sendable]
+
+
+def test_between_cuts_a_request_begins_with_all_of_the_one_before(sent: list[Request]) -> None:
+    for before, after in pairwise(sent):
+        if after.cuts == before.cuts:
+            said = before.body["messages"]
+
+            assert after.body["messages"][: len(said)] == said
+
+
+def test_the_cut_moves_at_most_once_for_every_half_of_the_budget_that_is_added(sent: list[Request]) -> None:
+    added = build(long_talk(100), "coder").size.tokens
+
+    assert 0 < sent[-1].cuts <= -(-added // (BUDGET // 2)) + 1
+
+
+def test_no_request_is_over_its_budget_and_a_cut_leaves_less_than_half(sent: list[Request]) -> None:
+    assert max(request.size.tokens for request in sent) <= BUDGET
+    after_cuts = [b for a, b in pairwise(sent) if b.cuts > a.cuts]
+    assert max(request.size.tokens for request in after_cuts) <= BUDGET // 2 + 150  # and what came since
+
+
+def test_what_was_cut_is_one_run_with_its_rule_and_its_tokens(sent: list[Request]) -> None:
+    (run,) = [run for run in sent[-1].dropped if run.rule in CUTS]
+
+    assert (run.first, run.rule) == (1, "over-budget")
+    assert run.tokens > BUDGET
+
+
+def test_an_answer_with_its_calls_and_results_is_never_cut_in_two(sent: list[Request]) -> None:
+    for request in sent:
+        first = request.body["messages"][0]
+
+        assert first["role"] != "tool"
+
+
+def test_what_is_pinned_stays_wherever_the_cut_is() -> None:
+    entries = long_talk(50)
+    pinned = Pins(positions=(1,), tags=("goal",))
+
+    request = build(entries, "coder", policy=Budget(tokens=BUDGET) | pinned)
+
+    assert request.body["messages"][0]["content"].startswith("Question 0 ")
+    assert [(run.first, run.rule) for run in request.dropped] == [(2, "over-budget")]
+
+
+def test_the_last_message_of_the_user_stays_though_others_talk_on() -> None:
+    chatter = [AssistantMessage(agent="other", text="Indeed " * 100) for _ in range(50)]
+    entries = log(ModeSwitch(joins=["coder"]), UserMessage(text="The question"), *chatter)
+
+    request = build(entries, "coder", policy=Budget(tokens=BUDGET))
+
+    assert request.body["messages"][0]["content"] == "The question"
+    assert (request.sendable, request.size.tokens <= BUDGET) == (True, True)
+
+
+def test_what_must_stay_and_does_not_fit_makes_a_request_unsendable_and_is_named() -> None:
+
+    entries = log(
+        ModeSwitch(cards={"coder": Card(persona="Be brief")}, joins=["coder"]),
+        UserMessage(text="long " * 2_000),
+    )
+
+    request = build(entries, "coder", policy=Budget(tokens=500))
+
+    assert request.sendable is False
+    assert request.reason == (
+        "over budget (2,510 tokens of 500), and this must stay: "
+        "position 2 (latest-message, 2,500 tokens), position 1 (persona, 2 tokens)"
+    )
+    with pytest.raises(NotSendable, match="the request of coder at position 2: over budget"):
+        request.check()
+
+
+def test_a_running_call_and_its_answer_survive_any_cut() -> None:
+    chatter = [AssistantMessage(agent="other", text="Indeed " * 100) for _ in range(50)]
+    entries = log(UserMessage(text="Look"), calls("", CALL), *chatter, ToolResult(call_id="c1", text="found"))
+
+    request = build(entries, "coder", policy=Budget(tokens=BUDGET))
+
+    said = [(m["role"], m.get("tool_call_id")) for m in request.body["messages"]]
+    assert said[:3] == [("user", None), ("assistant", None), ("tool", "c1")]
+
+
+def test_a_last_n_shows_exactly_the_last_messages_and_whole_groups() -> None:
+    request = build(long_talk(30), "coder", policy=LastN(4))
+
+    assert [m["role"] for m in request.body["messages"][:4]] == ["user", "assistant", "tool", "assistant"]
+    assert {run.rule for run in request.dropped} == {"beyond-last"}
+
+
+def test_the_conversation_part_stays_a_prefix_through_a_mode_switch_there_and_back() -> None:
+    chosen = Instructions(modes={"chat": "Talk.", "agent": "Work."}, banner="Mode: {mode}")
+    asked, there = UserMessage(text="Hi"), ModeSwitch(mode="agent")
+    entries = log(asked, calls("Hello"), asked, there, calls("Done"), asked, ModeSwitch(mode="chat"), asked)
+
+    requests = [r for r in every_request(entries, "coder", policy=chosen) if r.sendable]
+
+    conversations = [turns(request.body["messages"])[:-1] for request in requests]
+    for before, after in pairwise(conversations):
+        assert after[: len(before)] == before
