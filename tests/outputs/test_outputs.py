@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,37 +30,8 @@ from stenolog.adapters.outputs import (
     run_read_output,
     store_large,
 )
-from stenolog.domain.errors import StoreFailed
 from stenolog.projections.requests.compact import LONGEST_READ, alias
-
-RESULTS = "@state/logs/tool-results"
-PLAN = "@project/artifacts/docs/plan.md"
-LARGE = "".join(f"line {n}, all is well\n" for n in range(5_000))
-
-
-@pytest.fixture
-def log() -> Iterator[Log]:
-    with stenolog.open(":memory:") as opened:
-        yield opened
-
-
-@pytest.fixture
-def talk(log: Log) -> Conversation:
-    """A small result, a large one stored by `store_large`, one with an odd id, and an artifact."""
-    talk = log["build"]
-    talk.append(UserMessage(text="Run the tests."))
-    talk.append(ToolResult(call_id="c1", name="ls", text="a\nb"), id="small")
-    talk.append(store_large(log, ToolResult(call_id="c2", name="pytest", text=LARGE)), id="large")
-    talk.append(ToolResult(call_id="c3", parts=[Text(text="one"), Text(text="two")]), id="odd/../id: 7")
-    talk.append(UserMessage(parts=[artifact(log, "# The plan")]))
-    return talk
-
-
-def artifact(log: Log, content: str | bytes, name: str = PLAN) -> File:
-    """A file of the project, kept in the log."""
-    data = content.encode() if isinstance(content, str) else content
-    return File(name=name, media_type="text/markdown", blob=log.blobs.put(data))
-
+from tests.outputs.given import LARGE, PLAN, RESULTS, artifact
 
 # Looking up
 
@@ -324,134 +292,6 @@ def test_what_counts_as_large_can_be_said(log: Log) -> None:
 
     assert store_large(log, event, over=1_250) is event
     assert store_large(log, event, over=1_249).blob
-
-
-# Files
-
-
-def test_outputs_become_read_only_files_under_their_aliases(talk: Conversation, tmp_path: Path) -> None:
-    root = tmp_path / "new" / "workspace"
-    written = talk.outputs.materialise(root)
-
-    assert written == list(talk.outputs)
-    assert {path: (root / path).read_text() for path in written} == dict(talk.outputs)
-    assert {stat.S_IMODE((root / path).stat().st_mode) for path in written} == {0o444}
-    assert sorted(p for p in root.rglob("*") if p.is_file()) == sorted(root / path for path in written)
-
-
-def test_what_is_there_already_is_not_written_again(talk: Conversation, tmp_path: Path) -> None:
-    talk.outputs.materialise(tmp_path)
-    talk.append(ToolResult(call_id="c4", text="new"), id="new")
-
-    assert talk.outputs.materialise(tmp_path) == [f"{RESULTS}/new.json"]
-    assert talk.outputs.materialise(tmp_path) == []
-
-
-def test_a_new_version_of_an_artifact_takes_the_place_of_the_one_before(
-    talk: Conversation, tmp_path: Path
-) -> None:
-    talk.outputs.materialise(tmp_path)
-    talk.append(UserMessage(parts=[artifact(talk.log, "# A better plan")]))
-
-    assert talk.outputs.materialise(tmp_path) == [PLAN]
-    assert (tmp_path / PLAN).read_text() == "# A better plan"
-
-
-@pytest.mark.parametrize("path", [f"{RESULTS}/small.json", PLAN])
-def test_a_file_that_was_not_made_here_is_never_overwritten(
-    talk: Conversation, tmp_path: Path, path: str
-) -> None:
-    (tmp_path / path).parent.mkdir(parents=True)
-    (tmp_path / path).write_text("mine")
-
-    with pytest.raises(CallerError, match="what stands there is kept"):
-        talk.outputs.materialise(tmp_path)
-    assert (tmp_path / path).read_text() == "mine"
-
-
-def test_an_artifact_that_somebody_changed_is_kept(talk: Conversation, tmp_path: Path) -> None:
-    talk.outputs.materialise(tmp_path)
-    (tmp_path / PLAN).unlink()
-    (tmp_path / PLAN).write_text("# The plan, with my notes")
-    talk.append(UserMessage(parts=[artifact(talk.log, "# A better plan")]))
-
-    with pytest.raises(CallerError, match="what stands there is kept"):
-        talk.outputs.materialise(tmp_path)
-    assert (tmp_path / PLAN).read_text() == "# The plan, with my notes"
-
-
-@pytest.mark.parametrize("link", ["@state", "@state/logs", RESULTS, "@project", "@project/artifacts/docs"])
-def test_no_link_leads_out_of_the_root(talk: Conversation, tmp_path: Path, link: str) -> None:
-    root, outside = tmp_path / "root", tmp_path / "outside"
-    outside.mkdir()
-    (root / link).parent.mkdir(parents=True)
-    (root / link).symlink_to(outside, target_is_directory=True)
-
-    with pytest.raises(CallerError, match="found a link, or something else"):
-        talk.outputs.materialise(root)
-    assert list(outside.iterdir()) == []
-
-
-def test_a_link_in_the_place_of_a_file_is_neither_followed_nor_replaced(
-    talk: Conversation, tmp_path: Path
-) -> None:
-    path, target = tmp_path / "root" / RESULTS / "small.json", tmp_path / "target"
-    path.parent.mkdir(parents=True)
-    target.write_text("a\nb")
-    path.symlink_to(target)
-
-    with pytest.raises(CallerError, match="found a link, or something else"):
-        talk.outputs.materialise(tmp_path / "root")
-    assert path.is_symlink()
-
-
-@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
-def test_what_is_no_file_is_left_alone(talk: Conversation, tmp_path: Path, make: Any) -> None:
-    path = tmp_path / RESULTS / "small.json"
-    path.parent.mkdir(parents=True)
-    make(path)
-
-    with pytest.raises(CallerError, match="expected"):
-        talk.outputs.materialise(tmp_path)
-    assert not path.is_file()
-
-
-def test_the_root_itself_may_be_a_link(talk: Conversation, tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "root").symlink_to(tmp_path / "real")
-
-    talk.outputs.materialise(tmp_path / "root")
-
-    assert (tmp_path / "real" / PLAN).read_text() == "# The plan"
-
-
-def test_a_write_that_fails_leaves_no_part_of_a_file(
-    talk: Conversation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "link", full)
-
-    with pytest.raises(StoreFailed, match=r"small\.json: No space left on device"):
-        talk.outputs.materialise(tmp_path)
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
-def test_somebody_who_was_first_meanwhile_keeps_the_file(
-    talk: Conversation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    link = os.link
-
-    def late(part: str, name: str, **where: Any) -> None:
-        (tmp_path / RESULTS / name).write_text("theirs")
-        link(part, name, **where)
-
-    monkeypatch.setattr(os, "link", late)
-
-    with pytest.raises(CallerError, match="what stands there is kept"):
-        talk.outputs.materialise(tmp_path)
-    assert (tmp_path / RESULTS / "small.json").read_text() == "theirs"
 
 
 # In a request
