@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import stenolog
 from stenolog import (
     AssistantMessage,
     Card,
@@ -18,6 +21,7 @@ from stenolog import (
     Reasoning,
     Refusal,
     Request,
+    Span,
     Text,
     Tool,
     ToolCall,
@@ -27,7 +31,9 @@ from stenolog import (
 from stenolog.projections.requests import build
 from stenolog.projections.requests.laws import breaches
 from stenolog.testing import entries
+from tests.requests.corpus import TRANSCRIPTS, files, talks
 from tests.requests.histories import PNG
+from tests.transcripts.given import Import, codex, item, message, meta
 
 ASKED = UserMessage(text="List the files")
 CALL = ToolCall(id="c1", name="shell", arguments='{"cmd": "ls"}')
@@ -157,7 +163,11 @@ def test_a_refusal_stands_beside_the_text_of_its_message() -> None:
 
 
 def test_pictures_and_files_are_inputs_in_messages_and_in_outputs() -> None:
-    parts: list[Any] = [Text(text="see"), Image(blob=PNG), File(name="a.pdf", media_type="application/pdf", blob=PNG)]
+    parts: list[Any] = [
+        Text(text="see"),
+        Image(blob=PNG),
+        File(name="a.pdf", media_type="application/pdf", blob=PNG),
+    ]
     shown = [
         {"type": "input_text", "text": "see"},
         {"type": "input_image", "image_url": "data:image/png;base64,cG5n", "detail": "auto"},
@@ -255,3 +265,112 @@ def test_every_part_of_an_answer_is_explained_at_its_own_item() -> None:
     ]
     assert explained == [(0, (2,), 4), (1, (3,), 2), (2, (3,), 1), (3, (3,), 6), (4, (4,), 1)]
     assert json.loads(request.bytes) == request.body
+
+
+def _compacted(model: str = "gpt-5.4", **fields: Any) -> list[Event]:
+    made = Opaque(
+        provider="openai", model=model, raw='{"type":"compaction","id":"cmp_1","encrypted_content":"gAAA"}'
+    )
+    summary = AssistantMessage(
+        agent="coder", purpose="summary", covers=[Span(first=2, last=3)], parts=[made], **fields
+    )
+    return [card(), ASKED, answer(Text(text="ok")), summary, ASKED]
+
+
+def test_a_compaction_goes_back_in_the_place_of_what_it_covers() -> None:
+    request = sent(*_compacted())
+
+    assert request.body["input"][0] == {"type": "compaction", "encrypted_content": "gAAA"}
+    assert kinds(request) == ["compaction", "user"]
+    assert left_out(request) == ["covered"]
+
+
+def test_a_compaction_that_the_model_cannot_read_is_named_in_words() -> None:
+    request = sent(*_compacted(model="o3"))
+
+    assert "only the provider that wrote it can read it" in request.body["input"][0]["content"]
+    assert left_out(request) == ["covered", "opaque-not-carried"]
+
+
+@pytest.mark.parametrize("wire", ["openai-chat", "anthropic", "gemini", "plain"])
+def test_other_wires_name_a_compaction_in_words_and_list_it(wire: str) -> None:
+    request = build(entries(*_compacted()), "coder", wire=wire)
+
+    assert "only the provider that wrote it can read it" in request.bytes.decode()
+    assert left_out(request) == ["covered", "opaque-not-carried"]
+
+
+def test_another_agents_compaction_is_not_sent() -> None:
+    joined = ModeSwitch(cards={"reviewer": Card(model="gpt-5.4")})
+
+    request = build(entries(joined, *_compacted()[1:]), "reviewer", wire="openai-responses")
+
+    assert "compaction" not in kinds(request)
+
+
+def test_a_codex_rollout_comes_back_as_the_items_it_is_made_of(tmp_path: Path) -> None:
+    searched = {"status": "completed", "action": {"type": "search", "query": "x"}}
+    output = {"call_id": "c1", "output": [{"type": "input_text", "text": "a.py"}]}
+    with stenolog.open(":memory:") as log:
+        talk = (
+            Import(log, tmp_path)
+            .records(
+                meta(base_instructions={"text": "You are Codex."}),
+                codex("turn_context", model="gpt-5.5"),
+                message("user", "go"),
+                item(
+                    "reasoning",
+                    id="rs_1",
+                    summary=[{"type": "summary_text", "text": "hm"}],
+                    encrypted_content="gAAA",
+                ),
+                item("web_search_call", **searched),
+                item("function_call", id="fc_1", call_id="c1", name="shell", arguments='{"a": 1}'),
+                item("function_call_output", **output),
+                item("reasoning", id="rs_2", summary=[], encrypted_content="gBBB"),
+                message("assistant", "done"),
+                message("user", "more"),
+            )
+            .talk
+        )
+        request = talk.request("codex", wire="openai-responses")
+
+    assert request.body["instructions"] == "You are Codex."
+    assert request.body["input"] == [
+        {"type": "message", "role": "user", "content": "go"},
+        {
+            "type": "reasoning",
+            "summary": [{"type": "summary_text", "text": "hm"}],
+            "encrypted_content": "gAAA",
+        },
+        {"type": "web_search_call", **searched},
+        {"type": "function_call", "call_id": "c1", "name": "shell", "arguments": '{"a": 1}'},
+        {"type": "function_call_output", "call_id": "c1", "output": "a.py"},
+        {"type": "reasoning", "summary": [], "encrypted_content": "gBBB"},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "done"}]},
+        {"type": "message", "role": "user", "content": "more"},
+    ]
+    assert left_out(request) == []
+
+
+@pytest.mark.skipif(not TRANSCRIPTS.is_dir(), reason="the transcripts are not beside this checkout")
+def test_the_calls_and_outputs_of_a_real_codex_rollout_come_back_word_for_word() -> None:
+    file = next(file for file in files("codex") if "5547781e25cf" in file.name)
+    talk = talks(file)[0]
+    taken = [json.loads(line)["payload"] for line in file.read_text().splitlines()]
+
+    sent = build(talk.entries, "codex", wire="openai-responses", blobs=talk.blobs).body["input"]
+
+    assert _calls(sent) >= _calls(taken)
+    assert len(_calls(taken)) > 100
+
+
+def _calls(items: list[Any]) -> Counter[str]:
+    """The function calls and their outputs, without what only their store knows."""
+    kinds = ("function_call", "function_call_output")
+    kept = ("type", "call_id", "name", "arguments", "output")
+    return Counter(
+        json.dumps({key: item[key] for key in kept if key in item})
+        for item in items
+        if item.get("type") in kinds
+    )

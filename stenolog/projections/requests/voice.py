@@ -22,6 +22,10 @@ from .tokens import ESTIMATE, Counter, count_parts
 from .visible import INTERRUPTIONS, Lane
 
 
+UNREADABLE = Text(text=quote("summary", note("only the provider that wrote it can read it")))
+"""What is told of a summary without words."""
+
+
 class Ear(NamedTuple):
     """How a lane hears: the heading over others' words, what tool output is cut down to, the counter."""
 
@@ -49,7 +53,7 @@ def _pieces(entry: Entry, ear: Ear, pair: Pair | None) -> Iterator[Piece]:
         case UserMessage() as message:
             yield _user(entry.position, message, ear)
         case AssistantMessage() as message if message.covers or message.purpose == "summary":
-            yield _kept_fact(entry.position, message, "summary")
+            yield _summary(entry.position, message, ear)
         case AssistantMessage(purpose="memory" | "routing") as message:
             yield _kept_fact(entry.position, message, message.purpose)
         case AssistantMessage() as message if ear.lane.owns(message):
@@ -84,6 +88,16 @@ def _attributed(position: int, parts: tuple[Part, ...], speaker: str, ear: Ear) 
     headed = Text(text=under(ear.others, speaker, "\n".join(said)))
     media = (part for part in parts if not isinstance(part, Text))
     return piece._replace(parts=(headed, *media), speaker="", tokens_in=count_parts(parts, ear.counter))
+
+
+def _summary(position: int, message: AssistantMessage, ear: Ear) -> Piece:
+    """A summary; the lane's own keeps what only its provider understands, for that to be sent back."""
+    piece = _kept_fact(position, message, "summary")
+    native = tuple(part for part in message.parts if isinstance(part, Opaque))
+    if not native or not ear.lane.owns(message):
+        return piece
+    unsaid = tuple(part for part in piece.unsaid if part not in native)
+    return piece._replace(parts=(piece.parts or (UNREADABLE,)) + native, unsaid=unsaid, model=message.model)
 
 
 def _kept_fact(position: int, message: AssistantMessage, what: str) -> Piece:

@@ -37,8 +37,8 @@ class Compaction:
         for places in self._said.values():
             places[:] = [place for place in places if not gone.intersection(place)]
 
-    def compact(self, payload: dict[str, Any]) -> Compacted:
-        """Read a `compacted` record. Messages that it repeats stay where they are, the latest first."""
+    def compact(self, payload: dict[str, Any], model: str) -> Compacted:
+        """Read a `compacted` record that a model wrote. Messages that it repeats stay where they are, the latest first."""
         summary = text(payload.get("message"))
         parts: list[AssistantPart] = [Text(text=summary)] if summary else []
         kept: dict[Words, list[list[int]]] = {}
@@ -46,7 +46,7 @@ class Compaction:
         for item in map(obj, reversed(items(payload.get("replacement_history")))):
             words = _words(item)
             if item.get("type") != "message" or item.get("role") == "assistant":
-                parts.append(Opaque(provider=PROVIDER, raw=compact(item)))
+                parts.append(Opaque(provider=PROVIDER, model=model, raw=compact(item)))
             elif places := self._said.get(words):
                 kept.setdefault(words, []).insert(0, places.pop())
             elif not (summary and any(summary in said for said in words)):

@@ -265,7 +265,7 @@ class Codex:
         """A summary takes the place of all that the new history does not repeat."""
         self._responded()
         self.beyond["compacted"] += 1
-        new = self._compaction.compact(line.payload)
+        new = self._compaction.compact(line.payload, self.setup.cards[MAIN].model)
         hidden = {p for span in self.setup.hides or () for p in range(span.first, span.last + 1)}
         covers = self.scribe.visible(1, hidden | new.kept)
         if not (covers or new.parts):

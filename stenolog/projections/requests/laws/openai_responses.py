@@ -35,10 +35,10 @@ def _items(body: Body, kind: str = "") -> Iterator[tuple[str, Body]]:
 
 
 def _is_own(item: Body) -> bool:
-    """Whether the model made it."""
+    """Whether the model said it; what it compacted stands for the words of all."""
     if item.get("type") == "message":
         return bool(item.get("role") == "assistant")
-    return item.get("type") != "function_call_output"
+    return item.get("type") not in ("function_call_output", "compaction")
 
 
 @law

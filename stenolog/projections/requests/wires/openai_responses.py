@@ -16,6 +16,7 @@ from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal,
 from stenolog.projections.requests.model import BlobText, Body, Piece, Rendered, compact
 from stenolog.projections.requests.names import CallIds, arguments_text, tool_name
 from stenolog.projections.requests.prefix import Prefix
+from stenolog.projections.requests.voice import UNREADABLE
 
 from .families import goes_back
 from .neutral import parameters
@@ -89,7 +90,7 @@ def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) 
             _answers(sheet, run, prefix, ids)
         else:
             for piece in run:
-                _heard(sheet, piece, ids)
+                _heard(sheet, _compacted(sheet, piece, prefix, ids), ids)
     tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in prefix.tools]
     explain_tools(sheet, prefix, tools)
     return sheet.rendered(_body(sheet, prefix, tools, asked))
@@ -245,6 +246,23 @@ def _heard(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
         content, rule = NO_OUTPUT, "empty-error"
     item = {"type": "function_call_output", "call_id": ids.of(piece.call), "output": content}
     _write(sheet, piece, Made(item, piece.parts, rule))
+
+
+def _compacted(sheet: Sheet, piece: Piece, prefix: Prefix, ids: CallIds) -> Piece:
+    """Write the items that OpenAI made of what a summary covers; what is left of the piece is to be said."""
+    said: list[Part] = []
+    native = False
+    for part in piece.parts:
+        fits = isinstance(part, Opaque) and goes_back(part, piece, prefix, PROVIDERS)
+        item = _standing(part.raw, ids) if isinstance(part, Opaque) and fits else None
+        if item is None:
+            said.append(part)
+        else:
+            native = True
+            sheet.messages.append(item)
+            sheet.explain(piece._replace(parts=(), disposition="kept"), _words(item))
+    left = () if native and said == [UNREADABLE] else tuple(said)
+    return piece._replace(parts=left)
 
 
 def _message(role: str, content: str | list[Body]) -> Body:

@@ -64,7 +64,7 @@ def _words(sheet: Sheet, piece: Piece, part: Part) -> str:
             return text
         case ToolCall(name=name, arguments=arguments):
             return call_in_prose(name, arguments)
-        case Reasoning() | Opaque():
+        case Reasoning() | Opaque() if piece.role == "assistant":
             sheet.omit(piece, part)
         case _:
             pass

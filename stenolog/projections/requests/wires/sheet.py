@@ -49,6 +49,10 @@ class Sheet:
         continues: bool = False,
     ) -> None:
         """Say where what was just written came from; `continues`: it belongs to the message before it."""
+        if piece.role != "assistant":
+            for part in piece.parts:
+                if isinstance(part, Opaque):
+                    self.omit(piece, part)
         at = len(self.messages) - 1 if message is None else message
         if piece.sections:
             self._explain_sections(piece.sections, at, piece.role)
