@@ -43,8 +43,12 @@ PREFACE = """\
 | `diff` | `before`, `after`, `shared`, `messages_before`, `messages_after`, `tokens_before`, `tokens_after`, `around`, `changes` |
 | `view` | `conversation`, `upto`, `agent`, `minus`, `seen` |
 | `replay` | `conversation`, `transitions`, `state`, `digest`, `equal` |
-| `verify` | `conversations`, `blobs`, `anomalies`; what is wrong stands in `diagnostics` |
+| `verify` | `conversations`, `blobs`, `anomalies`, `requests`; that is null without `--requests`, else how many were `same`, `differs`, `not-provable`; what is wrong stands in `diagnostics` |
 | `fsck` | `conversations`, `all_prefixes`, `invalid`; each breach stands in `diagnostics` |
+| `gate` | `requests`, `changed`, `vanished`, `new`, `then`, `now`, `file`; without `--out` and `--against` an envelope for each line |
+| `budget` | `conversation`, `agent`, `wire`, `rows` |
+| `whatif` | `conversation`, `agent`, `same`, `difference`, `real`, `other` |
+| `bisect` | `conversation`, `agent`, `text`, `verdict`, `runs`, `last`, `vanished`, `source`, `rule`, `dropped` |
 | `doctor` | a list of `file`, `format`, `outcome`, `entries`, `agents`, `problems`; of a single file `request` too |
 | `import` | a list of reports: `file`, `format`, `conversations`, `skipped`, `repaired`, `incomplete` |
 | `export` | `conversation`, `entries`, `form`, `file` |

@@ -1,0 +1,254 @@
+"""`verify --requests`, `gate`, `budget`, `whatif`, `bisect`, as one types them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stenolog import AssistantMessage, Receipt, UserMessage
+from stenolog.adapters.log import open as open_log
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture
+def kept(cli: Cli) -> Cli:
+    """The command line, in a folder whose talks.db holds a talk with two receipts."""
+    with open_log("talks.db", entropy=bytes) as log:
+        talk = log["talk"]
+        talk.append(UserMessage(text="Never touch main", to=("coder",)))
+        for text in ("Right.", "Done."):
+            receipt = talk.request("coder").receipt
+            talk.append(AssistantMessage(agent="coder", text=text, receipt=receipt))
+            talk.append(UserMessage(text="Go on"))
+    return cli
+
+
+def with_receipt(**fields: Any) -> None:
+    """One more answer, whose receipt is another in these fields."""
+    with open_log("talks.db") as log:
+        good = log["talk"].request("coder").receipt
+        fields = {name: getattr(good, name) for name in good.__dataclass_fields__} | fields
+        log["talk"].append(AssistantMessage(agent="coder", text="?", receipt=Receipt(**fields)))
+
+
+def test_every_receipt_is_proved(kept: Cli) -> None:
+    ran = kept("verify", "--requests")
+
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out.splitlines()[-1] == "✓ 2 requests: 2 same, 0 differs, 0 not provable"
+
+
+def test_a_request_that_differs_is_an_error_with_its_place(kept: Cli) -> None:
+    with_receipt(sha256="0" * 64, plan={"sections": {"parameters": "0", "messages": [0, ""]}})
+
+    ran = kept("verify", "--requests")
+
+    assert ran.status == 1
+    assert "✗ 3 requests: 2 same, 1 differs, 0 not provable" in ran.out
+    assert "'talk' at 7: the request of coder at 6 on openai-chat@1 differs: /messages/0-4" in ran.err
+    assert kept("verify").status == 0
+
+
+def test_what_is_not_provable_is_counted_by_its_reason_and_fails_only_with_strict(kept: Cli) -> None:
+    with_receipt(pipeline="requests@0")
+    with_receipt(pipeline="requests@0")
+
+    ran, strict = kept("verify", "--requests"), kept("verify", "--requests", "--strict")
+
+    assert (ran.status, strict.status) == (0, 1)
+    assert "✓ 4 requests: 2 same, 0 differs, 2 not provable" in ran.out
+    assert ran.err.startswith("· 'talk': 2 not provable: pipeline requests@0 is not here")
+    assert strict.err.startswith("✗ 'talk': 2 not provable: pipeline requests@0 is not here")
+    counts = kept("verify", "--requests", "--json").envelope["data"]["requests"]
+    assert counts == {"same": 2, "differs": 0, "not-provable": 2}
+
+
+def test_the_receipts_that_a_fork_inherits_are_its_parents(kept: Cli) -> None:
+    assert kept("fork", "talk", "--after", "5", "--name", "other").status == 0
+
+    def counted(*name: str) -> int:
+        requests = kept("verify", *name, "--requests", "--json").envelope["data"]["requests"]
+        return int(requests["same"])
+
+    assert (counted(), counted("other"), counted("talk")) == (2, 2, 2)
+
+
+def test_an_entry_that_was_erased_leaves_what_came_after_unproved(kept: Cli) -> None:
+    with open_log("talks.db") as log, log.datastore.writing() as connection:
+        connection.execute("UPDATE stored_events SET state = x'', salt = x'' WHERE originator_version = 4")
+
+    ran = kept("verify", "--requests", "--json")
+
+    assert ran.envelope["data"]["requests"] == {"same": 1, "differs": 0, "not-provable": 1}
+    notes = [note["message"] for note in ran.envelope["diagnostics"]]
+    assert "'talk': 1 not provable: the entry at 4 cannot be read any more" in notes
+
+
+def test_strict_is_for_requests(kept: Cli) -> None:
+    assert kept("verify", "--strict").status == 2
+
+
+def test_a_gate_that_was_written_stays_open_while_the_code_is_the_same(demo: Cli) -> None:
+    written = demo("gate", "--out", "gate.jsonl")
+    again = demo("gate", "--against", "gate.jsonl")
+
+    assert (written.status, again.status) == (0, 0)
+    assert re.fullmatch(r"✓ \d+ requests, written to gate.jsonl\n", written.out)
+    assert re.fullmatch(r"✓ \d+ requests\n", again.out)
+    lines = Path("gate.jsonl").read_text().splitlines()
+    assert json.loads(lines[0])["form"] == "stenolog-gate@1"
+    assert not Path("gate.jsonl.part").exists()
+
+
+def test_without_a_file_the_digests_go_to_stdout_and_are_the_same(demo: Cli) -> None:
+    demo("gate", "--out", "gate.jsonl")
+
+    assert demo("gate").out == Path("gate.jsonl").read_text()
+    first, second, *_ = demo("gate", "--json").out.splitlines()
+    assert json.loads(first)["data"]["form"] == "stenolog-gate@1"
+    assert json.loads(second)["data"]["conversation"] == "demo"
+
+
+def test_what_would_change_vanish_or_be_new_is_listed_and_fails(demo: Cli) -> None:
+    demo("gate", "--out", "gate.jsonl", "--wire", "plain")
+    header, first, second, *rest = Path("gate.jsonl").read_text().splitlines()
+    changed = json.loads(first) | {"sha256": "0" * 64, "sections": {"parameters": "0", "prompt": [1, "0000"]}}
+    elsewhere = json.dumps(json.loads(rest[-1]) | {"position": 99})
+    Path("gate.jsonl").write_text("\n".join([header, json.dumps(changed), *rest, elsewhere]) + "\n")
+
+    ran = demo("gate", "--against", "gate.jsonl")
+
+    assert ran.status == 1
+    place = f"demo at {changed['position']}  coder  plain  /prompt, turn 0"
+    assert ran.out.splitlines()[0] == f"changed  {place}"
+    assert f"vanished demo at 99  {json.loads(rest[-1])['lane']}  plain" in ran.out
+    assert f"new      demo at {json.loads(second)['position']}" in ran.out
+    assert ran.out.splitlines()[-1].endswith("1 changed, 1 vanished, 1 new")
+    data = demo("gate", "--against", "gate.jsonl", "--json").envelope["data"]
+    assert [len(data[what]) for what in ("changed", "vanished", "new")] == [1, 1, 1]
+    assert data["changed"][0]["difference"] == "/prompt, turn 0"
+
+
+def test_what_is_only_new_does_not_fail(demo: Cli) -> None:
+    demo("gate", "--out", "gate.jsonl")
+    with open_log("talks.db") as log:
+        log["another"].append(UserMessage(text="hi", to=("coder",)))
+
+    ran = demo("gate", "--against", "gate.jsonl", "--out", "gate.jsonl")
+
+    assert ran.status == 0
+    assert "5 new" in ran.out
+    assert demo("gate", "--against", "gate.jsonl").out.endswith("requests\n")
+
+
+def test_the_older_file_says_which_wires_and_which_policy(demo: Cli) -> None:
+    demo("gate", "--out", "gate.jsonl", "--policy", "last:2", "--wire", "plain", "--wire", "anthropic")
+
+    assert demo("gate", "--against", "gate.jsonl").status == 0
+    assert demo("gate", "--against", "gate.jsonl", "--wire", "plain").status == 0
+    other = demo("gate", "--against", "gate.jsonl", "--policy", "full")
+    assert (other.status, "expected the policy of the older file" in other.err) == (2, True)
+
+
+def test_several_databases_are_told_apart_by_their_names(demo: Cli, tmp_path: Path) -> None:
+    demo("backup", "copy.db")
+    (tmp_path / "sub").mkdir()
+    demo("backup", "sub/copy.db")
+
+    both = demo("gate", "talks.db", "copy.db", "--wire", "plain")
+
+    names = [json.loads(line)["db"] for line in both.out.splitlines()[1:]]
+    assert names == sorted(names)
+    assert set(names) == {"copy.db", "talks.db"}
+    assert demo("gate", "copy.db", "sub/copy.db").status == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        (("gate", "nowhere.db"), 3),
+        (("gate", "--against", "talks.db"), 2),
+        (("budget", "demo"), 2),
+        (("budget", "demo", "--agent", "nobody"), 3),
+        (("budget", "demo", "--agent", "coder", "--policy", "mood"), 2),
+        (("budget", "demo", "--agent", "coder", "--tokens", "many"), 2),
+        (("budget", "demo", "--agent", "coder", "--prices", "bad.toml"), 2),
+        (("whatif", "demo", "--agent", "coder"), 2),
+        (("whatif", "demo", "--agent", "coder", "--without", "0"), 2),
+        (("whatif", "demo", "--agent", "coder", "--without", "4-3"), 3),
+        (("whatif", "demo", "--agent", "coder", "--without", "99"), 3),
+        (("bisect", "demo", "--agent", "coder", "--contains", ""), 2),
+        (("bisect", "demo", "--agent", "nobody", "--contains", "x"), 3),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_done_is_refused_in_a_line(
+    demo: Cli, tmp_path: Path, command: tuple[str, ...], status: int
+) -> None:
+    (tmp_path / "bad.toml").write_text('["gpt-*"]\ninput = "much"\n')
+
+    ran = demo(*command)
+
+    assert (ran.status, ran.out) == (status, "")
+    assert ran.err.strip()
+
+
+def test_a_budget_has_a_line_for_each_policy_and_size(demo: Cli) -> None:
+    ran = demo("budget", "demo", "--agent", "coder", "--tokens", "150,16k", "--policy", "full,last:2")
+
+    rows = [line.split()[:2] for line in ran.out.splitlines()[2:6]]
+    assert rows == [["full", "150"], ["full", "16,000"], ["last:2", "150"], ["last:2", "16,000"]]
+
+
+def test_prices_are_read_from_toml_and_json_before_the_examples(demo: Cli, tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text('["*"]\ninput = 1000\noutput = 0.5\n')
+    (tmp_path / "p.json").write_text('{"*": {"input": 1000, "output": 0.5}}')
+
+    def cost(*options: str) -> Any:
+        return demo("budget", "demo", "--agent", "coder", "--json", *options).envelope["data"]["rows"][0][
+            "cost"
+        ]
+
+    assert cost("--prices", "p.toml") == cost("--prices", "p.json") > 0
+    assert "at your price" in demo("budget", "demo", "--agent", "coder", "--prices", "p.toml").out
+
+
+def test_the_policy_on_the_card_is_tried_where_none_is_named(demo: Cli) -> None:
+    rows = demo("budget", "demo", "--agent", "coder", "--json").envelope["data"]["rows"]
+
+    assert [row["policy"] for row in rows] == [{"history": {"kind": "full"}}]
+
+
+def test_what_if_shows_both_requests_and_what_differs(demo: Cli) -> None:
+    ran = demo("whatif", "demo", "--agent", "coder", "--without", "@call:c1,4")
+    data = demo("whatif", "demo", "--agent", "coder", "--without", "3-4", "--json").envelope["data"]
+
+    assert "dropped: hidden" in ran.out
+    assert data["same"] is False
+    assert {run["rule"] for run in data["other"]["dropped"]} == {"hidden"}
+    assert (
+        data["real"]["sha256"]
+        == demo("request", "demo", "--agent", "coder", "--json").envelope["data"]["sha256"]
+    )
+
+
+def test_what_if_nothing_were_otherwise_is_said(demo: Cli) -> None:
+    ran = demo("whatif", "demo", "--agent", "coder", "--budget", "16k")
+
+    assert ran.status == 0
+    assert "nothing would have been otherwise" in ran.out
+
+
+def test_a_bisection_names_the_position_and_the_rule(demo: Cli) -> None:
+    gone = demo("bisect", "demo", "--agent", "coder", "--contains", "Which test", "--policy", "last:2")
+
+    assert "was last in the request of coder at" in gone.out
+    assert "gone by   beyond-last" in gone.out
+    assert "is still in" in demo("bisect", "demo", "--agent", "coder", "--contains", "Which test").out
+    assert "was never in" in demo("bisect", "demo", "--agent", "coder", "--contains", "sheep").out
