@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import reduce
 from hashlib import sha256
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import UnknownPosition
 from stenolog.domain.policy import Policy, PolicyLike
-from stenolog.domain.settings import NOTHING
+from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.projections.base import Fold
 from stenolog.projections.requests import PIPELINE, Lane, Request, Wire
 from stenolog.projections.requests.build import choose, from_window
@@ -28,6 +30,8 @@ from .keeping import Kept
 if TYPE_CHECKING:
     from .conversation import Conversation
 
+HELD = 1_000
+"""So many entries are held in memory between two readings of them; more are read again."""
 MARK = keeping.Json(Mark)
 
 
@@ -40,25 +44,57 @@ def request(
     counters: Mapping[str, Counter],
 ) -> Request:
     """See `Conversation.request`."""
-    now = talk.settings(upto) if policy is None else NOTHING
-    window = window_of(talk, lane, upto, *choose(now, lane.agent, policy, counters))
+    recent = _Recent(talk, upto)
+    now = recent.settings() if policy is None else NOTHING
+    window = _window(recent, lane, *choose(now, lane.agent, policy, counters))
     if upto is not None and window.position != upto:
         raise UnknownPosition(f"{talk.name!r}: no position {upto}; the last one is {window.position}")
     return from_window(window, wire, talk.log.blobs)
 
 
-def window_of(talk: Conversation, lane: Lane, upto: int | None, policy: Policy, counter: Counter) -> Window:
-    """The window of a lane at a position (None: now)."""
+class _Recent:
+    """The entries up to a position; those behind the last checkpoint of the settings are read once."""
+
+    def __init__(self, talk: Conversation, upto: int | None) -> None:
+        self.talk, self.upto = talk, upto
+        self._read: list[Entry] | None = None
+        self._since = 0
+
+    def settings(self) -> Settings:
+        """The settings there."""
+        now, self._since = keeping.start(self.talk, keeping.SETTINGS, self.upto)
+        read = list(islice(self.talk.entries(self._since, self.upto), HELD + 1))
+        if len(read) > HELD:
+            return self.talk.settings(self.upto)
+        self._read = read
+        now = reduce(configure, read, now)
+        if self.upto is None and len(read) >= keeping.WORTH_KEEPING:
+            keeping.keep(self.talk, keeping.SETTINGS, read[-1], now)
+        return now
+
+    def after(self, position: int) -> Iterator[Entry]:
+        """The entries behind a position."""
+        if self._read is None:
+            yield from self.talk.entries(position, self.upto)
+            return
+        if position < self._since:
+            yield from self.talk.entries(position, self._since)
+        yield from (entry for entry in self._read if entry.position > position)
+
+
+def _window(recent: _Recent, lane: Lane, policy: Policy, counter: Counter) -> Window:
+    """The window of a lane, from its last mark."""
+    talk = recent.talk
     marks = _marks(lane, policy, counter) if caps(policy) else None
-    mark = START if marks is None else keeping.start(talk, marks, upto)[0]
+    mark = START if marks is None else keeping.start(talk, marks, recent.upto)[0]
     window = Window(lane, policy, counter, mark, _rows(talk, mark))
     last: Entry | None = None
-    for last in talk.entries(mark.position, upto):
+    for last in recent.after(mark.position):
         window.take(last)
         if marks is not None and keeping.ends_a_stretch(last):
             keeping.keep(talk, marks, last, window.mark)
     is_far = last is not None and last.position - mark.position >= keeping.WORTH_KEEPING
-    if marks is not None and last is not None and is_far and upto is None:
+    if marks is not None and last is not None and is_far and recent.upto is None:
         keeping.keep(talk, marks, last, window.mark)
     return window
 

@@ -192,7 +192,10 @@ class Card:
     persona: str = ""
     tools: Many[Tool] | None = None
     parameters: Json = Field(default_factory=dict)
-    policy: Json = Field(default_factory=dict)
+    if TYPE_CHECKING:
+        policy: Any = {}
+    else:
+        policy: Json = Field(default_factory=dict)
 
 
 @value
