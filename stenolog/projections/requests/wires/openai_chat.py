@@ -48,6 +48,10 @@ REASONING_MODELS = re.compile(r"(?:^|/)(?:o\d|gpt-(?:[5-9]|[1-9]\d))")
 """The models that count their reasoning in the limit of the answer, and have another name for it."""
 NO_OUTPUT = "[no output]"
 PDF = "application/pdf"
+LARGEST = 50_000_000
+"""The longest base64 text of a picture or a file: a request holds 50 MB of them (its page on vision)."""
+LARGEST = 50_000_000
+"""The longest base64 text of a picture or a file."""
 JSON_NOTE = Piece("system", (Text(text=note("answer in JSON")),), (), "json-note", "added")
 """OpenAI answers in JSON only where the word stands among the messages."""
 
@@ -189,7 +193,7 @@ def _flush(sheet: Sheet, late_media: list[Piece]) -> None:
 
 
 def _user(sheet: Sheet, piece: Piece) -> None:
-    shown, rule = in_order(piece, lambda part: _medium(sheet, part))
+    shown, rule = in_order(piece, lambda part: _medium(sheet, part), lambda part: sheet.fits(part, LARGEST))
     content = _flat(shown)
     if content:
         _write(sheet, piece, {"role": "user", "content": content}, rule)

@@ -20,7 +20,7 @@ from stenolog.projections.requests.voice import UNREADABLE
 
 from .families import goes_back
 from .neutral import parameters
-from .openai_chat import JSON_NOTE, NO_OUTPUT, PDF, REASONING_MODELS, described
+from .openai_chat import JSON_NOTE, LARGEST, NO_OUTPUT, PDF, REASONING_MODELS, described
 from .sheet import PICTURES, Sheet, explain_tools, in_order, media, placeholder, schema, texts
 
 NAME = "openai-responses"
@@ -49,8 +49,6 @@ PARAMETERS = frozenset(
 )
 PROVIDERS = frozenset({"openai"})
 ENCRYPTED = "reasoning.encrypted_content"
-LARGEST = 50_000_000
-"""The longest base64 text of a picture or a file."""
 STANDING: Mapping[str, bool] = {
     "code_interpreter_call": True,
     "compaction": False,
@@ -225,6 +223,8 @@ def _standing(raw: str, ids: CallIds) -> Body | None:
         return None
     kind = item.get("type", "") if isinstance(item, dict) else ""
     if kind not in STANDING or (STANDING[kind] and not ids.keep(item.get("id"))):
+        return None
+    if kind == "compaction" and not item.get("encrypted_content"):
         return None
     left_out = NOTES if STANDING[kind] else (*NOTES, "id")
     return {name: value for name, value in item.items() if name not in left_out}
