@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, UserMessage
-from stenolog.domain.policy import FULL, Budget, Policy, PolicyLike, policy
+from stenolog.domain.policy import Budget, FullHistory, Policy, PolicyLike, policy
 from stenolog.projections.requests import DEFAULT_WIRE, Lane, Request, build, every_request
 from stenolog.projections.requests.rules import CUTS
 from stenolog.projections.requests.tokens import COUNTERS, OVERHEAD, Counter, count_parts
@@ -72,7 +72,7 @@ def budget(
     entries: Iterable[Entry],
     agent: str,
     *,
-    policies: Iterable[PolicyLike] = (FULL,),
+    policies: Iterable[PolicyLike] = (FullHistory(),),
     tokens: Iterable[int | None] = (None,),
     task: str = "",
     wire: str = DEFAULT_WIRE,
@@ -84,10 +84,10 @@ def budget(
     log, limits = list(entries), list(tokens)
     lane = Lane(agent, task)
     given: dict[str, Any] = {"task": task, "wire": wire, "blobs": blobs, "counters": counters}
-    build(log, agent, policy=FULL, **given)  # whether the agent takes part at all
+    build(log, agent, policy=FullHistory(), **given)  # whether the agent takes part at all
     asked: set[int] = set()
     heard: set[int] = set()
-    for request in every_request(log, agent, policy=FULL, **given):
+    for request in every_request(log, agent, policy=FullHistory(), **given):
         heard.update(position for part in request.parts for position in part.positions)
         if request.sendable:
             asked.add(request.upto)
