@@ -42,7 +42,8 @@ class Reasoning:
     """What a model thought before it spoke.
 
     `signature` and `encrypted` are the provider's proof and ciphertext: they go back unmodified,
-    and only to the provider (and model family) that made them.
+    and only to the provider (and model family) that made them. Where a provider signs what was said rather
+    than the thought, as Gemini does, the reasoning stands directly before the part that its signature is of.
     """
 
     type: Literal["reasoning"] = tag("reasoning")

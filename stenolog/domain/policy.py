@@ -9,7 +9,7 @@ plain JSON, one key for each rule, so that it is in the log and a later release'
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, dataclass_transform
 
@@ -28,7 +28,7 @@ class Placed(Made):
     """The type of values whose fields may be given by place as well: `LastN(50)`."""
 
     def __call__(cls, *placed: Any, **given: Any) -> Any:
-        names = (field.name for field in fields(cls))  # type: ignore[arg-type]
+        names = (each.name for each in fields(cls))  # type: ignore[arg-type]
         return super().__call__(**dict(zip(names, placed, strict=False)), **given)
 
 
@@ -238,7 +238,6 @@ class Instructions(Rule):
     cut_note: bool = False
 
 
-FULL = FullHistory()
 HISTORIES: dict[str, type[History]] = {}
 """Every history by its kind; an application's own are added by `register`."""
 H = TypeVar("H", bound=type[History])
@@ -265,7 +264,7 @@ RULES: Mapping[str, type[Rule]] = MappingProxyType(
 class Policy:
     """A whole policy: one rule in each slot, None where it has none. Made by `policy(…)` or by `|`."""
 
-    history: History = FULL
+    history: History = field(default_factory=FullHistory)
     pins: Pins | None = None
     budget: Budget | None = None
     compact: Compact | None = None
@@ -279,7 +278,7 @@ class Policy:
         """Both together; where both have a rule in a slot, the other's."""
         theirs = policy(other)
         set_there = {f.name: getattr(theirs, f.name) for f in fields(Policy)}
-        given = {slot: rule for slot, rule in set_there.items() if rule not in (None, FULL)}
+        given = {slot: r for slot, r in set_there.items() if r is not None and not isinstance(r, FullHistory)}
         return replace(self, **given)
 
     def __ror__(self, other: PolicyLike) -> Policy:
@@ -364,9 +363,9 @@ def _made(cls: type[T], slot: str, body: Mapping[str, Any]) -> T:
 def _changed(rule: Rule) -> dict[str, Any]:
     """The fields of a rule that are not at their defaults, as JSON."""
     shown = {}
-    for field in fields(rule):  # type: ignore[arg-type]
-        given = getattr(rule, field.name)
-        default = getattr(field.default, "default", field.default)
+    for each in fields(rule):  # type: ignore[arg-type]
+        given = getattr(rule, each.name)
+        default = getattr(each.default, "default", each.default)
         if given != default and given != {}:
-            shown[field.name] = list(given) if isinstance(given, tuple) else given
+            shown[each.name] = list(given) if isinstance(given, tuple) else given
     return shown

@@ -19,7 +19,6 @@ from .quoting import note
 from .stays import pinned
 from .window import Window
 
-NO_INSTRUCTIONS = Instructions()
 RUN_MODE = "run"
 
 
@@ -64,7 +63,7 @@ def _said(sections: Iterable[Section]) -> tuple[Section, ...]:
 
 
 def _instructions(window: Window) -> Instructions:
-    return window.policy.instructions or NO_INSTRUCTIONS
+    return window.policy.instructions or Instructions()
 
 
 def _persona(window: Window, card: Card) -> Iterator[Section]:

@@ -33,7 +33,6 @@ from .wires import WIRES, Wire
 from .wires.sheet import EMPTY_BLOBS, NOT_CARRIED
 
 DEFAULT_WIRE = "openai-chat"
-NO_CARD = Card()
 
 
 def build(
@@ -158,7 +157,7 @@ def _wire(wire: str | Wire) -> Wire:
 
 
 def _card(now: Settings, agent: str) -> Card:
-    return now.cards.get(agent, NO_CARD)
+    return now.cards.get(agent) or Card()
 
 
 def takes_part(window: Window) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import NamedTuple
 
 from stenolog.domain.policy import Budget, Policy
 
 from .model import Size
 
-ENDLESS = sys.maxsize
+ENDLESS = 2**63 - 1
 RESERVE = 16
 """A budget keeps one part in so many free for what stands around the conversation."""
 KEPT = 3

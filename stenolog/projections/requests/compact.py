@@ -23,7 +23,7 @@ from stenolog.domain.policy import Compact
 from .cutting import cut_after, cut_before
 from .quoting import note
 from .sketch import WIDEST, parse, sketch
-from .tokens import ESTIMATE, Counter
+from .tokens import Counter, measure
 
 P = TypeVar("P")
 RESULTS = "@state/logs/tool-results/"
@@ -32,8 +32,6 @@ READ_OUTPUT = "read_output"
 """The tool that reads the whole; what it gives back is not cut down again."""
 LONGEST_READ = 20_000
 """How many characters an agent may read at a time."""
-COUNTED = 100_000
-"""A text of at most so many characters is counted; what a longer one costs is estimated."""
 _FIT = r"(?!.*\.\.)[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?"
 _ALIAS = re.compile(rf"{RESULTS}(?:({_FIT})|[A-Za-z0-9_-]{{0,24}}~[0-9a-f]{{24}})\.json")
 _LAST_LINE = 200
@@ -74,14 +72,15 @@ def entry_of(path: str) -> str | None:
 
 
 def compact(
-    result: ToolResult, entry_id: str, rule: Compact | None, counter: Counter
+    result: ToolResult, entry_id: str, rule: Compact | None, counter: Counter, *, tool: str = ""
 ) -> tuple[Part, ...] | None:
     """The parts that stand for a tool result, pictures and files in their places; None: leave it as it is.
 
+    `tool` is the one that was called, where the call is known.
     A result whose parts are a preview already (it has a `blob`) gets the line with the alias, rule or none.
     """
     text, path = result.text, alias(entry_id)
-    if result.name == READ_OUTPUT and len(text) <= LONGEST_READ + _LAST_LINE:
+    if (tool or result.name) == READ_OUTPUT and len(text) <= LONGEST_READ + _LAST_LINE:
         return None
     if result.blob:
         shorter = shortened(text, rule, counter) if rule else None
@@ -108,11 +107,6 @@ def preview(text: str, path: str, rule: Compact, counter: Counter) -> Preview | 
 def where(path: str, offset: int = 0, size: str = "") -> str:
     """The line that says how the whole is read."""
     return note(f'{size}the whole: {READ_OUTPUT}(path="{path}", offset={offset})')
-
-
-def measure(text: str, counter: Counter) -> int:
-    """The tokens of a text; from 100,000 characters on estimated, as `bytes4` does."""
-    return (counter if len(text) <= COUNTED else ESTIMATE).count(text)
 
 
 def shortened(text: str, rule: Compact, counter: Counter) -> Shortened | None:

@@ -26,6 +26,10 @@ def count(text: str) -> int:
     return (size + 3) // 4
 
 
+COUNTED = 100_000
+"""Characters of a text that is counted by a tokenizer at most."""
+
+
 class Counter(NamedTuple):
     """A way to count tokens: `id` names it with its version, `count` gives the tokens of a text."""
 
@@ -38,18 +42,22 @@ COUNTERS: Mapping[str, Counter] = MappingProxyType({"bytes4": ESTIMATE})
 """The counters that need nothing installed, by the name that a budget gives."""
 
 
+def measure(text: str, counter: Counter) -> int:
+    """The tokens of a text; from 100,000 characters on estimated, for a tokenizer would take too long."""
+    return (counter if len(text) <= COUNTED else ESTIMATE).count(text)
+
+
 def count_part(part: Part, counter: Counter = ESTIMATE) -> int:
     """How many tokens a part is."""
-    of = counter.count
     match part:
         case Text(text=text) | Refusal(text=text):
-            return of(text)
+            return measure(text, counter)
         case Reasoning(text=text, encrypted=encrypted, signature=signature):
-            return of(text) + count(encrypted) + count(signature)
+            return measure(text, counter) + count(encrypted) + count(signature)
         case ToolCall(name=name, arguments=arguments):
-            return of(name) + of(arguments)
+            return measure(name, counter) + measure(arguments, counter)
         case Opaque(raw=raw):
-            return of(raw)
+            return measure(raw, counter)
         case Image() | File():
             return IMAGE_TOKENS
 

@@ -15,12 +15,11 @@ from stenolog.domain.policy import Compact, Policy
 from stenolog.domain.state import address
 from stenolog.projections.pairing import CallKey, Pair
 
-from .compact import compact
+from .compact import compact, measure
 from .model import Piece
 from .quoting import escape, note, quote, under
 from .tokens import ESTIMATE, Counter, count_parts
 from .visible import INTERRUPTIONS, Lane
-
 
 UNREADABLE = Text(text=quote("summary", note("only the provider that wrote it can read it")))
 """What is told of a summary without words."""
@@ -138,7 +137,7 @@ def _result(entry: Entry, result: ToolResult, ear: Ear, pair: Pair) -> Piece:
 
 
 def _tool(entry: Entry, result: ToolResult, rule: str, name: str, ear: Ear) -> Piece:
-    shorter = compact(result, entry.id, ear.compact, ear.counter)
+    shorter = compact(result, entry.id, ear.compact, ear.counter, tool=name)
     piece = Piece(
         "tool",
         tuple(result.parts),
@@ -150,7 +149,7 @@ def _tool(entry: Entry, result: ToolResult, rule: str, name: str, ear: Ear) -> P
     )
     if shorter is None:
         return piece
-    tokens = count_parts(result.parts, ear.counter)
+    tokens = sum(measure(part.text, ear.counter) for part in result.parts if isinstance(part, Text))
     rule = "compact" if rule == "result" else rule
     return piece._replace(parts=shorter, rule=rule, disposition="reworded", tokens_in=tokens)
 
