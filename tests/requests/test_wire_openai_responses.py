@@ -190,6 +190,16 @@ def test_a_picture_by_its_address_is_sent_as_that_and_one_that_is_gone_as_a_line
     ]
 
 
+@pytest.mark.parametrize("wire", ["openai-chat", "openai-responses"])
+def test_a_picture_that_is_larger_than_openai_takes_is_a_line_of_text(wire: str) -> None:
+    log = entries(UserMessage(parts=[Image(blob=PNG)]), answer(CALL), RESULT)
+
+    request = build(log, "coder", wire=wire, blobs={PNG: bytes(37_500_001)})
+
+    assert "[image (image/png) is too large to be shown]" in request.bytes.decode()
+    assert request.parts[0].rule == "media-too-large"
+
+
 def test_the_digest_holds_pictures_by_their_hash() -> None:
     log = (UserMessage(parts=[Image(blob=PNG)]), answer(CALL), RESULT)
 
@@ -233,6 +243,7 @@ def test_an_item_that_needs_its_id_keeps_it_once() -> None:
         Opaque(provider="openai", model="o3", raw=SEARCHED),
         Opaque(provider="openai", raw='{"type": "computer_call", "call_id": "c7"}'),
         Opaque(provider="openai", raw='{"type": "mcp_call", "id": "no good"}'),
+        Opaque(provider="openai", raw='{"type": "compaction"}'),
         Opaque(provider="openai", raw='["odd"]'),
         Opaque(provider="openai", raw="no json"),
     ],

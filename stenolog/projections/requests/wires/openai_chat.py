@@ -50,8 +50,6 @@ NO_OUTPUT = "[no output]"
 PDF = "application/pdf"
 LARGEST = 50_000_000
 """The longest base64 text of a picture or a file: a request holds 50 MB of them (its page on vision)."""
-LARGEST = 50_000_000
-"""The longest base64 text of a picture or a file."""
 JSON_NOTE = Piece("system", (Text(text=note("answer in JSON")),), (), "json-note", "added")
 """OpenAI answers in JSON only where the word stands among the messages."""
 

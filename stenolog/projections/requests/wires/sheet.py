@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text
-from stenolog.domain.values import Card
 from stenolog.projections.requests.model import (
     BlobText,
     Body,
@@ -149,11 +148,6 @@ def in_order(
 def schema(parameters: dict[str, Any]) -> dict[str, Any]:
     """The JSON Schema of a tool's parameters as every provider takes it: of an object, with properties."""
     return {"properties": {}, **parameters, "type": "object"}
-
-
-def options(card: Card, allowed: frozenset[str]) -> dict[str, Any]:
-    """The card's parameters that this wire has, without those that are null."""
-    return {k: v for k, v in card.parameters.items() if k in allowed and v is not None}
 
 
 def explain_tools(sheet: Sheet, prefix: Prefix, tools: list[dict[str, Any]]) -> None:
