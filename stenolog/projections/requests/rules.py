@@ -83,7 +83,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "trailing-thinking": "thinking that nothing follows",
             "opaque-not-carried": "a part that only its own provider understands",
             "unsigned-call": "a call that Gemini has not signed, with what it takes in a signature's place",
-            "thinking-mended": "a budget to think on that is too small, leaves no room to answer, or is not taken",
+            "thinking-mended": "a thinking budget that is too small, leaves no room, or is not taken",
             "choice-freed": "a forced choice of tool, which thinking excludes, is left to the model",
             "parameter-not-carried": "parameters of the card that this provider has no place for",
         },

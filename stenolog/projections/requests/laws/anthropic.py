@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from stenolog.projections.requests.names import fits_id, fits_tool_name
+from stenolog.projections.requests.wires.families import takes_system_turns
 
 from .law import Body, Finding, Law, blank, law, messages
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
-SYSTEM_TURNS = re.compile(r"claude-(?:opus-4-[89]|opus-[5-9]|fable-5|mythos-5)")
 SMALLEST_BUDGET = 1024
 
 
@@ -58,7 +57,7 @@ def system_turns(body: Body) -> Iterator[Finding]:
     for at, message in messages(body):
         if message.get("role") != "system":
             continue
-        if not SYSTEM_TURNS.match(str(body.get("model"))):
+        if not takes_system_turns(str(body.get("model"))):
             yield f"{at}/role", f"for model {body.get('model')!r}"
         for place, block in _blocks(at, message):
             if block["type"] != "text":

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import NamedTuple
 
+from stenolog.projections.requests.wires.families import since_gemini_3
+
 from .law import Body, Finding, Law, blank, law
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
@@ -61,8 +63,7 @@ def _turns(body: Body) -> list[Turn]:
 
 
 def _since_3(body: Body) -> bool:
-    named = re.search(r"gemini-(\d+)", str(body.get("model", "")))
-    return named is None or int(named[1]) >= 3
+    return since_gemini_3(str(body.get("model", "")))
 
 
 @law

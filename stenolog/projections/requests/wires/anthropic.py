@@ -23,15 +23,13 @@ from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import note, quote
 
 from .anthropic_asked import EPHEMERAL, asked, mark, mark_prefix
-from .families import goes_back
+from .families import goes_back, takes_system_turns
 from .sheet import PICTURES, Sheet, explain_tools, in_order, media, placeholder, schema, texts
 
 NAME = "anthropic"
 VERSION = 1
 ANTHROPIC = frozenset({NAME})
 THINKING = frozenset({"thinking", "redacted_thinking"})
-SYSTEM_TURNS = re.compile(r"claude-(?:opus-4-[89]|opus-[5-9]|fable-5|mythos-5)[\w.-]*")
-"""The models that take a system turn in the conversation, by their names at Anthropic's own API."""
 SERVER_ID = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
 PDF = "application/pdf"
 LIMITS = {Image: 5 * 1024 * 1024, File: 32 * 1024 * 1024}
@@ -87,7 +85,7 @@ def _apart(pieces: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:
 def _late(sheet: Sheet, late: list[Piece], prefix: Prefix, ids: CallIds) -> None:
     """The notes behind the conversation, where the user has spoken last: a system turn, or quoted."""
     behind_user = bool(sheet.messages) and sheet.messages[-1]["role"] == "user"
-    as_turn = behind_user and SYSTEM_TURNS.fullmatch(prefix.model) is not None
+    as_turn = behind_user and takes_system_turns(prefix.model)
     for piece in late:
         if as_turn:
             text = "\n".join(_noted(piece))

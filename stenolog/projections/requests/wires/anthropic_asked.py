@@ -15,12 +15,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from stenolog.projections.requests.model import Body, Explained
 from stenolog.projections.requests.prefix import Prefix
 
+from .families import paces_itself
 from .neutral import parameters
 from .sheet import Sheet
 
@@ -44,8 +44,6 @@ PARAMETERS = frozenset(
     }
 )
 SAMPLING = ("temperature", "top_p", "top_k")
-SELF_PACED = re.compile(r"claude-opus-(?:4-[7-9]|[5-9])")
-"""The models that refuse sampling parameters and thinking budgets (the migration guide for Opus 4.7)."""
 CHOICES = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
 EPHEMERAL = {"type": "ephemeral"}
 
@@ -53,7 +51,7 @@ EPHEMERAL = {"type": "ephemeral"}
 def asked(sheet: Sheet, prefix: Prefix) -> Body:
     """The card's parameters in this API's words, `cache` among them, as its model takes them."""
     said: Body = {"max_tokens": MAX_TOKENS, **parameters(sheet, prefix, PARAMETERS, _say)}
-    paced = SELF_PACED.match(prefix.model) is not None
+    paced = paces_itself(prefix.model)
     manual = isinstance(said.get("thinking"), dict) and said["thinking"].get("type") == "enabled"
     refused = SAMPLING if paced else ("temperature", "top_k") if manual else ()
     lost = {name: said.pop(name) for name in refused if name in said}

@@ -1,4 +1,6 @@
-"""Which models understand each other's reasoning and opaque parts: those of one family."""
+"""What the name of a model says: its family, whose models understand each other's reasoning and opaque
+parts, and what it takes that its forerunners did not.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,8 @@ from stenolog.projections.requests.prefix import Prefix
 GENERATION = re.compile(r"gpt-\d+|o\d+")
 """The name that OpenAI's models of one generation begin with."""
 STAGES = frozenset({"preview", "exp", "latest"})
+SYSTEM_TURNS = re.compile(r"claude-(?:opus-4-[89]|opus-[5-9]|fable-5|mythos-5)[\w.-]*")
+SELF_PACED = re.compile(r"claude-opus-(?:4-[7-9]|[5-9])")
 
 
 def family(model: str) -> str:
@@ -30,3 +34,19 @@ def goes_back(part: Reasoning | Opaque, piece: Piece, prefix: Prefix, providers:
     """Whether one of these providers, and a model of the family that is asked now, made the part."""
     maker = part.model if isinstance(part, Opaque) and part.model else piece.model
     return part.provider in providers and family(maker) == family(prefix.model)
+
+
+def takes_system_turns(model: str) -> bool:
+    """Whether it takes a system turn in mid-conversation, by the name that it has at Anthropic's own API."""
+    return SYSTEM_TURNS.fullmatch(model) is not None
+
+
+def paces_itself(model: str) -> bool:
+    """Whether it refuses sampling parameters and thinking budgets (the migration guide for Opus 4.7)."""
+    return SELF_PACED.match(model) is not None
+
+
+def since_gemini_3(model: str) -> bool:
+    """Whether it is Gemini 3 or later; a model whose name does not say is taken for one."""
+    named = re.search(r"gemini-(\d+)", model)
+    return named is None or int(named[1]) >= 3

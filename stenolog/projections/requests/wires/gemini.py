@@ -16,7 +16,8 @@ from stenolog.projections.requests.model import Body, Piece, Rendered, compact
 from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import note, quote
 
-from .gemini_answers import UNSIGNED, Calls, answer_parts, function_name, since_3
+from .families import since_gemini_3
+from .gemini_answers import UNSIGNED, Calls, answer_parts, function_name
 from .neutral import parameters
 from .sheet import Sheet, explain_tools, in_order, media, placeholder, schema, texts
 
@@ -35,7 +36,7 @@ MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
 
 
 def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
-    """The body of `POST /v1beta/models/{model}:generateContent`, and the model; what changes least stands first."""
+    """The body of `POST /v1beta/models/{model}:generateContent` and the model, what changes least first."""
     sheet = Sheet(blobs, prefix.counter)
     if prefix.persona:
         sheet.explain_persona(prefix)
@@ -59,6 +60,7 @@ def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) 
 
 def _say(name: str, value: Any, prefix: Prefix) -> Body | None:
     """A neutral parameter in this API's words."""
+    new = since_gemini_3(prefix.model)
     match name:
         case "max_tokens":
             return {"generationConfig": {"maxOutputTokens": value}}
@@ -68,10 +70,10 @@ def _say(name: str, value: Any, prefix: Prefix) -> Body | None:
             return {"generationConfig": {"topP": value}}
         case "stop":
             return {"generationConfig": {"stopSequences": value}}
-        case "output" if since_3(prefix.model) or not prefix.tools:  # before, it refuses JSON beside tools
+        case "output" if new or not prefix.tools:  # the older ones refuse JSON beside tools
             answer = {"responseMimeType": "application/json", "responseJsonSchema": value.schema}
             return {"generationConfig": answer}
-        case "effort" if since_3(prefix.model):
+        case "effort" if new:
             return {"generationConfig": {"thinkingConfig": {"thinkingLevel": value.upper()}}}
         case "tool_choice":
             named = {"allowedFunctionNames": [function_name(value.tool)]} if value.tool else {}
@@ -105,7 +107,7 @@ def _user_turn(sheet: Sheet, run: list[Piece], prefix: Prefix, calls: Calls) -> 
     """The results first, then their pictures where a result cannot hold them, then everything else."""
     after: list[Piece] = []
     for piece in run:
-        if piece.role == "tool" and since_3(prefix.model):
+        if piece.role == "tool" and since_gemini_3(prefix.model):
             _result(sheet, piece, calls)
         elif piece.role == "tool":
             shown = tuple(media(piece))

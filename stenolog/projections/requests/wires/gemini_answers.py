@@ -12,7 +12,6 @@ turn, though only the current one is checked, so that what was sent once is sent
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from hashlib import sha256
 
@@ -22,7 +21,7 @@ from stenolog.projections.requests.model import Body, Piece
 from stenolog.projections.requests.names import LONGEST_TOOL_NAME, CallIds, arguments_object, tool_name
 from stenolog.projections.requests.prefix import Prefix
 
-from .families import goes_back
+from .families import goes_back, since_gemini_3
 from .sheet import Sheet
 
 GOOGLE = frozenset({"google", "gemini"})
@@ -59,7 +58,7 @@ def answer_parts(sheet: Sheet, piece: Piece, prefix: Prefix, calls: Calls) -> It
     keys = iter(piece.calls)
     raw = _raw_parts(piece, prefix)
     held: Reasoning | None = None
-    silent, must_sign = True, since_3(prefix.model)
+    silent, must_sign = True, since_gemini_3(prefix.model)
     for i, part in enumerate(piece.parts):
         made, rule = None, ""
         match part:
@@ -119,12 +118,6 @@ def _raw_parts(piece: Piece, prefix: Prefix) -> dict[int, Body]:
         if min(balance) < 0 or balance[-1]:
             found = {i: raw for i, raw in found.items() if raw[0] not in (call, answer)}
     return {i: raw for i, (_, raw) in found.items()}
-
-
-def since_3(model: str) -> bool:
-    """Whether it is Gemini 3 or later; a model whose name does not say is taken for one."""
-    named = re.search(r"gemini-(\d+)", model)
-    return named is None or int(named[1]) >= 3
 
 
 def function_name(raw: str) -> str:
