@@ -15,7 +15,7 @@ from stenolog.domain.policy import Compact, Policy
 from stenolog.domain.state import address
 from stenolog.projections.pairing import CallKey, Pair
 
-from .compact import compact, measure
+from .compact import compact
 from .model import Piece
 from .quoting import escape, note, quote, under
 from .tokens import ESTIMATE, Counter, count_parts
@@ -149,7 +149,7 @@ def _tool(entry: Entry, result: ToolResult, rule: str, name: str, ear: Ear) -> P
     )
     if shorter is None:
         return piece
-    tokens = sum(measure(part.text, ear.counter) for part in result.parts if isinstance(part, Text))
+    tokens = count_parts(result.parts, ear.counter)
     rule = "compact" if rule == "result" else rule
     return piece._replace(parts=shorter, rule=rule, disposition="reworded", tokens_in=tokens)
 
