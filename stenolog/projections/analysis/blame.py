@@ -10,10 +10,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import UnknownPosition
-from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.errors import LaterRelease, UnknownPosition
+from stenolog.domain.events import (
+    AssistantMessage,
+    Event,
+    LlmError,
+    ModeSwitch,
+    ToolResult,
+    Unknown,
+    UserMessage,
+)
 from stenolog.domain.state import State, address, concerned
 from stenolog.domain.step import fold
+from stenolog.domain.values import Control
 from stenolog.projections.pairing import CallKey, pair
 from stenolog.projections.requests import build
 from stenolog.projections.words import call_in_words, describe
@@ -78,7 +87,6 @@ class _Chain:
     def __init__(self, log: Sequence[Entry]) -> None:
         self.log = log
         self.at = {entry.position: entry for entry in log}
-        self.places = {entry.id: entry.position for entry in log}
         self.calls: Mapping[int, CallKey | None] = pair(log).calls
 
     def check(self, position: int, call: int | None) -> None:
@@ -92,25 +100,27 @@ class _Chain:
     def followed(self, start: _Cause) -> Blame:
         """The chain, link by link, to a person or to what is not recorded."""
         links: list[Link] = []
-        lane, cause, entry = "", start, self.at[start.position]
+        lane, cause = "", start
         while True:
             entry = self.at[cause.position]
             links.append(_link(entry, cause.field, cause.call))
             links += self._judgements(entry, cause.call)
             lane = _lane_of(entry.event) or lane
-            if links and _ends(entry.event):
-                return Blame(tuple(links))
             cause = self._cause(entry, lane)
             if not 0 < cause.position < entry.position:
+                if _is_person(entry.event):
+                    return Blame(tuple(links))
                 return Blame(tuple(links), _gap(entry, cause), tuple(self._possible(entry)))
 
     def _cause(self, entry: Entry, lane: str) -> _Cause:
         event = entry.event
         match event:
+            case UserMessage(control=Control(action="continue") as control):
+                return _Cause(self._failed(entry, control, lane), "control")
+            case UserMessage(author_kind="person"):
+                return NO_CAUSE
             case UserMessage(cause=int(cause)):
                 return _Cause(cause, "cause")
-            case UserMessage(control=control) if control is not None and control.action == "continue":
-                return _Cause(self._failed(entry, lane), "control")
             case AssistantMessage() | LlmError() if event.cause is not None:
                 return _Cause(event.cause, "cause")
             case AssistantMessage() | LlmError() if event.receipt is not None:
@@ -126,10 +136,8 @@ class _Chain:
         """What the lane had to answer at a view, by the engine's own fold."""
         return self._state(view).lane(lane).asked
 
-    def _failed(self, entry: Entry, lane: str) -> int:
-        """The error that a `continue` takes up again: the last one of the lane it is for."""
-        control = getattr(entry.event, "control", None)
-        assert control is not None
+    def _failed(self, entry: Entry, control: Control, lane: str) -> int:
+        """The error that a `continue` takes up again: the last one of the lane it is for; 0: none."""
         meant = {found.address for found in concerned(self._state(entry.position - 1), control)}
         wanted = {lane} & meant or meant
         errors = (
@@ -160,7 +168,10 @@ class _Chain:
         event = entry.event
         if not isinstance(event, AssistantMessage | LlmError):
             return
-        view = build(self.log[: entry.position], event.agent, task=event.task)
+        try:
+            view = build(self.log[: entry.position], event.agent, task=event.task)
+        except LaterRelease:  # nobody knows what it was shown
+            return
         seen = {position for part in view.parts for position in part.positions if position < entry.position}
         words = [
             self.at[position]
@@ -182,12 +193,6 @@ def _is_person(event: Event) -> bool:
     return isinstance(event, UserMessage) and event.author_kind == "person"
 
 
-def _ends(event: Event) -> bool:
-    """Whether the chain is at its end: the words of a person, unless they only say to go on."""
-    control = getattr(event, "control", None)
-    return _is_person(event) and (control is None or control.action != "continue")
-
-
 def _lane_of(event: Event) -> str:
     return address(event.agent, event.task) if isinstance(event, AssistantMessage | LlmError) else ""
 
@@ -200,6 +205,8 @@ def _gap(entry: Entry, cause: _Cause) -> str:
     source = getattr(event, "source", None)
     if isinstance(event, ToolResult):
         return f"{where} is a result whose call is not in the log"
+    if isinstance(event, Unknown):
+        return f"{where} is of a kind that this release does not know"
     if isinstance(event, ModeSwitch):
         return f"{where} is a setting; who changed it is not recorded"
     if isinstance(event, UserMessage) and event.author_kind in ("schedule", "system") and source is None:

@@ -1,0 +1,89 @@
+"""The reason for every part of a request, on every wire."""
+
+from __future__ import annotations
+
+import pytest
+
+from stenolog import AssistantMessage, Image, Text, ToolCall, ToolResult, UserMessage
+from stenolog.projections.analysis.bodies import words
+from stenolog.projections.analysis.why import left_out, why
+from stenolog.projections.requests import WIRES, build
+from stenolog.projections.requests.rules import RULES
+from stenolog.testing import entries
+from tests.analysis.crew import crew
+
+CREW = crew()
+LOG = entries(
+    UserMessage(text="List the files", to=("coder",)),
+    AssistantMessage(
+        agent="coder", text="I look.", tool_calls=[ToolCall(id="c", name="shell", arguments='{"cmd":"ls"}')]
+    ),
+    ToolResult(call_id="c", text="a.py"),
+    UserMessage(parts=(Text(text="And this?"), Image(url="https://example.org/cat.png"))),
+)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_every_part_has_a_rule_that_says_what_it_does_and_the_words_it_became(wire: str) -> None:
+    request = build(CREW, "coder", wire=wire)
+    reasons = why(request, CREW)
+
+    assert [(one.message, one.rule, one.positions) for one in reasons] == [
+        (part.message, part.rule, part.positions) for part in request.parts
+    ]
+    assert [one.rule for one in reasons if not (one.does and one.text.strip())] == []
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_the_words_are_those_of_the_body_on_every_wire(wire: str) -> None:
+    said = "\n".join(one.text for one in why(build(LOG, "coder", wire=wire), LOG))
+
+    assert [
+        each for each in ("List the files", "I look.", "shell", "ls", "a.py", "And this?") if each not in said
+    ] == []
+
+
+def test_a_part_that_shares_its_message_shows_what_the_entry_said() -> None:
+    log = entries(
+        UserMessage(text="One"), UserMessage(text="Two"), AssistantMessage(agent="coder", text="Hm")
+    )
+    reasons = why(build(log, "coder", wire="anthropic"), log)
+
+    assert [(one.message, one.text) for one in reasons][:2] == [(0, "One"), (0, "Two")]
+
+
+def test_the_names_of_the_tools_stand_for_them() -> None:
+    tools = [one for one in why(build(CREW, "coder"), CREW) if one.role == "tools"]
+
+    assert [(one.message, one.text) for one in tools] == [(-1, "shell, deploy")]
+
+
+def test_what_was_left_out_is_runs_with_rule_and_tokens_and_what_the_first_said() -> None:
+    request = build(CREW, "coder")
+    gone = left_out(request, CREW)
+
+    assert [(run.first, run.last, run.rule, run.tokens) for run in gone] == [
+        (run.first, run.last, run.rule, run.tokens) for run in request.dropped
+    ]
+    assert [run.does for run in gone] == [RULES[run.rule] for run in request.dropped]
+    assert gone[0].text == "Make the parser faster, then ship it."
+
+
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [
+        ("plain", "plain"),
+        ({"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url"}]}, "a"),
+        ({"content": None, "tool_calls": [{"function": {"name": "ls", "arguments": "{}"}}]}, "→ ls({})"),
+        ({"type": "tool_use", "name": "ls", "input": {"at": 1}}, '→ ls({"at":1})'),
+        ({"type": "function_call", "name": "ls", "arguments": "{}"}, "→ ls({})"),
+        ({"type": "function_call_output", "output": "a.py"}, "a.py"),
+        ({"parts": [{"functionCall": {"name": "ls", "args": {}}}]}, "→ ls({})"),
+        ({"parts": [{"functionResponse": {"name": "ls", "response": {"output": "a"}}}]}, '{"output":"a"}'),
+        ({"type": "thinking", "thinking": "hm", "signature": "x"}, "(thinks: hm)"),
+        ({"type": "refusal", "refusal": "no"}, "no"),
+        (7, ""),
+    ],
+)
+def test_the_words_of_a_message_are_read_in_every_wires_shape(shape: object, said: str) -> None:
+    assert words(shape) == said

@@ -1,0 +1,159 @@
+"""The commands that explain, as a user calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stenolog.adapters.log import open as open_log
+from tests.analysis.crew import crew
+
+TRANSCRIPTS = Path(__file__).resolve().parents[3] / "shared" / "transcripts"
+needs_transcripts = pytest.mark.skipif(
+    not TRANSCRIPTS.is_dir(), reason="the recorded sessions are not beside this checkout"
+)
+SESSION = str(Path(__file__).parents[2] / "docs" / "examples" / "session.jsonl")
+
+
+@pytest.fixture
+def told(cli: Callable[..., Any]) -> Callable[..., list[str]]:
+    """The lines that a command prints about the crew."""
+    with open_log("talks.db") as log:
+        for entry in crew():
+            log["crew"].append(entry.event, id=entry.id, at=entry.at, expected=entry.position - 1)
+
+    def lines(*command: str) -> list[str]:
+        ran = cli(*command)
+        assert (ran.status, ran.err) == (0, "")
+        return [" ".join(line.split()) for line in ran.out.splitlines()]
+
+    return lines
+
+
+def test_explain_says_in_whose_requests_until_when_and_why_no_longer(told: Callable[..., list[str]]) -> None:
+    lines = told("explain", "crew", "3")
+
+    assert lines[3:9] == [
+        "planner 14 on kept as #3 assistant 10 tok · in 1 request",
+        "own: the lane's own answer",
+        "coder 3-6 reworded as #2 user 10 → 19 tok · in 2 requests · 2 proved by receipts",
+        "attributed: somebody else's words, quoted with who said them",
+        "9 on dropped",
+        "over-budget: it is older than what the budget has room for",
+    ]
+    assert "2 cause user_message Ada → planner Make the parser faster, then ship it." in lines
+
+
+def test_explain_takes_positions_in_words_and_stops_where_it_is_told_to(
+    told: Callable[..., list[str]],
+) -> None:
+    assert told("explain", "crew", "@~11", "--at", "6") == told("explain", "crew", "3", "--at", "6")
+    assert not [line for line in told("explain", "crew", "3", "--at", "6") if "over-budget" in line]
+
+
+def test_blame_goes_back_from_a_call_to_the_words_of_a_person(told: Callable[..., list[str]]) -> None:
+    lines = told("blame", "crew", "7/1")
+
+    assert lines[2] == '7 assistant_message coder → deploy({"what": "live"})'
+    assert lines[3] == "↳ 8 control.call user_message Ada [approve] e7"
+    assert lines[-1] == "← 2 cause user_message Ada → planner Make the parser faster, then ship it."
+
+
+def test_blame_does_not_guess_in_an_imported_session(cli: Callable[..., Any]) -> None:
+    cli("import", SESSION, "--name", "session")
+    data = cli("blame", "session", "@{tool}", "--json").envelope["data"]
+    lines = cli("blame", "session", "@{tool}").out.splitlines()
+
+    assert [link["field"] for link in data["links"]] == ["", "call"]
+    assert data["gap"].endswith("was imported from claude-code without a cause or a receipt")
+    gap = lines.index(f"{data['gap']}.")
+    assert lines[gap + 1] == "Possible, since it stood in view there; nothing says which, or whether:"
+    assert {line.split()[0] for line in lines[gap + 4 :]} == {"?"}
+
+
+def test_why_gives_each_message_its_rule_and_one_message_its_whole_text(
+    told: Callable[..., list[str]],
+) -> None:
+    one = told("why", "crew", "--agent", "coder", "--at", "6", "--message", "4")
+
+    assert one[1].startswith("4 tool kept by result: the result of one of the lane's own calls")
+    assert "".join(one[2:]).count("lexer") == 60
+    assert len(told("why", "crew", "--agent", "coder", "--at", "6")) == 13
+    assert told("why", "crew", "--agent", "coder", "--at", "6", "--message", "0")[2] == "shell, deploy"
+
+
+def test_why_dropped_gives_each_run_its_rule_and_tokens(told: Callable[..., list[str]]) -> None:
+    lines = told("why", "crew", "--agent", "coder", "--dropped")
+
+    assert lines[3].startswith("2 not-addressed 10 Make the parser")
+    assert lines[4].startswith("3-9 over-budget ")
+    assert lines[-1] == "over-budget it is older than what the budget has room for"
+
+
+def test_diff_shows_the_shared_prefix_and_a_run_of_drops_as_one_line(told: Callable[..., list[str]]) -> None:
+    lines = told("diff", "crew", "6", "14", "--agent", "coder")
+
+    assert lines[0].startswith("coder at 6 → 14 ")
+    assert lines[1] == "shared prefix 1 message, 3 tok"
+    assert next(line for line in lines if line.startswith("- ")).startswith("- 3-6 dropped: over-budget -")
+
+
+def test_diff_of_two_policies_names_both(told: Callable[..., list[str]]) -> None:
+    lines = told("diff", "crew", "6", "--agent", "coder", "--policy", "full", "--other-policy", "last:1")
+
+    assert lines[1] == "policies full → last:1"
+    assert lines[2].startswith("shared prefix ")
+
+
+def test_diff_says_when_two_requests_are_the_same_and_exits_1_where_asked_and_they_are_not(
+    told: Callable[..., list[str]], cli: Callable[..., Any]
+) -> None:
+    same = ("diff", "crew", "6", "6", "--agent", "coder", "--exit-code")
+
+    assert told(*same)[-1] == "the same, to the byte"
+    ran = cli("diff", "crew", "6", "9", "--agent", "coder", "--exit-code", "--json")
+    assert (ran.status, ran.envelope["status"]) == (1, "failed")
+    assert cli("diff", "crew", "6", "9", "--agent", "coder").status == 0
+
+
+def test_view_says_what_one_has_seen_that_the_other_has_not_and_how_it_is_known(
+    told: Callable[..., list[str]],
+) -> None:
+    lines = told("view", "crew", "--agent", "coder", "--minus", "reviewer", "--at", "10")
+
+    assert lines[0] == "coder has seen 4 entries that reviewer has not, at 10"
+    assert lines[3].startswith("3 assistant_message planner → coder receipt 4 not-addressed Profile")
+    assert lines[-1] == "receipt in a request that its receipt proves, to the byte"
+    assert told("view", "crew", "--agent", "coder", "--minus", "coder") == [
+        "coder has seen 0 entries that coder has not, at 14"
+    ]
+
+
+@needs_transcripts
+@pytest.mark.parametrize("width", ["60", "100"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("explain", "s", "@{tool}"),
+        ("blame", "s", "@{tool}"),
+        ("why", "s"),
+        ("why", "s", "--dropped"),
+        ("diff", "s", "@~9", "@", "--policy", "tokens:4k"),
+        ("view", "s", "--agent", "claude", "--minus", "claude"),
+    ],
+    ids=" ".join,
+)
+def test_a_real_session_is_explained_within_the_width_of_the_terminal(
+    cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, width: str, command: tuple[str, ...]
+) -> None:
+    from rich.cells import cell_len
+
+    monkeypatch.setenv("COLUMNS", width)
+    cli("import", str(sorted((TRANSCRIPTS / "claude_code").glob("*.jsonl"))[0]), "--name", "s")
+    ran = cli(*command)
+
+    assert (ran.status, ran.err) == (0, "")
+    assert [line for line in ran.out.splitlines() if cell_len(line) > int(width)] == []
