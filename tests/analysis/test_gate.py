@@ -15,6 +15,7 @@ from stenolog.projections.analysis.gate import Compared, Digest, Fresh, Place
 from stenolog.projections.requests import WIRES, every_request
 from tests.requests.given import CALL, calls, log
 
+CHAT, PLAIN = ({name: WIRES[name]} for name in ("openai-chat", "plain"))
 TALK = log(
     ModeSwitch(joins=("reviewer", "coder")),
     UserMessage(text="List the files", to=("coder",)),
@@ -36,7 +37,7 @@ def digests(made: Iterable[Fresh]) -> list[Digest]:
 def test_every_request_that_anyone_would_send_is_there_once_and_in_order() -> None:
     places = [one.place for one in fresh(db="a.db")]
     expected = {
-        Place("a.db", "talk", lane, wire, request.upto)
+        Place("a.db", "talk", lane, request.upto, wire)
         for lane in ("coder", "reviewer")
         for wire in WIRES
         for request in every_request(TALK, lane, wire=wire)
@@ -48,7 +49,7 @@ def test_every_request_that_anyone_would_send_is_there_once_and_in_order() -> No
 
 def test_what_is_written_is_read_again() -> None:
     made = fresh()
-    head = gate.header(tuple(WIRES), policy(LastN(3)))
+    head = gate.header(WIRES, policy(LastN(3)))
 
     assert list(gate.read([gate.line(one.digest) for one in made])) == digests(made)
     assert gate.read_header(gate.header_line(head)) == head
@@ -59,11 +60,11 @@ def test_the_same_code_finds_the_same() -> None:
 
 
 def test_a_request_that_would_be_another_is_named_with_its_first_difference() -> None:
-    then = digests(fresh(wires=["openai-chat"]))
+    then = digests(fresh(wires=CHAT))
     said = list(TALK)
     said[3] = said[3]._replace(event=ToolResult(call_id="c1", text="b.py"))
 
-    found = list(gate.compare(then, gate.fresh(said, wires=["openai-chat"])))
+    found = list(gate.compare(then, gate.fresh(said, wires=CHAT)))
 
     changed = [(one.place.lane, one.place.position, one.difference) for one in found if one.what == "changed"]
     assert changed == [
@@ -74,9 +75,9 @@ def test_a_request_that_would_be_another_is_named_with_its_first_difference() ->
 
 
 def test_what_is_new_and_what_has_vanished_is_told_apart() -> None:
-    made = fresh(wires=["plain"])
+    made = fresh(wires=PLAIN)
     then = digests([*made[:1], *made[2:]])
-    other = Place("", "talk", "zoe", "plain", 3)
+    other = Place("", "talk", "zoe", 3, "plain")
 
     found = gate.compare([*then, Digest(other, "0", {})], made)
 
@@ -92,7 +93,7 @@ def test_nothing_against_nothing_is_nothing() -> None:
 
 
 def test_where_all_sections_are_the_same_the_order_of_the_keys_is_not() -> None:
-    (one, *_) = fresh(wires=["openai-chat"])
+    (one, *_) = fresh(wires=CHAT)
     turned = one._replace(sha256="other", body=dict(reversed([*one.body.items()])))
 
     assert [found.difference for found in gate.compare([one.digest], [turned])] == ["the order of the keys"]
@@ -100,12 +101,12 @@ def test_where_all_sections_are_the_same_the_order_of_the_keys_is_not() -> None:
 
 def test_a_policy_is_for_all_and_stands_in_the_header() -> None:
     chosen = policy(LastN(1))
-    full, short = fresh(wires=["openai-chat"]), fresh(wires=["openai-chat"], policy=chosen)
+    full, short = fresh(wires=CHAT), fresh(wires=CHAT, policy=chosen)
 
     assert [one.place for one in full] == [one.place for one in short]
     assert full[-1].sha256 != short[-1].sha256
-    assert gate.header(["plain"], chosen).policy == {"history": {"kind": "last", "n": 1}}
-    assert gate.header(["plain"], None).policy is None
+    assert gate.header(PLAIN, chosen).policy == {"history": {"kind": "last", "n": 1}}
+    assert gate.header(PLAIN, None).policy is None
 
 
 @pytest.mark.parametrize(

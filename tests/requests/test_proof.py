@@ -27,13 +27,14 @@ from stenolog import (
 from stenolog.context import Budget, Delta, LastN, Policy, policy
 from stenolog.domain.errors import LaterRelease, UnknownAgent
 from stenolog.domain.values import Receipt
-from stenolog.projections.requests import PIPELINE, WIRES, build, proof
+from stenolog.projections.requests import PIPELINE, WIRES, Wire, build
 from stenolog.projections.requests.proof import Proof, proofs
 from stenolog.projections.requests.sections import CHUNKS, first_difference, sections
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 from tests.requests.given import ASKED, CALL, calls, log
 from tests.requests.histories import history
 
+POLICIES = (None, LastN(2), Delta(), Budget(tokens=300))
 TALK: tuple[Event, ...] = (
     ModeSwitch(joins=("coder",), cards={"coder": Card(persona="You code.", parameters={"temperature": 0.5})}),
     ASKED,
@@ -79,7 +80,7 @@ def with_receipt(**fields: Any) -> list[Entry]:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("under", [None, LastN(2), Delta(), Budget(tokens=300)], ids=str)
+@pytest.mark.parametrize("under", POLICIES, ids=lambda under: getattr(under, "slot", "card"))
 def test_what_was_sent_is_built_again_to_the_byte(wire: str, under: Any) -> None:
     found = proofs(sent(TALK, wire, None if under is None else policy(under)))
 
@@ -189,18 +190,21 @@ def test_a_log_without_receipts_has_nothing_to_prove() -> None:
     assert proofs([]) == []
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
-@given(seed=st.integers(0, 10**6), wire=st.sampled_from([*WIRES]))
-def test_one_pass_and_one_by_one_prove_the_same(seed: int, wire: str) -> None:
-    entries = sent(random_events(seed), wire)
-    sparse = proof.SPARSE
-    try:
-        proof.SPARSE = 0
-        one_by_one = proofs(entries)
-    finally:
-        proof.SPARSE = sparse
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10**6), wire=st.sampled_from([*WIRES]), under=st.sampled_from(POLICIES))
+def test_whatever_history_it_is_what_was_sent_is_built_again(seed: int, wire: str, under: Any) -> None:
+    found = proofs(sent(random_events(seed), wire, None if under is None else policy(under)))
 
-    assert proofs(entries) == one_by_one
+    assert {one.outcome for one in found} <= {"same"}
+
+
+def test_a_wire_of_ones_own_is_proved_where_it_is_given() -> None:
+    own = Wire("telex", 3, WIRES["plain"].render)
+    request = build(log(*TALK[:2]), "coder", wire=own)
+    entries = log(*TALK[:2], calls("ok", receipt=request.receipt))
+
+    assert [one.reason for one in proofs(entries)] == ["wire telex@3 is not here"]
+    assert [one.outcome for one in proofs(entries, wires={**WIRES, "telex": own})] == ["same"]
 
 
 bodies = st.fixed_dictionaries(

@@ -95,4 +95,4 @@ def bisect_drawn(made: Bisected, lane: str, entries: Mapping[int, Entry]) -> Ite
     for title, position in (*(("said at", at) for at in made.source), ("after", made.vanished)):
         if position in entries:
             told = describe(entries[position])
-            yield line((f"{title:<8} ", "dim"), (f"{position:>5}", "bold"), f"  {told.who}  {told.what}")
+            yield line((f"{title:<8} ", "dim"), (f"{position:>5}", "bold"), f"  {told.who}", f"  {told.what}")

@@ -51,7 +51,7 @@ def gate_command(
     """
     logs = _logs(dbs or (db,))
     if against is None:
-        head = gate.header(wires or tuple(WIRES), policy_of(written))
+        head = gate.header({name: WIRES[name] for name in wires or WIRES}, policy_of(written))
         made = _requests(logs, head)
         if out is None:
             return _streamed(head, made)
@@ -84,13 +84,13 @@ def _same_question(then: Header, chosen: Policy | None) -> Header:
     if chosen is not None and chosen.json != then.policy:
         theirs = "each agent's own" if then.policy is None else then.policy
         raise InvalidEvent(f"expected the policy of the older file, {theirs}, found {chosen.json}")
-    known = [name for name in then.wires if name in WIRES]
+    known = {name: WIRES[name] for name in then.wires if name in WIRES}
     return gate.header(known, None if then.policy is None else policy(then.policy))
 
 
 def _requests(logs: dict[str, Log], head: Header) -> Iterator[Fresh]:
     """Every request of the corpus, in the order of their places."""
-    given: dict[str, Any] = {"wires": tuple(head.wires), "counters": COUNTERS}
+    given: dict[str, Any] = {"wires": {name: WIRES[name] for name in head.wires}, "counters": COUNTERS}
     given["policy"] = None if head.policy is None else policy(head.policy)
     for db, log in logs.items():
         for name in sorted(log.names(archived=True)):

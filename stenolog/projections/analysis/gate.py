@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidEvent
 from stenolog.domain.policy import Policy
-from stenolog.projections.requests import PIPELINE, WIRES, every_request, lanes
+from stenolog.projections.requests import PIPELINE, WIRES, Wire, lanes
+from stenolog.projections.requests.build import from_window, takes_part, windows
 from stenolog.projections.requests.sections import ORDER, first_difference, sections
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
@@ -23,8 +24,8 @@ class Place(NamedTuple):
     db: str
     conversation: str
     lane: str
-    wire: str
     position: int
+    wire: str
 
 
 class Digest(NamedTuple):
@@ -67,9 +68,9 @@ class Compared(NamedTuple):
     difference: str = ""
 
 
-def header(wires: Sequence[str], policy: Policy | None) -> Header:
+def header(wires: Mapping[str, Wire], policy: Policy | None) -> Header:
     """The header of what is built here and now."""
-    versions = {name: WIRES[name].version for name in sorted(wires)}
+    versions = {name: wire.version for name, wire in sorted(wires.items())}
     return Header(PIPELINE, versions, None if policy is None else policy.json)
 
 
@@ -77,19 +78,19 @@ def fresh(
     entries: Iterable[Entry],
     *,
     db: str = "",
-    wires: Sequence[str] = tuple(WIRES),
+    wires: Mapping[str, Wire] = WIRES,
     policy: Policy | None = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Iterator[Fresh]:
     """Every request of a conversation that anyone would send, in the order of their places."""
     log = list(entries)
-    given: dict[str, Any] = {"policy": policy, "blobs": blobs, "counters": counters}
     for lane in sorted(lanes(log), key=lambda lane: lane.address):
-        for wire in sorted(wires):
-            for request in every_request(log, lane.agent, task=lane.task, wire=wire, **given):
+        for window in windows(log, lane, policy, counters):
+            for name, wire in sorted(wires.items()) if takes_part(window) else ():
+                request = from_window(window, wire, blobs)
                 if request.sendable:
-                    place = Place(db, log[0].conversation, lane.address, wire, request.upto)
+                    place = Place(db, log[0].conversation, lane.address, request.upto, name)
                     yield Fresh(place, request.sha256, request.body)
 
 

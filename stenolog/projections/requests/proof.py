@@ -14,18 +14,16 @@ from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import policy
 from stenolog.domain.values import Receipt
 
-from .build import build, every_request
+from .build import from_window, takes_part, windows
 from .model import PIPELINE, Request
 from .sections import ORDER, first_difference
 from .tokens import COUNTERS, Counter
 from .visible import Lane
-from .wires import WIRES
+from .wires import WIRES, Wire
 from .wires.sheet import EMPTY_BLOBS
 
 Outcome: TypeAlias = Literal["same", "differs", "not-provable"]
 OUTCOMES: tuple[Outcome, ...] = ("same", "differs", "not-provable")
-SPARSE = 16
-"""One request in so many positions: from there on, building each for itself is more work than a pass."""
 
 
 class Proof(NamedTuple):
@@ -67,6 +65,7 @@ class Sent(NamedTuple):
 def proofs(
     entries: Iterable[Entry],
     *,
+    wires: Mapping[str, Wire] = WIRES,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> list[Proof]:
@@ -77,15 +76,14 @@ def proofs(
     log = list(entries)
     whole = [entry for at, entry in takewhile(lambda pair: pair[0] == pair[1].position, enumerate(log, 1))]
     found: list[Proof] = []
-    groups: dict[tuple[Lane, str, str], list[Sent]] = defaultdict(list)
+    groups: dict[tuple[Lane, str], list[Sent]] = defaultdict(list)
     for sent in _sent(log):
-        if obstacle := _obstacle(sent, len(whole), counters):
+        if obstacle := _obstacle(sent, len(whole), wires, counters):
             found.append(sent.proof("not-provable", obstacle))
         else:
-            chosen = json.dumps(sent.receipt.policy, sort_keys=True)
-            groups[sent.lane, sent.wire, chosen].append(sent)
+            groups[sent.lane, json.dumps(sent.receipt.policy, sort_keys=True)].append(sent)
     for group in groups.values():
-        found += _prove(whole, group, blobs, counters)
+        found += _prove(whole, group, wires, blobs, counters)
     return sorted(found)
 
 
@@ -102,12 +100,12 @@ def _sent(log: Iterable[Entry]) -> Iterator[Sent]:
                 pass
 
 
-def _obstacle(sent: Sent, whole: int, counters: Mapping[str, Counter]) -> str:
+def _obstacle(sent: Sent, whole: int, wires: Mapping[str, Wire], counters: Mapping[str, Counter]) -> str:
     """Why the request cannot be built here as it was built then; empty where it can."""
     receipt = sent.receipt
     if receipt.pipeline != PIPELINE:
         return f"pipeline {receipt.pipeline or '(unnamed)'} is not here, {PIPELINE} is"
-    if sent.wire not in WIRES or receipt.wire != f"{sent.wire}@{WIRES[sent.wire].version}":
+    if sent.wire not in wires or receipt.wire != f"{sent.wire}@{wires[sent.wire].version}":
         return f"wire {receipt.wire or '(unnamed)'} is not here"
     try:
         name = policy(receipt.policy).counter
@@ -129,37 +127,26 @@ def _id_of(name: str, counters: Mapping[str, Counter]) -> str | None:
 
 
 def _prove(
-    log: Sequence[Entry], group: Sequence[Sent], blobs: Mapping[str, bytes], counters: Mapping[str, Counter]
+    log: Sequence[Entry],
+    group: Sequence[Sent],
+    wires: Mapping[str, Wire],
+    blobs: Mapping[str, bytes],
+    counters: Mapping[str, Counter],
 ) -> Iterator[Proof]:
-    """The proofs of receipts that have lane, wire and policy in common."""
+    """The proofs of receipts that have lane and policy in common, in one pass over the log."""
     waiting: dict[int, list[Sent]] = defaultdict(list)
     for sent in group:
         waiting[sent.receipt.view].append(sent)
+    lane, chosen = group[0].lane, policy(group[0].receipt.policy)
     why = "the lane took no part yet"
     try:
-        for request in _again(log, group[0], sorted(waiting), blobs, counters):
-            for sent in waiting.pop(request.upto, ()):
-                yield _compared(sent, request, log, blobs)
+        for window in windows(log[: max(waiting)], lane, chosen, counters):
+            for sent in waiting.pop(window.position, ()) if takes_part(window) else ():
+                yield _compared(sent, from_window(window, wires[sent.wire], blobs), log, blobs)
     except StenologError as error:
         why = str(error)
     for left in waiting.values():
         yield from (sent.proof("not-provable", why) for sent in left)
-
-
-def _again(
-    log: Sequence[Entry],
-    like: Sent,
-    views: Sequence[int],
-    blobs: Mapping[str, bytes],
-    counters: Mapping[str, Counter],
-) -> Iterator[Request]:
-    """The requests at the views, and others where a single pass is less work."""
-    given: dict[str, Any] = {"task": like.lane.task, "wire": like.wire, "blobs": blobs, "counters": counters}
-    given["policy"] = policy(like.receipt.policy)
-    if len(views) * SPARSE >= views[-1]:
-        yield from every_request(log[: views[-1]], like.lane.agent, **given)
-    else:
-        yield from (build(log[:view], like.lane.agent, **given) for view in views)
 
 
 def _compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> Proof:
