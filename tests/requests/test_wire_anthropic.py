@@ -173,6 +173,26 @@ def test_a_call_without_its_result_or_of_another_family_is_left_out_by_a_rule(pa
     assert [run.rule for run in made.dropped] == ["opaque-not-carried"] * len(parts)
 
 
+def test_a_result_that_came_twice_goes_back_once() -> None:
+    parts = [opaque(SEARCH), opaque(FOUND), opaque(SEARCH), opaque(FOUND)]
+
+    made = request(ASKED, AssistantMessage(agent="coder", parts=parts), ASKED)
+
+    assert [block["type"] for block in made.body["messages"][1]["content"]] == [
+        "server_tool_use",
+        "web_search_tool_result",
+    ]
+    assert [run.rule for run in made.dropped] == ["opaque-not-carried"] * 2
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "temperature", "top_p", "stop", "effort", "output"])
+def test_a_parameter_that_is_malformed_is_left_out_by_a_rule(name: str) -> None:
+    made = asking(**{name: {"odd": 1}}, thinking=thinking(2000))
+
+    assert "odd" not in str(made.body)
+    assert [run.rule for run in made.dropped] == ["parameter-not-carried"]
+
+
 def test_the_cards_parameters_are_said_in_this_apis_words() -> None:
     asked: dict[str, Any] = {
         "max_tokens": 100,

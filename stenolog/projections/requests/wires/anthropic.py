@@ -22,7 +22,7 @@ from stenolog.projections.requests.names import CallIds, arguments_object, tool_
 from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import note, quote
 
-from .anthropic_asked import EPHEMERAL, asked, mark, mark_prefix
+from .anthropic_asked import asked, mark, mark_prefix
 from .families import goes_back, takes_system_turns
 from .sheet import PICTURES, Sheet, explain_tools, in_order, media, placeholder, schema, texts
 
@@ -66,9 +66,9 @@ def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) 
     if cache is not False:
         mark_prefix(body)
     if cache is True and late:
-        mark(ends)
+        mark(*ends)
     elif cache is not False and not late:
-        body["cache_control"] = EPHEMERAL
+        mark(body)
     body["messages"] = sheet.messages
     return sheet.rendered(body)
 
@@ -167,23 +167,20 @@ def _thinking(part: Reasoning, piece: Piece, prefix: Prefix) -> Body | None:
 
 
 def _own_tools(piece: Piece, prefix: Prefix) -> dict[int, Body]:
-    """What Anthropic's own tools did in an answer, by the part's index: calls that have their result."""
-    called: dict[str, int] = {}
-    found: dict[int, Body] = {}
+    """What Anthropic's own tools did in an answer, by the part's index: each call with its one result."""
+    asked_for: dict[str, tuple[int, Body]] = {}
+    whole: dict[int, Body] = {}
     for i, part in enumerate(piece.parts):
         if not isinstance(part, Opaque) or not goes_back(part, piece, prefix, ANTHROPIC):
             continue
-        block, broken = arguments_object(part.raw)
-        id = str(block.get("id", block.get("tool_use_id")))
-        if broken or not SERVER_ID.fullmatch(id):
-            continue
-        if block.get("type") == "server_tool_use" and id not in called:
-            called[id] = i
-            found[i] = block
-        elif str(block.get("type")).endswith("_tool_result") and called.get(id, -1) in found:
-            found[i] = block
-    answered = {block["tool_use_id"] for block in found.values() if "tool_use_id" in block}
-    return {i: block for i, block in found.items() if block.get("id", block.get("tool_use_id")) in answered}
+        block, _ = arguments_object(part.raw)
+        kind, id = str(block.get("type")), str(block.get("tool_use_id") or block.get("id"))
+        if kind == "server_tool_use" and SERVER_ID.fullmatch(id):
+            asked_for.setdefault(id, (i, block))
+        elif kind.endswith("_tool_result") and id in asked_for and asked_for[id][0] not in whole:
+            at, call = asked_for[id]
+            whole |= {at: call, i: block}
+    return whole
 
 
 def _user_piece(sheet: Sheet, piece: Piece, ids: CallIds) -> None:

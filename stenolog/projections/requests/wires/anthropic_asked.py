@@ -30,10 +30,7 @@ SMALLEST_BUDGET = 1024
 """What thinking takes at least, in tokens."""
 PARAMETERS = frozenset(
     {
-        "temperature",
-        "top_p",
         "top_k",
-        "max_tokens",
         "stop_sequences",
         "metadata",
         "thinking",
@@ -45,12 +42,12 @@ PARAMETERS = frozenset(
 )
 SAMPLING = ("temperature", "top_p", "top_k")
 CHOICES = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
-EPHEMERAL = {"type": "ephemeral"}
 
 
 def asked(sheet: Sheet, prefix: Prefix) -> Body:
     """The card's parameters in this API's words, `cache` among them, as its model takes them."""
-    said: Body = {"max_tokens": MAX_TOKENS, **parameters(sheet, prefix, PARAMETERS, _say)}
+    told = parameters(sheet, prefix, PARAMETERS, _say)
+    said: Body = {"max_tokens": MAX_TOKENS, **told}
     paced = paces_itself(prefix.model)
     manual = isinstance(said.get("thinking"), dict) and said["thinking"].get("type") == "enabled"
     refused = SAMPLING if paced else ("temperature", "top_k") if manual else ()
@@ -58,8 +55,8 @@ def asked(sheet: Sheet, prefix: Prefix) -> Body:
     if lost:
         sheet.omit_parameters(prefix, lost)
     if manual:
-        limit_given = prefix.card.parameters.get("max_tokens") is not None
-        said |= _paced(sheet, prefix) if paced else _thinking(sheet, prefix, said, limit_given=limit_given)
+        limited = "max_tokens" in told
+        said |= _paced(sheet, prefix) if paced else _thinking(sheet, prefix, said, limited=limited)
     choice = said.get("tool_choice")
     if choice:
         said["tool_choice"] = _choice(sheet, prefix, {"type": "auto", **choice}, free=manual and not paced)
@@ -90,16 +87,16 @@ def _paced(sheet: Sheet, prefix: Prefix) -> Body:
     return {"thinking": {"type": "adaptive"}}
 
 
-def _thinking(sheet: Sheet, prefix: Prefix, said: Body, *, limit_given: bool) -> Body:
+def _thinking(sheet: Sheet, prefix: Prefix, said: Body, *, limited: bool) -> Body:
     """A budget that is large enough, in a token limit that leaves room for an answer behind it."""
     given, limit = said["thinking"].get("budget_tokens"), said["max_tokens"]
     budget = max(given, SMALLEST_BUDGET) if type(given) is int else SMALLEST_BUDGET
     room = limit if limit > budget else limit + budget
-    if budget != given or (limit_given and room != limit):
+    if budget != given or (limited and room != limit):
         _mended(sheet, prefix, "thinking-mended")
     return {
         "thinking": {**said["thinking"], "budget_tokens": budget},
-        "max_tokens": room if limit_given else limit + budget,
+        "max_tokens": room if limited else limit + budget,
     }
 
 
@@ -120,12 +117,13 @@ def _mended(sheet: Sheet, prefix: Prefix, rule: str) -> None:
 def mark_prefix(body: Body) -> None:
     """Set the breakpoint behind what stands before the conversation."""
     if "system" in body:
-        body["system"] = [{"type": "text", "text": body["system"], "cache_control": EPHEMERAL}]
+        body["system"] = [{"type": "text", "text": body["system"]}]
+        mark(*body["system"])
     elif "tools" in body:
-        body["tools"][-1] |= {"cache_control": EPHEMERAL}
+        mark(body["tools"][-1])
 
 
-def mark(turns_ends: list[Body]) -> None:
-    """Set breakpoints on these blocks."""
-    for block in turns_ends:
-        block["cache_control"] = EPHEMERAL
+def mark(*places: Body) -> None:
+    """Set a breakpoint behind each of these blocks, or at the end of a whole body."""
+    for place in places:
+        place["cache_control"] = {"type": "ephemeral"}
