@@ -18,7 +18,9 @@ from stenolog.domain.events import Event, ModeSwitch, Unknown
 from stenolog.domain.settings import NOTHING, configure
 from stenolog.domain.step import INITIAL, step
 
+from . import viewing
 from .conversation import Conversation
+from .counters import COUNTERS
 from .difference import first_difference
 from .keeping import SETTINGS, STATE, Kept
 from .log import Log
@@ -161,6 +163,10 @@ class _Check:
         self.kept: list[tuple[Kept[Any], Kepts]] = [
             (kept, _kept(checkpoints, held.stream, kept)) for kept in (STATE, SETTINGS)
         ]
+        self.windows = [
+            (kept, _kept(checkpoints, held.stream, kept), window)
+            for kept, window in viewing.marked(checkpoints, held.stream, COUNTERS)
+        ]
 
     def run(self) -> None:
         records: Iterable[Record | Unreadable] = self._records()
@@ -186,7 +192,7 @@ class _Check:
         self._problem(place.pointer, "unreadable", place.expected, place.found, place.position)
         self.position = max(self.position, place.position)
         self.previous = None
-        self.kept = []
+        self.kept, self.windows = [], []
 
     def _take(self, record: Record) -> None:
         own = record.position > self.own_from
@@ -205,7 +211,7 @@ class _Check:
         if record.position != expected:
             self._problem("/position", "gap", str(expected), str(record.position), record.position)
             self.previous = None
-            self.kept = []
+            self.kept, self.windows = [], []
         if self.previous is not None:
             digest = digest_of(self.previous, record)
             if digest != record.digest:
@@ -233,6 +239,8 @@ class _Check:
         """Take the entry into the folds, and compare them with the checkpoints kept there."""
         self.state, moves = step(self.state, entry)
         self.settings = configure(self.settings, entry)
+        for _, _, window in self.windows:
+            window.take(entry)
         if not own:
             return
         self.found.anomalies += [
@@ -248,6 +256,9 @@ class _Check:
         for (kept, checkpoints), state in zip(self.kept, (self.state, self.settings), strict=False):
             if entry.position in checkpoints:
                 self._check_checkpoint(kept, checkpoints, state, entry)
+        for kept, checkpoints, window in self.windows:
+            if entry.position in checkpoints:
+                self._check_checkpoint(kept, checkpoints, window.mark, entry)
 
     def _check_link(self, entry: Entry) -> None:
         """A fork's opening names the position that its row in the table forks at."""

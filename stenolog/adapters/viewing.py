@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from functools import reduce
-from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import UnknownPosition
+from stenolog.domain.errors import StenologError, UnknownPosition
 from stenolog.domain.policy import Policy, PolicyLike
+from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.projections.base import Fold
 from stenolog.projections.requests import PIPELINE, Lane, Request, Wire
@@ -26,12 +26,14 @@ from stenolog.projections.requests.window import START, Mark, Window
 
 from . import keeping
 from .keeping import Kept
+from .stores.checkpoints import Checkpoints
 
 if TYPE_CHECKING:
     from .conversation import Conversation
 
 HELD = 1_000
 """So many entries are held in memory between two readings of them; more are read again."""
+WINDOW = "window "
 MARK = keeping.Json(Mark)
 
 
@@ -104,7 +106,22 @@ def _rows(talk: Conversation, mark: Mark) -> Iterator[Entry]:
 
 
 def _marks(lane: Lane, policy: Policy, counter: Counter) -> Kept[Mark]:
-    """The place of a window's marks: by lane, policy and counter."""
-    asked = json.dumps([policy.json, counter.id, PIPELINE], sort_keys=True)
-    name = f"window of {lane.address} {sha256(asked.encode()).hexdigest()[:16]}"
+    """The place of a window's marks: its name says the lane, the policy and the counter."""
+    asked = [lane.agent, lane.task, policy.json, policy.counter, counter.id, PIPELINE]
+    name = WINDOW + json.dumps(asked, sort_keys=True)
     return Kept(Fold(name, START, lambda mark, entry: mark), MARK.dump, MARK.load)
+
+
+def marked(
+    checkpoints: Checkpoints, stream: int, counters: Mapping[str, Counter]
+) -> Iterator[tuple[Kept[Mark], Window]]:
+    """Each window that marks of a stream are kept of, at its beginning, for a check of the marks."""
+    for name in checkpoints.names(stream):
+        if name.startswith(WINDOW):
+            agent, task, given, counter, version, pipeline = json.loads(name.removeprefix(WINDOW))
+            try:
+                lane, chosen, found = Lane(agent, task), policy_of(given), counters[counter]
+            except (StenologError, KeyError):
+                continue  # by a release, or with an extra, that is not here
+            if (found.id, PIPELINE) == (version, pipeline):
+                yield _marks(lane, chosen, found), Window(lane, chosen, found)

@@ -20,12 +20,11 @@ from stenolog.projections.requests.compact import (
     alias,
     compact,
     entry_of,
-    measure,
     preview,
 )
 from stenolog.projections.requests.cutting import cut_after, cut_before
 from stenolog.projections.requests.sketch import WHOLE, parse, sketch
-from stenolog.projections.requests.tokens import ESTIMATE, Counter
+from stenolog.projections.requests.tokens import ESTIMATE, Counter, measure
 
 RULE = Compact()
 MEGABYTES = 5 * 1024 * 1024

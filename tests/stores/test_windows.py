@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,10 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, Card, Conversation, Entry, ModeSwitch, Request, UserMessage
 from stenolog.adapters.stores import reading
+from stenolog.adapters.verify import verify
 from stenolog.context import Budget, LastN
 from stenolog.projections.requests import build
+from stenolog.projections.requests.window import Mark
 
 POLICY = Budget(tokens=2_000)
 WORDS = "word " * 20
@@ -114,3 +118,26 @@ def test_a_fork_has_the_window_of_its_parent(talk: Conversation) -> None:
     before: Callable[[Conversation], bytes] = lambda of: of.request("coder", upto=300).bytes  # noqa: E731
 
     assert before(talk.fork(after=320)) == before(talk)
+
+
+def test_verify_folds_every_mark_again_and_names_the_one_that_differs(
+    talk: Conversation, tmp_path: Path
+) -> None:
+    go_on(talk, 200)
+    talk.request("coder")
+    assert verify(talk.log).problems == ()
+    with sqlite3.connect(f"{talk.log.path}-checkpoints", isolation_level=None) as connection:
+        for fold, state in connection.execute("SELECT fold, state FROM checkpoints").fetchall():
+            if fold.startswith("window "):
+                forge(connection, fold, state[:-1] + b"1]")
+
+    (problem,) = verify(talk.log).problems
+
+    assert (problem.code, problem.pointer.endswith(f"/{len(Mark._fields) - 1}")) == ("checkpoint", True)
+
+
+def forge(connection: sqlite3.Connection, fold: str, state: bytes) -> None:
+    """Put a state in a checkpoint's place, with the sum that makes it whole."""
+    row = connection.execute("SELECT position, digest FROM checkpoints WHERE fold = ?", (fold,)).fetchone()
+    total = sha256(b"%d\n%b\n%b" % (*row, state)).digest()
+    connection.execute("UPDATE checkpoints SET state = ?, sum = ? WHERE fold = ?", (state, total, fold))

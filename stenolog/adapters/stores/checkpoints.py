@@ -29,6 +29,7 @@ GET = """SELECT position, digest, state, sum FROM checkpoints
     WHERE stream = ? AND fold = ? AND version = ? AND position <= ? ORDER BY slot DESC LIMIT 1"""
 ALL = """SELECT position, digest, state, sum FROM checkpoints
     WHERE stream = ? AND fold = ? AND version = ? ORDER BY slot"""
+NAMES = "SELECT DISTINCT fold, '', '', '' FROM checkpoints WHERE stream = ? ORDER BY fold"
 PUT = "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 UNUSABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -60,6 +61,10 @@ class Checkpoints:
         """Every checkpoint of a fold over a stream that is whole, the earliest first."""
         rows = self._execute(ALL, (stream, fold, version))
         return [checkpoint for checkpoint in map(_whole, rows) if checkpoint]
+
+    def names(self, stream: int) -> list[str]:
+        """The names of the folds that something is kept of."""
+        return [str(name) for name, *_ in self._execute(NAMES, (stream,))]
 
     def put(self, stream: int, fold: str, version: str, checkpoint: Checkpoint) -> None:
         """Keep a checkpoint, in the place of the one before it in the same stretch of positions."""
