@@ -79,7 +79,7 @@ def test_why_gives_each_message_its_rule_and_one_message_its_whole_text(
 ) -> None:
     one = told("why", "crew", "--agent", "coder", "--at", "6", "--message", "4")
 
-    assert one[1].startswith("4 tool kept by result: the result of one of the lane's own calls")
+    assert one[1] == "4 tool from 5 165 tok kept by result: the result of one of the lane's own calls"
     assert "".join(one[2:]).count("lexer") == 60
     assert len(told("why", "crew", "--agent", "coder", "--at", "6")) == 13
     assert told("why", "crew", "--agent", "coder", "--at", "6", "--message", "0")[2] == "shell, deploy"

@@ -128,15 +128,14 @@ def reasons_drawn(request: Request, reasons: Iterable[Reason], whole: bool) -> I
     """Each part with its reason on one line, and what it says on the next; all of it where `whole`."""
     yield from head_lines(request)
     for reason in reasons:
-        where = f"{reason.message + 1:>4}" if reason.message >= 0 else "   ·"
         does = f": {reason.does}" if reason.does else ""
         yield line(
-            (where, "bold"),
+            (f"{reason.message + 1:>4}" if reason.message >= 0 else "   ·", "bold"),
             f"  {reason.role:<9}",
+            (f"  from {spans(reason.positions)}" if reason.positions else "", "dim"),
+            (f"  {tokens(reason.tokens_in, reason.tokens_out)} tok", "dim"),
             (f"  {reason.disposition}", FATES[reason.disposition]),
             f" by {reason.rule}{does}",
-            (f"  {tokens(reason.tokens_in, reason.tokens_out)} tok", "dim"),
-            (f"  from {spans(reason.positions)}" if reason.positions else "", "dim"),
         )
         if reason.text and whole:
             yield indented(paragraph(reason.text, lines=LINES_OF_TEXT), 6)
