@@ -43,7 +43,7 @@ PREFACE = """\
 | `diff` | `before`, `after`, `shared`, `messages_before`, `messages_after`, `tokens_before`, `tokens_after`, `around`, `changes` |
 | `view` | `conversation`, `upto`, `agent`, `minus`, `seen` |
 | `replay` | `conversation`, `transitions`, `state`, `digest`, `equal` |
-| `verify` | `conversations`, `blobs`, `anomalies`, `requests`; that is null without `--requests`, else how many were `same`, `differs`, `not-provable`; what is wrong stands in `diagnostics` |
+| `verify` | `conversations`, `blobs`, `anomalies`, `requests`; that is null without `--requests`, else how many are the `same`, with each of `differs` and `not-provable`; what is wrong stands in `diagnostics` |
 | `fsck` | `conversations`, `all_prefixes`, `invalid`; each breach stands in `diagnostics` |
 | `gate` | `requests`, `changed`, `vanished`, `new`, `then`, `now`, `file`; without `--out` and `--against` an envelope for each line |
 | `budget` | `conversation`, `agent`, `wire`, `rows` |

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter as Bag
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
@@ -10,7 +9,7 @@ from typing import NamedTuple
 from stenolog.domain.entry import Entry, to_entry
 from stenolog.domain.errors import StoredDataError
 from stenolog.domain.events import ModeSwitch
-from stenolog.projections.requests.proof import OUTCOMES, Outcome, Proof, proofs
+from stenolog.projections.requests.proof import Proof, proofs
 from stenolog.projections.requests.tokens import Counter
 
 from .conversation import Conversation
@@ -23,12 +22,6 @@ class Proved(NamedTuple):
 
     conversation: str
     proofs: list[Proof]
-
-    @property
-    def counts(self) -> dict[Outcome, int]:
-        """How many requests had which outcome."""
-        bag = Bag(proof.outcome for proof in self.proofs)
-        return {outcome: bag[outcome] for outcome in OUTCOMES}
 
 
 def prove(subject: Log | Conversation, *, counters: Mapping[str, Counter] = COUNTERS) -> Iterator[Proved]:

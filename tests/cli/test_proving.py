@@ -55,6 +55,18 @@ def test_a_request_that_differs_is_an_error_with_its_place(kept: Cli) -> None:
     assert kept("verify").status == 0
 
 
+def test_of_many_that_differ_the_first_are_told_and_all_are_in_the_data(kept: Cli) -> None:
+    for _ in range(9):
+        with_receipt(sha256="0" * 64)
+
+    ran = kept("verify", "--requests")
+
+    assert ran.err.count("differs: ") == 5
+    assert ran.err.splitlines()[-1] == "✗ 'talk': 4 more differ; --json lists them"
+    data = kept("verify", "--requests", "--json").envelope["data"]
+    assert [one["position"] for one in data["requests"]["differs"]] == [*range(7, 16)]
+
+
 def test_what_is_not_provable_is_counted_by_its_reason_and_fails_only_with_strict(kept: Cli) -> None:
     with_receipt(pipeline="requests@0")
     with_receipt(pipeline="requests@0")
@@ -65,8 +77,8 @@ def test_what_is_not_provable_is_counted_by_its_reason_and_fails_only_with_stric
     assert "✓ 4 requests: 2 same, 0 differs, 2 not provable" in ran.out
     assert ran.err.startswith("· 'talk': 2 not provable: pipeline requests@0 is not here")
     assert strict.err.startswith("✗ 'talk': 2 not provable: pipeline requests@0 is not here")
-    counts = kept("verify", "--requests", "--json").envelope["data"]["requests"]
-    assert counts == {"same": 2, "differs": 0, "not-provable": 2}
+    found = kept("verify", "--requests", "--json").envelope["data"]["requests"]
+    assert (found["same"], found["differs"], len(found["not-provable"])) == (2, [], 2)
 
 
 def test_the_receipts_that_a_fork_inherits_are_its_parents(kept: Cli) -> None:
@@ -85,7 +97,12 @@ def test_an_entry_that_was_erased_leaves_what_came_after_unproved(kept: Cli) -> 
 
     ran = kept("verify", "--requests", "--json")
 
-    assert ran.envelope["data"]["requests"] == {"same": 1, "differs": 0, "not-provable": 1}
+    found = ran.envelope["data"]["requests"]
+    assert (found["same"], found["differs"], [one["position"] for one in found["not-provable"]]) == (
+        1,
+        [],
+        [5],
+    )
     notes = [note["message"] for note in ran.envelope["diagnostics"]]
     assert "'talk': 1 not provable: the entry at 4 cannot be read any more" in notes
 

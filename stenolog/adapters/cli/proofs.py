@@ -14,7 +14,7 @@ from stenolog.projections.requests.prefixes import Invalid, invalid_requests
 
 from .answer import Answer, Diagnostic
 from .lines import Piece, line
-from .receipts import FAILURES, request_counts, request_line, request_notes
+from .receipts import request_data, request_line, request_notes
 from .screen import progress
 from .shell import chosen, command, found, opened, takes_conversation
 from .views import step_lines
@@ -85,26 +85,27 @@ def verify_command(db: Path, conversation: str, head: str | None, requests: bool
     subject = found(log, conversation) if conversation else log
     report = verify(subject, head=head, watch=progress)
     proved = list(progress(prove(subject), "building requests again")) if requests else []
+    receipts = list(request_notes(proved, strict=strict))
     data = {
         "conversations": report.conversations,
         "blobs": report.blobs,
         "anomalies": len(report.anomalies),
-        "requests": request_counts(proved) if requests else None,
+        "requests": request_data(proved) if requests else None,
     }
     notes = (
         *(_problem(problem) for problem in report.problems),
         *(_anomaly(anomaly) for anomaly in report.anomalies),
         *(Diagnostic("note", "unproved", note) for note in report.notes),
-        *request_notes(proved, strict=strict),
+        *receipts,
     )
+    differs = any(note.severity == "error" for note in receipts)
 
     def draw() -> Iterator[Piece]:
         yield from _verify_lines(report)
         if requests:
-            yield request_line(request_counts(proved), strict=strict)
+            yield request_line(request_data(proved), failed=differs)
 
-    failed = not report.ok or any(note.code in FAILURES and note.severity == "error" for note in notes)
-    return Answer(data, draw, failed=failed, diagnostics=notes)
+    return Answer(data, draw, failed=differs or not report.ok, diagnostics=notes)
 
 
 def _problem(problem: Problem) -> Diagnostic:

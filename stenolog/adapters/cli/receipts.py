@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from .answer import Diagnostic
 from .lines import Line, line
@@ -13,39 +13,47 @@ if TYPE_CHECKING:
     from stenolog.adapters.proving import Proved
 
 DIFFERS, NOT_PROVABLE = "request-differs", "request-not-provable"
-FAILURES = (DIFFERS, NOT_PROVABLE)
+TOLD = 5
+"""So many requests of a conversation that differ are told one by one: the first has the cause, and an edit
+shows in all that come after it."""
 
 
-def request_counts(proved: Iterable[Proved]) -> dict[str, int]:
-    """How many requests came out how."""
-    counts = {"same": 0, "differs": 0, "not-provable": 0}
+def request_data(proved: Sequence[Proved]) -> dict[str, Any]:
+    """How many are the same, and each that is not."""
+    found = [(talk.conversation, proof) for talk in proved for proof in talk.proofs]
+    return {
+        "same": sum(proof.outcome == "same" for _, proof in found),
+        **{
+            outcome: [
+                {"conversation": name, **proof._asdict()} for name, proof in found if proof.outcome == outcome
+            ]
+            for outcome in ("differs", "not-provable")
+        },
+    }
+
+
+def request_notes(proved: Sequence[Proved], *, strict: bool) -> Iterator[Diagnostic]:
+    """The first requests that differ; those that cannot be proved together, by what is missing."""
     for talk in proved:
-        for outcome, number in talk.counts.items():
-            counts[outcome] += number
-    return counts
-
-
-def request_notes(proved: Iterable[Proved], *, strict: bool) -> Iterator[Diagnostic]:
-    """Each request that differs; those that cannot be proved together, by what is missing."""
-    for talk in proved:
-        reasons: Counter[str] = Counter()
-        for proof in talk.proofs:
-            if proof.outcome == "not-provable":
-                reasons[proof.reason] += 1
-            elif proof.outcome == "differs":
-                what = f"the request of {proof.lane} at {proof.view} on {proof.wire} differs: {proof.reason}"
-                where = (talk.conversation, proof.position)
-                yield Diagnostic("error", DIFFERS, f"{where[0]!r} at {where[1]}: {what}", *where)
+        differ = [proof for proof in talk.proofs if proof.outcome == "differs"]
+        for proof in differ[:TOLD]:
+            what = f"the request of {proof.lane} at {proof.view} on {proof.wire} differs: {proof.reason}"
+            where = (talk.conversation, proof.position)
+            yield Diagnostic("error", DIFFERS, f"{where[0]!r} at {where[1]}: {what}", *where)
+        if len(differ) > TOLD:
+            message = f"{talk.conversation!r}: {len(differ) - TOLD} more differ; --json lists them"
+            yield Diagnostic("error", DIFFERS, message, talk.conversation)
+        reasons = Counter(proof.reason for proof in talk.proofs if proof.outcome == "not-provable")
         for reason, number in sorted(reasons.items()):
             message = f"{talk.conversation!r}: {number} not provable: {reason}"
             yield Diagnostic("error" if strict else "note", NOT_PROVABLE, message, talk.conversation)
 
 
-def request_line(counts: dict[str, int], *, strict: bool) -> Line:
+def request_line(data: dict[str, Any], *, failed: bool) -> Line:
     """212 requests: 210 same, 1 differs, 1 not provable."""
-    if not any(counts.values()):
+    same, differs, unproved = data["same"], len(data["differs"]), len(data["not-provable"])
+    if not same + differs + unproved:
         return line(("· ", "cyan"), "no request has a receipt, so there is none to build again")
-    failed = counts["differs"] or (strict and counts["not-provable"])
     mark = ("✗ ", "red") if failed else ("✓ ", "green")
-    words = ", ".join(f"{number} {outcome.replace('-', ' ')}" for outcome, number in counts.items())
-    return line(mark, f"{sum(counts.values())} requests: {words}")
+    total = same + differs + unproved
+    return line(mark, f"{total:,} requests: {same:,} same, {differs:,} differs, {unproved:,} not provable")

@@ -23,7 +23,6 @@ from .wires import WIRES, Wire
 from .wires.sheet import EMPTY_BLOBS
 
 Outcome: TypeAlias = Literal["same", "differs", "not-provable"]
-OUTCOMES: tuple[Outcome, ...] = ("same", "differs", "not-provable")
 
 
 class Proof(NamedTuple):
