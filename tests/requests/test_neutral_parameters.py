@@ -158,3 +158,14 @@ def test_a_choice_goes_by_the_name_that_the_tool_is_declared_by() -> None:
     body = asked(RESPONSES, tools=(SHELL, ODD), tool_choice={"tool": "a b"}).body
 
     assert body["tool_choice"]["name"] == body["tools"][1]["name"]
+
+
+def test_on_openai_chat_the_word_json_stands_behind_the_persona() -> None:
+    as_object = {"response_format": {"type": "json_object"}}
+    switch: Event = ModeSwitch(cards={"coder": Card(persona="You are a coder.", parameters=as_object)})
+
+    request = build(entries(switch, ASKED), "coder", wire=CHAT)
+
+    content = [message["content"] for message in request.body["messages"]]
+    assert content == ["You are a coder.\n\n[answer in JSON]", "List the files"]
+    assert [(part.rule, part.message) for part in request.parts[:2]] == [("persona", 0), ("json-note", 0)]

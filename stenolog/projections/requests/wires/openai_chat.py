@@ -50,19 +50,21 @@ NO_OUTPUT = "[no output]"
 PDF = "application/pdf"
 LARGEST = 50_000_000
 """The longest base64 text of a picture or a file: a request holds 50 MB of them (its page on vision)."""
-JSON_NOTE = Piece("system", (Text(text=note("answer in JSON")),), (), "json-note", "added")
+JSON_NOTE = note("answer in JSON")
 """OpenAI answers in JSON only where the word stands among the messages."""
 
 
 def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
     """The body of `POST /v1/chat/completions`."""
     sheet = Sheet(blobs, prefix.counter)
-    if prefix.persona:
-        sheet.messages.append({"role": "system", "content": prefix.persona})
-        sheet.explain_persona(prefix, message=0)
     asked = parameters(sheet, prefix, PARAMETERS, lambda name, value: _say(name, value, prefix.model))
+    said = [prefix.persona] if prefix.persona else []
+    sheet.explain_persona(prefix, message=0)
     if asked.get("response_format") == {"type": "json_object"}:
-        _write(sheet, JSON_NOTE, {"role": "system", "content": "\n".join(_spoken(JSON_NOTE))})
+        said.append(JSON_NOTE)
+        sheet.explain(json_note(), JSON_NOTE, message=0)
+    if said:
+        sheet.messages.append({"role": "system", "content": "\n\n".join(said)})
     ids = CallIds()
     late_media: list[Piece] = []
     for piece in pieces:
@@ -85,6 +87,11 @@ def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) 
     if tools:
         body["tools"] = tools
     return sheet.rendered(body | asked)
+
+
+def json_note() -> Piece:
+    """The note that asks for JSON."""
+    return Piece("system", (Text(text=JSON_NOTE),), (), "json-note", "added")
 
 
 def _say(name: str, value: Any, model: str) -> Body | None:

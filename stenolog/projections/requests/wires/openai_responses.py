@@ -20,7 +20,7 @@ from stenolog.projections.requests.voice import UNREADABLE
 
 from .families import goes_back
 from .neutral import parameters
-from .openai_chat import JSON_NOTE, LARGEST, NO_OUTPUT, PDF, REASONING_MODELS, described
+from .openai_chat import LARGEST, NO_OUTPUT, PDF, REASONING_MODELS, described, json_note
 from .sheet import PICTURES, Sheet, explain_tools, in_order, media, placeholder, schema, texts
 
 NAME = "openai-responses"
@@ -79,7 +79,7 @@ def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) 
     asked = parameters(sheet, prefix, PARAMETERS, _say)
     match asked:
         case {"text": {"format": {"type": "json_object"}}}:
-            _heard(sheet, JSON_NOTE, CallIds())
+            _heard(sheet, json_note(), CallIds())
         case _:
             pass
     ids = CallIds()
