@@ -15,12 +15,14 @@ from .domain.errors import (
     IdTaken,
     IllegalCommand,
     InvalidEvent,
+    InvalidPolicy,
     LaterRelease,
     MachineError,
     MissingBlob,
     MissingExtra,
     NotALog,
     NotATranscript,
+    NotSendable,
     ProviderError,
     StaleAppend,
     StenologError,
@@ -48,11 +50,11 @@ from .domain.state import Decision, Lane, State
 from .domain.step import Step, Transition, evolve, step
 from .domain.values import CallRef, Card, Control, Link, Receipt, Run, Source, Span, Tool, Turns, Usage
 from .projections.base import Fold, fold
-from .projections.requests.model import Dropped, Explained, Request
 from .projections.timeline import Item
 
 if TYPE_CHECKING:
     from .adapters.asynchronous import AsyncConversation, AsyncLog, open_async
+    from .projections.requests import Dropped, Explained, Request
 
 __version__ = "0.1.0"
 
@@ -80,6 +82,7 @@ __all__ = [
     "IllegalCommand",
     "Image",
     "InvalidEvent",
+    "InvalidPolicy",
     "Item",
     "Lane",
     "LaterRelease",
@@ -92,6 +95,7 @@ __all__ = [
     "ModeSwitch",
     "NotALog",
     "NotATranscript",
+    "NotSendable",
     "Opaque",
     "ProviderError",
     "Reasoning",
@@ -132,9 +136,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """The names for asyncio, imported when they are first asked for: asyncio alone takes some 30 ms."""
+    """The names that are imported when they are first asked for: asyncio alone takes some 30 ms."""
     if name in ("AsyncConversation", "AsyncLog", "open_async"):
         from .adapters import asynchronous
 
         return getattr(asynchronous, name)
+    if name in ("Dropped", "Explained", "Request"):
+        from .projections import requests
+
+        return getattr(requests, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,20 +16,23 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from itertools import islice
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from stenolog.domain.entry import Draft, Entry, Record
 from stenolog.domain.events import Event
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
-from stenolog.projections.requests import DEFAULT_WIRE, Request
 from stenolog.projections.timeline import Item
 
 from . import log as logs
 from .conversation import Conversation, Pending
 from .keeping import Kept
 from .log import Log
+
+if TYPE_CHECKING:
+    from stenolog.domain.policy import PolicyLike
+    from stenolog.projections.requests import Request, Wire
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -175,9 +178,15 @@ class AsyncConversation:
         return await self._run(lambda talk: talk.transitions(upto))
 
     async def request(
-        self, agent: str, upto: int | None = None, wire: str = DEFAULT_WIRE, *, task: str = ""
+        self,
+        agent: str,
+        upto: int | None = None,
+        wire: str | Wire | None = None,
+        *,
+        task: str = "",
+        policy: PolicyLike = None,
     ) -> Request:
-        return await self._run(lambda talk: talk.request(agent, upto, wire, task=task))
+        return await self._run(lambda talk: talk.request(agent, upto, wire, task=task, policy=policy))
 
     async def submit(self, command: Event) -> list[Entry]:
         return await self._run(lambda talk: talk.submit(command))

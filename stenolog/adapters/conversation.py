@@ -10,24 +10,24 @@ from stenolog.domain.decide import decide
 from stenolog.domain.entry import EPOCH, MICROSECOND, Draft, Entry, Record, check_name, microseconds
 from stenolog.domain.errors import StaleAppend
 from stenolog.domain.events import Event
-from stenolog.domain.policy import PolicyLike
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
-from stenolog.projections.requests import DEFAULT_WIRE, Lane, Request, Wire
 from stenolog.projections.timeline import Item as TimelineItem
 from stenolog.projections.timeline import timeline
 from stenolog.projections.transitions import transitions
 
-from . import forking, keeping, tailing, viewing
-from .counters import COUNTERS
+from . import forking, keeping, tailing
 from .keeping import Kept
-from .outputs import Outputs
 from .stores import appending, reading
 from .stores.appending import Stream
 
 if TYPE_CHECKING:
+    from stenolog.domain.policy import PolicyLike
+    from stenolog.projections.requests import Request, Wire
+
     from .log import Log
+    from .outputs import Outputs
 
 S = TypeVar("S")
 Pending: TypeAlias = Literal["close", "keep"]
@@ -130,7 +130,7 @@ class Conversation:
         self,
         agent: str,
         upto: int | None = None,
-        wire: str | Wire = DEFAULT_WIRE,
+        wire: str | Wire | None = None,
         *,
         task: str = "",
         policy: PolicyLike = None,
@@ -141,11 +141,15 @@ class Conversation:
         one of `stenolog.projections.requests.WIRES`. Raises `UnknownAgent`, `UnknownPosition`,
         `InvalidPolicy`, and `LaterRelease` where an entry needs one.
         """
-        return viewing.request(self, Lane(agent, task), upto, wire, policy, COUNTERS)
+        from . import viewing  # late: a program that builds no request need not wait for it
+
+        return viewing.request(self, agent, task, upto, wire, policy)
 
     @property
     def outputs(self) -> Outputs:
         """The whole of large tool output and artifacts, by the aliases that requests name them by."""
+        from .outputs import Outputs  # late, as above
+
         return Outputs(self)
 
     def submit(self, command: Event) -> list[Entry]:

@@ -18,13 +18,14 @@ from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.projections.base import Fold
-from stenolog.projections.requests import PIPELINE, Lane, Request, Wire
+from stenolog.projections.requests import DEFAULT_WIRE, PIPELINE, Lane, Request, Wire
 from stenolog.projections.requests.build import choose, from_window
 from stenolog.projections.requests.caps import caps
 from stenolog.projections.requests.tokens import Counter
 from stenolog.projections.requests.window import START, Mark, Window
 
 from . import keeping
+from .counters import COUNTERS
 from .keeping import Kept
 from .stores.checkpoints import Checkpoints
 
@@ -39,19 +40,20 @@ MARK = keeping.Json(Mark)
 
 def request(
     talk: Conversation,
-    lane: Lane,
+    agent: str,
+    task: str,
     upto: int | None,
-    wire: str | Wire,
+    wire: str | Wire | None,
     policy: PolicyLike,
-    counters: Mapping[str, Counter],
+    counters: Mapping[str, Counter] = COUNTERS,
 ) -> Request:
     """See `Conversation.request`."""
     recent = _Recent(talk, upto)
     now = recent.settings() if policy is None else NOTHING
-    window = _window(recent, lane, *choose(now, lane.agent, policy, counters))
+    window = _window(recent, Lane(agent, task), *choose(now, agent, policy, counters))
     if upto is not None and window.position != upto:
         raise UnknownPosition(f"{talk.name!r}: no position {upto}; the last one is {window.position}")
-    return from_window(window, wire, talk.log.blobs)
+    return from_window(window, DEFAULT_WIRE if wire is None else wire, talk.log.blobs)
 
 
 class _Recent:

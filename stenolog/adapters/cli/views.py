@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stenolog.domain.errors import InvalidEvent
+from stenolog.domain.policy import Policy
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
 from stenolog.projections.requests import DEFAULT_WIRE, WIRES, Request, lanes
 
 from .answer import Answer
 from .lines import Piece, line
+from .policies import policy_of
 from .positions import resolve
 from .shell import command, found, opened, takes_conversation
 
@@ -53,15 +55,16 @@ def timeline_command(db: Path, conversation: str, at: str) -> Answer:
 @click.option(
     "--wire", type=click.Choice([*WIRES]), default=DEFAULT_WIRE, show_default=True, help="The provider."
 )
+@click.option("--policy", help="Another context policy than the card's: last:50+tokens:16k, or JSON.")
 @click.option("--raw", is_flag=True, help="Only the body: the exact bytes that would be sent.")
 @takes_conversation
 def request_command(
-    db: Path, conversation: str, agent: str | None, at: str, wire: str, raw: bool
+    db: Path, conversation: str, agent: str | None, at: str, wire: str, policy: str | None, raw: bool
 ) -> Answer | None:
     """Show what an agent's model is sent next, and the reason for every part."""
     talk = found(opened(db), conversation)
     upto = resolve(talk, at)
-    request = request_of(talk, agent or only_agent(talk, upto), upto, wire)
+    request = request_of(talk, agent or only_agent(talk, upto), upto, wire, policy_of(policy))
     if raw:
         print_raw(request)
         return None
@@ -74,10 +77,10 @@ def request_command(
     return Answer(request_data(request), draw)
 
 
-def request_of(talk: Conversation, lane: str, upto: int, wire: str) -> Request:
+def request_of(talk: Conversation, lane: str, upto: int, wire: str, policy: Policy | None = None) -> Request:
     """The request of a lane, written as agent or agent/task."""
     agent, _, task = lane.partition("/")
-    return talk.request(agent, upto, wire, task=task)
+    return talk.request(agent, upto, wire, task=task, policy=policy)
 
 
 def only_agent(talk: Conversation, upto: int) -> str:
@@ -91,8 +94,9 @@ def only_agent(talk: Conversation, upto: int) -> str:
 
 def request_data(request: Request) -> dict[str, Any]:
     """A request as JSON: the body, its digest, and the explanation."""
-    fields = ("agent", "task", "upto", "wire", "sendable", "reason", "sha256", "pipeline", "policy")
+    fields = ("agent", "task", "upto", "wire", "sendable", "reason", "sha256", "pipeline", "counter", "cuts")
     shown = {name: getattr(request, name) for name in fields}
+    shown |= {"policy": request.policy.json, "size": request.size._asdict()}
     return {**shown, "parts": request.parts, "dropped": request.dropped, "body": request.body}
 
 
