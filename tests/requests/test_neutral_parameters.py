@@ -161,7 +161,7 @@ def test_a_choice_goes_by_the_name_that_the_tool_is_declared_by() -> None:
 
 
 def test_on_openai_chat_the_word_json_stands_behind_the_persona() -> None:
-    as_object = {"response_format": {"type": "json_object"}}
+    as_object: Given = {"response_format": {"type": "json_object"}}
     switch: Event = ModeSwitch(cards={"coder": Card(persona="You are a coder.", parameters=as_object)})
 
     request = build(entries(switch, ASKED), "coder", wire=CHAT)
