@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from stenolog import ModeSwitch, Span, UserMessage
 from stenolog.adapters.log import open as open_log
 from tests.analysis.crew import crew
 
@@ -39,7 +40,7 @@ def test_explain_says_in_whose_requests_until_when_and_why_no_longer(told: Calla
     assert lines[3:9] == [
         "planner 14 on kept as #3 assistant 10 tok · in 1 request",
         "own: the lane's own answer",
-        "coder 3-6 reworded as #2 user 10 → 19 tok · in 2 requests · 2 proved by receipts",
+        "coder 3-6 reworded as #2 user 10 → 19 tok · in 2 requests · 2 named by receipts",
         "attributed: somebody else's words, quoted with who said them",
         "9 on dropped",
         "over-budget: it is older than what the budget has room for",
@@ -52,6 +53,14 @@ def test_explain_takes_positions_in_words_and_stops_where_it_is_told_to(
 ) -> None:
     assert told("explain", "crew", "@~11", "--at", "6") == told("explain", "crew", "3", "--at", "6")
     assert not [line for line in told("explain", "crew", "3", "--at", "6") if "over-budget" in line]
+
+
+def test_a_span_that_goes_on_for_ever_is_drawn_as_its_ends(cli: Callable[..., Any]) -> None:
+    with open_log("talks.db") as log:
+        log["talk"].append(UserMessage(text="hm"))
+        log["talk"].append(ModeSwitch(hides=[Span(first=1, last=2**53 - 1)]), expected=2)
+
+    assert "1-9007199254740991  hides" in cli("explain", "talk", "3").out
 
 
 def test_blame_goes_back_from_a_call_to_the_words_of_a_person(told: Callable[..., list[str]]) -> None:

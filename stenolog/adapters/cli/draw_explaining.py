@@ -9,7 +9,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.state import address
 from stenolog.projections.analysis.blame import Blame, Link
 from stenolog.projections.analysis.diff import Change, Difference
-from stenolog.projections.analysis.explain import Explanation, InLane, Shown, Stretch
+from stenolog.projections.analysis.explain import Explanation, Form, InLane, Shown, Stretch
 from stenolog.projections.analysis.references import Reference
 from stenolog.projections.analysis.view import PROOFS, Seen
 from stenolog.projections.analysis.why import Missing, Reason
@@ -67,9 +67,7 @@ def _lane_lines(lane: InLane, last: int, width: int) -> Iterator[Piece]:
             (f"{lane.lane if number == 0 else '':<{width}}", "cyan"),
             f"  {f'{stretch.first}{until}':<10}",
             (f"  {form.fate}", FATES[form.fate]),
-            f" as #{form.message + 1} {form.role}"
-            if form.message >= 0
-            else f" as {form.role}" * bool(form.role),
+            _placed(form),
             (f"  {_counts(stretch)}", "dim"),
         )
         for rule in form.rules:
@@ -80,13 +78,19 @@ def _lane_lines(lane: InLane, last: int, width: int) -> Iterator[Piece]:
             )
 
 
+def _placed(form: Form) -> str:
+    """As which message, or as what beside the messages."""
+    number = f"#{form.message + 1} " if form.message >= 0 else ""
+    return f" as {number}{form.role}" if form.role else ""
+
+
 def _counts(stretch: Stretch) -> str:
-    """Its tokens, in how many requests that anyone would send, and how many of them receipts prove."""
+    """Its tokens, in how many requests that anyone would send, and how many receipts name them."""
     form = stretch.form
     counts = [f"{tokens(form.tokens_in, form.tokens_out)} tok"] if form.tokens_in or form.tokens_out else []
     if form.fate in DISPOSITIONS:
         sendable = f"in {counted(stretch.sendable, 'request')}" if stretch.sendable else "in previews alone"
-        counts += [sendable, f"{len(stretch.sent)} proved by receipts"] if stretch.sent else [sendable]
+        counts += [sendable, f"{len(stretch.sent)} named by receipts"] if stretch.sent else [sendable]
     return " · ".join(counts)
 
 
@@ -101,7 +105,7 @@ def _reference(ref: Reference, entries: Mapping[int, Entry], back: bool) -> tupl
     first, last = (ref.first, ref.last) if back else (ref.position, ref.position)
     entry = entries.get(first)
     if entry is None or first != last:
-        return (spans(range(first, last + 1)), ref.field, "", "", "")
+        return (str(first) if first == last else f"{first}-{last}", ref.field, "", "", "")
     who, what = describe(entry)
     return (str(first), ref.field, (entry.event.kind, STYLES[entry.event.kind]), who, (what, "dim"))
 
