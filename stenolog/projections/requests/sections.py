@@ -68,7 +68,7 @@ def turns(messages: Any) -> Sequence[Any]:
 
 def by_hash(value: Any) -> Any:
     """A JSON value with `sha256:` and its hash in the place of every blob's content."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {key: by_hash(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [by_hash(inner) for inner in value]
