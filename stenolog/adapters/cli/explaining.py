@@ -215,9 +215,5 @@ def _place(request: Request) -> dict[str, Any]:
 
 def _call(written: str) -> tuple[str, int | None]:
     """The position, and the index of the call from 0 where one was named: `57/2` is the second."""
-    where, slash, nth = written.rpartition("/")
-    if not slash:
-        return written, None
-    if not (nth.isascii() and nth.isdigit() and int(nth) > 0):
-        raise InvalidEvent(f"expected a position, or a position and a call such as 57/2, found {written!r}")
-    return where, int(nth) - 1
+    where, _, nth = written.rpartition("/")
+    return (where, int(nth) - 1) if nth.isascii() and nth.isdigit() and where else (written, None)
