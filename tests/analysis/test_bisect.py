@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from stenolog import (
@@ -11,6 +13,7 @@ from stenolog import (
     LlmError,
     ModeSwitch,
     Span,
+    ToolCall,
     ToolResult,
     UnknownAgent,
     UserMessage,
@@ -18,7 +21,7 @@ from stenolog import (
 from stenolog.context import Budget, Delta, LastN
 from stenolog.projections.analysis.bisect import Bisected, bisect
 from stenolog.projections.requests import WIRES
-from tests.requests.given import CALL, calls, log
+from tests.requests.given import calls, log
 
 ORDER = UserMessage(text="Never touch main", to=("coder",))
 
@@ -81,14 +84,18 @@ def test_a_text_that_comes_and_goes_has_several_runs() -> None:
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("text", ['say "hi"', "two\nlines", "naïve ✓", "a\\b"])
 def test_a_text_is_found_on_every_wire_as_it_was_said_and_within_arguments(wire: str, text: str) -> None:
-    said = bisect(log(UserMessage(text=f"please {text}", to=("coder",))), "coder", text, wire=wire)
-    assert said.verdict == "still in"
+    call = ToolCall(id="c1", name="shell", arguments=json.dumps({"cmd": f"echo {text}"}, ensure_ascii=False))
+    said = log(UserMessage(text=f"please {text}", to=("coder",)))
+    called = log(ORDER, calls("", call), ToolResult(call_id="c1", text="ok"))
+
+    assert bisect(said, "coder", text, wire=wire).runs == ((1, 1),)
+    assert bisect(called, "coder", text, wire=wire).runs == ((2, 3),)
 
 
-def test_a_text_within_the_arguments_of_a_call_is_found() -> None:
-    talk = log(ORDER, calls("", CALL), ToolResult(call_id="c1", text="ok"))
-
-    assert bisect(talk, "coder", '"cmd": "ls"').runs == ((2, 3),)
+@pytest.mark.parametrize("wire", WIRES)
+def test_what_no_model_reads_is_no_text(wire: str) -> None:
+    assert bisect(log(ORDER), "coder", "messages", wire=wire).verdict == "never in"
+    assert bisect(log(ORDER), "coder", "role", wire=wire).verdict == "never in"
 
 
 def test_a_persona_that_was_changed_was_replaced() -> None:

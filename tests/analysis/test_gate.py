@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from stenolog import InvalidEvent, ModeSwitch, ToolResult, UserMessage
+from stenolog import Card, InvalidEvent, ModeSwitch, ToolResult, Unknown, UserMessage
 from stenolog.context import LastN, policy
 from stenolog.projections.analysis import gate
 from stenolog.projections.analysis.gate import Compared, Digest, Fresh, Place
 from stenolog.projections.requests import WIRES, every_request
-from tests.requests.given import CALL, calls, log
+from tests.requests.given import ASKED, CALL, calls, log
 
 CHAT, PLAIN = ({name: WIRES[name]} for name in ("openai-chat", "plain"))
 TALK = log(
@@ -97,6 +97,15 @@ def test_where_all_sections_are_the_same_the_order_of_the_keys_is_not() -> None:
     turned = one._replace(sha256="other", body=dict(reversed([*one.body.items()])))
 
     assert [found.difference for found in gate.compare([one.digest], [turned])] == ["the order of the keys"]
+
+
+def test_behind_what_this_release_does_not_know_nothing_is_sent() -> None:
+    unknown = log(*(entry.event for entry in TALK[:2]), Unknown(topic="dream@7", payload=b"{}"), ASKED)
+    later = log(*(e.event for e in TALK[:2]), ModeSwitch(cards={"coder": Card(policy={"mood": {}})}), ASKED)
+
+    for entries in (unknown, later):
+        found = [one.place.position for one in gate.fresh(entries, wires=PLAIN) if one.place.lane == "coder"]
+        assert found == [2]
 
 
 def test_a_policy_is_for_all_and_stands_in_the_header() -> None:

@@ -169,6 +169,7 @@ def test_the_older_file_says_which_wires_and_which_policy(demo: Cli) -> None:
 
     assert demo("gate", "--against", "gate.jsonl").status == 0
     assert demo("gate", "--against", "gate.jsonl", "--wire", "plain").status == 0
+    assert demo("gate", "--against", "gate.jsonl", "--wire", "gemini").status == 2
     other = demo("gate", "--against", "gate.jsonl", "--policy", "full")
     assert (other.status, "expected the policy of the older file" in other.err) == (2, True)
 
@@ -223,7 +224,7 @@ def test_a_budget_has_a_line_for_each_policy_and_size(demo: Cli) -> None:
     assert rows == [["full", "150"], ["full", "16,000"], ["last:2", "150"], ["last:2", "16,000"]]
 
 
-def test_prices_are_read_from_toml_and_json_before_the_examples(demo: Cli, tmp_path: Path) -> None:
+def test_prices_are_read_from_toml_and_json_in_the_place_of_the_examples(demo: Cli, tmp_path: Path) -> None:
     (tmp_path / "p.toml").write_text('["*"]\ninput = 1000\noutput = 0.5\n')
     (tmp_path / "p.json").write_text('{"*": {"input": 1000, "output": 0.5}}')
 
@@ -233,6 +234,8 @@ def test_prices_are_read_from_toml_and_json_before_the_examples(demo: Cli, tmp_p
         ]
 
     assert cost("--prices", "p.toml") == cost("--prices", "p.json") > 0
+    (tmp_path / "none.json").write_text("{}")
+    assert cost("--prices", "none.json") is None
     assert "at your price" in demo("budget", "demo", "--agent", "coder", "--prices", "p.toml").out
 
 

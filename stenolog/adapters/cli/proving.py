@@ -85,6 +85,8 @@ def _same_question(then: Header, chosen: Policy | None) -> Header:
         theirs = "each agent's own" if then.policy is None else then.policy
         raise InvalidEvent(f"expected the policy of the older file, {theirs}, found {chosen.json}")
     known = {name: WIRES[name] for name in then.wires if name in WIRES}
+    if not known:
+        raise InvalidEvent("expected an older file with the wires that were asked for, found none of them")
     return gate.header(known, None if then.policy is None else policy(then.policy))
 
 

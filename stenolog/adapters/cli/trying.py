@@ -13,7 +13,7 @@ from stenolog.domain.errors import InvalidEvent
 from stenolog.domain.policy import Policy, policy
 from stenolog.domain.values import Span
 from stenolog.projections.analysis.bisect import bisect
-from stenolog.projections.analysis.budget import PRICES, PRICES_AS_OF, Row, budget, with_tokens
+from stenolog.projections.analysis.budget import PRICES, PRICES_AS_OF, Price, Row, budget, with_tokens
 from stenolog.projections.analysis.whatif import WhatIf, whatif
 from stenolog.projections.requests import DEFAULT_WIRE, WIRES
 
@@ -40,7 +40,7 @@ THERE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @AGENT
 @click.option("--tokens", "written", default="", metavar="N,N…", help="The budgets: 8k,16k,32k.")
 @click.option("--policy", "policies", multiple=True, help="full,last:50 … or JSON; else the card's.")
-@click.option("--prices", type=THERE, help="A TOML or JSON file: USD per million tokens by model.")
+@click.option("--prices", type=THERE, help="A TOML or JSON file with your prices.")
 @AT
 @WIRE
 @takes_conversation
@@ -104,10 +104,10 @@ def _on_card(talk: Conversation, lane: str, upto: int) -> Policy:
     return policy(card.policy if card else None)
 
 
-def _prices(file: Path | None) -> Any:
+def _prices(file: Path | None) -> tuple[Price, ...]:
     from .prices import prices_of
 
-    return PRICES if file is None else (*prices_of(file), *PRICES)
+    return PRICES if file is None else prices_of(file)
 
 
 def _row_data(row: Row) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from stenolog.domain.entry import Entry
 from stenolog.domain.policy import PolicyLike
 from stenolog.projections.requests import DEFAULT_WIRE, Request, build, every_request
+from stenolog.projections.requests.model import texts
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
 
@@ -50,7 +51,8 @@ def bisect(
 ) -> Bisected:
     """The position after which a text was last in the lane's request, and the entry that made it vanish.
 
-    A text may come and go several times, so every request is looked at, previews too. Raises as `build`.
+    Looked at is what the model reads: messages, arguments, system text and tools, not roles or ids. A text
+    may come and go several times, so every request is looked at, previews too. Raises as `build`.
     """
     log, needles = list(entries), _needles(text)
     runs: list[list[int]] = []
@@ -59,7 +61,7 @@ def bisect(
     given: dict[str, Any] = {"task": task, "wire": wire, "policy": policy, "blobs": blobs}
     build(log, agent, **given, counters=counters)  # whether the agent takes part at all
     for request in every_request(log, agent, **given, counters=counters):
-        inside = any(needle in request.bytes for needle in needles)
+        inside = _holds(request.body, needles)
         if inside and edge is None and runs:
             runs[-1][1] = request.upto
         elif inside:
@@ -83,7 +85,7 @@ def _verdict(text: str, runs: Sequence[tuple[int, int]], edge: tuple[Request, Re
 
 
 def sources(request: Request, text: str) -> tuple[int, ...]:
-    """The positions that the messages with the text in them are from; those or those of the front."""
+    """The positions that the messages with the text in them are from; those of the front, where none has."""
     needles = _needles(text)
     holding = {at for at, message in enumerate(messages(request.body)) if _holds(message, needles)} or {-1}
     found = {position for part in request.parts if part.message in holding for position in part.positions}
@@ -101,13 +103,12 @@ def _taken_by(source: Sequence[int], after: Request) -> tuple[str, tuple[int, in
     return next(reworded, REPLACED), (0, 0)
 
 
-def _holds(message: Any, needles: Sequence[bytes]) -> bool:
-    text = json.dumps(message, ensure_ascii=False).encode()
-    return any(needle in text for needle in needles)
+def _holds(value: Any, needles: Sequence[str]) -> bool:
+    """Whether one of the texts that a model reads in it has one of the needles."""
+    return any(needle in said for said in texts(value) for needle in needles)
 
 
-def _needles(text: str) -> tuple[bytes, ...]:
-    """The text as it stands in JSON, and as it stands in JSON that is itself a text in it."""
-    once = json.dumps(text, ensure_ascii=False)[1:-1]
-    twice = json.dumps(once, ensure_ascii=False)[1:-1]
-    return (once.encode(),) if once == twice else (once.encode(), twice.encode())
+def _needles(text: str) -> tuple[str, ...]:
+    """The text as it was said, and as it stands in arguments that are JSON within a text."""
+    escaped = json.dumps(text, ensure_ascii=False)[1:-1]
+    return (text,) if escaped == text else (text, escaped)

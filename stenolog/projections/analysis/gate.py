@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import InvalidEvent
+from stenolog.domain.errors import InvalidEvent, InvalidPolicy, LaterRelease
 from stenolog.domain.policy import Policy
 from stenolog.projections.requests import PIPELINE, WIRES, Wire, lanes
 from stenolog.projections.requests.build import from_window, takes_part, windows
@@ -86,12 +87,13 @@ def fresh(
     """Every request of a conversation that anyone would send, in the order of their places."""
     log = list(entries)
     for lane in sorted(lanes(log), key=lambda lane: lane.address):
-        for window in windows(log, lane, policy, counters):
-            for name, wire in sorted(wires.items()) if takes_part(window) else ():
-                request = from_window(window, wire, blobs)
-                if request.sendable:
-                    place = Place(db, log[0].conversation, lane.address, request.upto, name)
-                    yield Fresh(place, request.sha256, request.body)
+        with suppress(LaterRelease, InvalidPolicy):  # behind what is not known here nobody sends anything
+            for window in windows(log, lane, policy, counters):
+                for name, wire in sorted(wires.items()) if takes_part(window) else ():
+                    request = from_window(window, wire, blobs)
+                    if request.sendable:
+                        place = Place(db, log[0].conversation, lane.address, request.upto, name)
+                        yield Fresh(place, request.sha256, request.body)
 
 
 def compare(old: Iterable[Digest], new: Iterable[Fresh]) -> Iterator[Compared]:

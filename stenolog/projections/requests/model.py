@@ -228,7 +228,7 @@ class Request:
         continued = sum(part.continues for part in self.parts)
         return Size(
             messages=written - continued,
-            characters=sum(map(len, _texts(self.body))),
+            characters=sum(map(len, texts(self.body))),
             tokens=sum(part.tokens_out + OVERHEAD for part in self.parts)
             - OVERHEAD * continued
             + IMAGE_TOKENS * _pictures(self.body),
@@ -247,17 +247,17 @@ def compact(body: object) -> str:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 
-def _texts(value: object) -> Iterator[str]:
+def texts(value: object) -> Iterator[str]:
     """Every text in a body that a model reads; blobs and ids are none."""
     if isinstance(value, str) and not isinstance(value, BlobText):
         yield value
     elif isinstance(value, dict):
         for key, inner in value.items():
             if key not in UNREAD:
-                yield from _texts(inner)
+                yield from texts(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from _texts(inner)
+            yield from texts(inner)
 
 
 def _pictures(value: object) -> int:
