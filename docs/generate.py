@@ -11,9 +11,6 @@ import click
 from stenolog.adapters.cli.commands import SECTIONS, app
 from stenolog.adapters.cli.exits import EXITS
 from stenolog.domain import errors
-from stenolog.projections.requests import PIPELINE, WIRES
-from stenolog.projections.requests.laws import LAWS
-from stenolog.projections.requests.rules import REPAIRS, STAGES
 
 HERE = Path(__file__).parent
 MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
@@ -32,7 +29,7 @@ PREFACE = """\
 | `log` | `conversation`, `entries` |
 | `show`, each line of `tail` | an entry: `conversation`, `position`, `id`, `at`, `digest`, `kind`, `topic`, `event` |
 | `timeline` | `conversation`, `items` |
-| `request` | `agent`, `task`, `upto`, `wire`, `sendable`, `reason`, `sha256`, `pipeline`, `policy`, `parts`, `dropped`, `body` |
+| `request` | `agent`, `task`, `upto`, `wire`, `sendable`, `reason`, `sha256`, `pipeline`, `counter`, `cuts`, `policy`, `size`, `parts`, `dropped`, `body` |
 | `steps` | `conversation`, `transitions` |
 | `state` | `conversation`, `state`, `settings` |
 | `outputs` | `conversation`, `outputs`, `directory`, `written` |
@@ -69,15 +66,6 @@ A **policy** is written as `full`, `delta`, `last:50`, `summary:20` or `memory:2
 `messages:80`, `characters:120k` or `bytes:1m`, joined by `+` (`last:50+tokens:16k`); or as the JSON of a card.
 
 A **conversation** may be abbreviated to a beginning that only one has, and left out where there is only one.
-"""
-
-ABOUT_REQUESTS = """\
-What stands in an explanation, and what no request breaks. The pipeline is `{pipeline}`;
-[How a request is built](../explanation/requests.md) says why it is as it is.
-
-## Rules
-
-A rule marked with * mends what a provider would refuse; `stenolog doctor` lists where it had to.
 """
 
 
@@ -121,29 +109,12 @@ def error_tree() -> str:
     return f"{head}```text\n{tree}\n```\n\n{words}\n"
 
 
-def requests() -> str:
-    """The rules of the pipeline by stage, and the laws of each wire."""
-    return "\n".join(_requests())
-
-
-def _requests() -> Iterator[str]:
-    yield f"# Requests\n\n{MADE}\n\n{ABOUT_REQUESTS.format(pipeline=PIPELINE)}"
-    for stage, rules in STAGES.items():
-        yield f"### {stage[0].upper()}{stage[1:]}\n\n| rule | what it does |\n|---|---|"
-        yield from (f"| `{rule}`{'*' if rule in REPAIRS else ''} | {does} |" for rule, does in rules.items())
-        yield ""
-    for wire, laws in LAWS.items():
-        yield f"## Laws of {wire}@{WIRES[wire].version}\n\n| law | what it demands |\n|---|---|"
-        yield from (f"| `{law.name}` | {law.says} |" for law in laws)
-        yield ""
-
-
 PAGES: dict[str, Callable[[], str]] = {
     **runpy.run_path(str(HERE / "generate_domain.py"))["PAGES"],
+    **runpy.run_path(str(HERE / "generate_requests.py"))["PAGES"],
     "reference/cli.md": cli,
     "reference/errors.md": error_tree,
     "reference/exit-codes.md": exit_codes,
-    "reference/requests.md": requests,
 }
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ RESERVED_MESSAGES = 2
 class Cap(NamedTuple):
     """The room that the window has, and what it is cut down to; `rule` is what its cuts are listed under.
 
-    `recent`: what must stay does not count.
+    `recent`: what stays beside the last messages does not count.
     """
 
     rule: str

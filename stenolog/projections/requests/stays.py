@@ -47,7 +47,9 @@ def _answering(window: Window, shown: Shown) -> Iterator[int]:
 
 def _at_work(window: Window, shown: Shown) -> Iterator[int]:
     """the agent's last answer, where it called tools: with their results it is what comes next"""
-    if window.state.lane(window.lane.address).status != "idle":
+    at_work = window.state.lane(window.lane.address).status != "idle"
+    called = (piece for unit in shown.units for piece in unit if piece.calls) if at_work else ()
+    if any(window.own.answered in piece.positions for piece in called):
         yield window.own.answered
 
 
@@ -96,6 +98,8 @@ STAYS: Mapping[str, Callable[[Window, Shown], Iterator[int]]] = MappingProxyType
     }
 )
 """Why something stays, by name: each gives positions."""
+BESIDE = frozenset({"pinned", "kept", "summaries"})
+"""Why something stays beside the last messages, and does not count as one of them."""
 
 
 def stays(window: Window, shown: Shown) -> dict[int, str]:

@@ -8,7 +8,7 @@ in it, without what came before.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
@@ -35,7 +35,7 @@ from .left_out import absorb, said_by
 from .measure import Measure
 from .model import Dropped, Piece, Size
 from .rewrites import chosen, rewritten
-from .stays import positions_of, stays
+from .stays import BESIDE, positions_of, stays
 from .tokens import ESTIMATE, Counter, count_parts
 from .visible import Lane, Visible, is_pass, passed_over, visible
 from .voice import Ear, ear, voice
@@ -313,10 +313,11 @@ def _sum(sizes: Iterable[Size]) -> Size:
     return Size(messages, characters, tokens, size)
 
 
-def _kept(sizes: Sequence[Size], cap: Cap, must_stay: Collection[int]) -> set[int]:
+def _kept(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str]) -> set[int]:
     """The units that are kept: all while they fit; else what must stay, and the last of the rest."""
     free = [i for i in range(len(sizes)) if i not in must_stay]
-    fixed = Size() if cap.recent else _sum(sizes[i] for i in must_stay)
+    counted = (i for i, why in must_stay.items() if not (cap.recent and why in BESIDE))
+    fixed = _sum(sizes[i] for i in counted)
     if _sum(sizes[i] for i in free).plus(fixed).fits(cap.room):
         return {*range(len(sizes))}
     left, kept = cap.target.minus(fixed), set(must_stay)

@@ -1,0 +1,85 @@
+"""The page of all that a request is made by, drawn from the code; run by `python docs/generate.py`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields
+
+from stenolog.domain.policy import HISTORIES, RULES, Rule
+from stenolog.projections.requests import PIPELINE, WIRES
+from stenolog.projections.requests.caps import KEPT, RESERVE
+from stenolog.projections.requests.laws import LAWS
+from stenolog.projections.requests.rules import REPAIRS, STAGES
+from stenolog.projections.requests.stays import STAYS
+
+MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
+ABOUT = f"""\
+What a request is made by: context policies, rules, wires and their laws. The pipeline is `{PIPELINE}`;
+[How a request is built](../explanation/requests.md) says why it is as it is, and
+[Add a policy, a rule, a wire](../how-to/extend-requests.md) how to bring your own.
+"""
+POLICIES = """\
+## Context policies
+
+From `stenolog.context`. Joined by `|`, they make one policy: one rule in each slot, and where two have the same
+slot the later one. A card holds it as JSON, under these slots.
+"""
+WINDOW = f"""\
+## What no cut removes
+
+A budget keeps 1/{RESERVE} of itself free for what stands around the conversation, or the `reserve` that it names.
+When what is in the window is larger than the rest, the window is cut down to {KEPT}/8 of the budget less the
+reserve, and not before it is too large again. Whole units go, the oldest first. These stay:
+"""
+RULES_HEAD = """\
+## Rules
+
+What stands in an explanation. A rule marked with * mends what a provider would refuse; `stenolog doctor` lists
+where it had to.
+"""
+
+
+def requests() -> str:
+    """The policies, the rules by stage, and the laws of each wire."""
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    yield f"# Requests\n\n{MADE}\n\n{ABOUT}"
+    yield POLICIES
+    yield "| policy | slot | what it asks for |\n|---|---|---|"
+    ours = {kind: cls for kind, cls in HISTORIES.items() if cls.__module__.startswith("stenolog.")}
+    histories = {cls: f'`history`, kind `"{kind}"`' for kind, cls in ours.items()}
+    for cls, slot in {**histories, **{cls: f"`{slot}`" for slot, cls in RULES.items()}}.items():
+        yield f"| `{_signature(cls)}` | {slot} | {_flat(cls.__doc__)} |"
+    yield f"\n{WINDOW}\n| name | what stays |\n|---|---|"
+    yield from (f"| `{name}` | {_flat(why.__doc__)} |" for name, why in STAYS.items())
+    yield f"\n{RULES_HEAD}"
+    for stage, rules in STAGES.items():
+        yield f"### {stage[0].upper()}{stage[1:]}\n\n| rule | what it does |\n|---|---|"
+        yield from (f"| `{rule}`{'*' if rule in REPAIRS else ''} | {does} |" for rule, does in rules.items())
+        yield ""
+    for wire, laws in LAWS.items():
+        yield f"## Laws of {wire}@{WIRES[wire].version}\n\n| law | what it demands |\n|---|---|"
+        yield from (f"| `{law.name}` | {law.says} |" for law in laws)
+        yield ""
+
+
+def _signature(cls: type[Rule]) -> str:
+    """The class with its fields and their defaults, as one would write it."""
+    shown = []
+    for field in fields(cls):  # type: ignore[arg-type]
+        default = getattr(field.default, "default", field.default)
+        factory = getattr(field.default, "default_factory", None) or field.default_factory
+        given = default if factory in (None, MISSING) else factory()
+        needed = field.default is MISSING and factory is MISSING or repr(given) == "PydanticUndefined"
+        shown.append(field.name if needed else f"{field.name}={given!r}")
+    return f"{cls.__name__}({', '.join(shown)})".replace("|", "\\|")
+
+
+def _flat(text: str | None) -> str:
+    return " ".join(inspect.cleandoc(text or "").split()).replace("|", "\\|")
+
+
+PAGES: dict[str, Callable[[], str]] = {"reference/requests.md": requests}
