@@ -22,21 +22,21 @@ What a request is made by: context policies, rules, wires and their laws. The pi
 POLICIES = """\
 ## Context policies
 
-From `stenolog.context`. Joined by `|`, they make one policy: one rule in each slot, and where two have the same
-slot the later one. A card holds it as JSON, under these slots.
+From `stenolog.context`. Joined by `|`, they make one policy: one rule in each slot, and where two have the
+same slot the later one. A card holds it as JSON, under these slots.
 """
 WINDOW = f"""\
 ## What no cut removes
 
-A budget keeps 1/{RESERVE} of itself free for what stands around the conversation, or the `reserve` that it names.
-When what is in the window is larger than the rest, the window is cut down to {KEPT}/8 of the budget less the
-reserve, and not before it is too large again. Whole units go, the oldest first. These stay:
+A budget keeps 1/{RESERVE} of itself free for what stands around the conversation, or the `reserve` that it
+names. When what is in the window is larger than the rest, the window is cut down to {KEPT}/8 of the budget
+less the reserve, and not before it is too large again. Whole units go, the oldest first. These stay:
 """
 RULES_HEAD = """\
 ## Rules
 
-What stands in an explanation. A rule marked with * mends what a provider would refuse; `stenolog doctor` lists
-where it had to.
+What stands in an explanation. A rule marked with * mends what a provider would refuse; `stenolog doctor`
+lists where it had to.
 """
 
 
@@ -73,7 +73,7 @@ def _signature(cls: type[Rule]) -> str:
         default = getattr(field.default, "default", field.default)
         factory = getattr(field.default, "default_factory", None) or field.default_factory
         given = default if factory in (None, MISSING) else factory()
-        needed = field.default is MISSING and factory is MISSING or repr(given) == "PydanticUndefined"
+        needed = (field.default is MISSING and factory is MISSING) or repr(given) == "PydanticUndefined"
         shown.append(field.name if needed else f"{field.name}={given!r}")
     return f"{cls.__name__}({', '.join(shown)})".replace("|", "\\|")
 

@@ -194,7 +194,7 @@ def _mode_switch() -> ModeSwitch:
         persona="You look at cats.",
         tools=(look,),
         parameters={"temperature": 0.5},
-        policy={"window": 20},
+        policy={"history": {"kind": "last", "n": 20}},
     )
     return ModeSwitch(
         agents=("coder",),
@@ -222,7 +222,7 @@ def _receipt() -> Receipt:
         wire="openai-chat@1",
         pipeline="1",
         counter="chars@1",
-        policy={"window": 20},
+        policy={"history": {"kind": "last", "n": 20}},
         plan={"cut": 1},
     )
 

@@ -38,7 +38,7 @@ class Compaction:
             places[:] = [place for place in places if not gone.intersection(place)]
 
     def compact(self, payload: dict[str, Any], model: str) -> Compacted:
-        """Read a `compacted` record that a model wrote. Messages that it repeats stay where they are, the latest first."""
+        """Read a `compacted` record that a model wrote. Messages that it repeats stay where they are."""
         summary = text(payload.get("message"))
         parts: list[AssistantPart] = [Text(text=summary)] if summary else []
         kept: dict[Words, list[list[int]]] = {}

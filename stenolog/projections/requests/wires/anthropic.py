@@ -56,19 +56,16 @@ def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) 
     tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in prefix.tools]
     explain_tools(sheet, prefix, tools)
     said = asked(sheet, prefix)
-    cache = said.pop("cache", None)
+    cached = said.pop("cache", None) is not False
     body: Body = {"model": prefix.model, "max_tokens": said.pop("max_tokens")}
     if prefix.persona:
         body["system"] = prefix.persona
     if tools:
         body["tools"] = tools
     body |= said
-    if cache is not False:
+    if cached:
         mark_prefix(body)
-    if cache is True and late:
-        mark(*ends)
-    elif cache is not False and not late:
-        mark(body)
+        mark(*(ends if late else [body]))
     body["messages"] = sheet.messages
     return sheet.rendered(body)
 

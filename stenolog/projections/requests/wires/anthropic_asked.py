@@ -1,16 +1,11 @@
 """What a request asks of Anthropic besides the conversation: parameters, thinking, and what is cached.
 
 **Cache.** Anthropic caches what stands before a breakpoint, four at most, and finds it again if no more than
-20 blocks came since. One stands behind the persona, or the last tool. For the conversation the card's
-`cache` chooses:
-
-- not set: one key of the body asks for a breakpoint at its end, and nothing in the conversation is touched.
-  Where notes stand behind the conversation, which the next request will not have there, it is left out:
-  what was cached with them would be paid for and never found.
-- `true`: the same, but before such notes breakpoints are set, on the last block of the last two turns of
-  the user. They move on with each request, which costs nothing at Anthropic; but what was sent before comes
-  again without its mark, so that, byte by byte, it is not what stood there.
-- `false`: no breakpoint at all.
+20 blocks came since. One stands behind the persona, or the last tool. For the conversation one key of the
+body asks for a breakpoint at its end, and nothing in it is touched. Where notes stand behind it, which the
+next request will not have there, breakpoints are set before them instead, on the last block of the last two
+turns of the user: they move on with each request, which costs nothing at Anthropic. With the card's
+`cache` false there is no breakpoint at all.
 """
 
 from __future__ import annotations
