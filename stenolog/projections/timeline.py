@@ -24,6 +24,7 @@ from stenolog.domain.summaries import in_words as spans_in_words
 from stenolog.domain.values import Link, Run, Turns
 
 from .context import Context, context
+from .cuts import cuts
 from .pairing import CallKey
 
 ItemKind: TypeAlias = Literal["message", "tool", "error", "mode", "cut", "running", "unknown"]
@@ -72,8 +73,20 @@ def timeline(entries: Iterable[Entry]) -> list[Item]:
     )
     attached = set(now.pairing.results.values())
     items = [item for entry in log if entry.position not in attached for item in _items(entry, calls)]
+    items = _with_cuts(items, cuts(log))
     shown = (item._replace(hidden=True) if _is_out(now, item.position) else item for item in items)
     return [*shown, *_awaited(log, state)]
+
+
+def _with_cuts(items: list[Item], cut: dict[int, str]) -> list[Item]:
+    """The items, and before an answer that its agent gave without what it was shown before one that says so."""
+    made: list[Item] = []
+    for item in items:
+        if item.position in cut and (not made or made[-1].position != item.position):
+            lost = f"from here on without {cut[item.position]}"
+            made.append(Item("cut", item.position, item.at, item.author, detail=lost))
+        made.append(item)
+    return made
 
 
 def _items(entry: Entry, calls: _Calls) -> Iterator[Item]:

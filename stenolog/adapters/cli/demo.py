@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from .shell import command
 from .views import request_data, request_of
 
 NAME = "demo"
+WIRE_OF = {"coder": "openai-chat", "reviewer": "anthropic"}
 BEGUN = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 SHELL = Tool(
     name="shell",
@@ -39,8 +41,18 @@ EVENTS: tuple[Event, ...] = (
         title="the flaky parser",
         joins=("coder", "reviewer"),
         cards={
-            "coder": Card(persona="You are coder. You mend what is broken.", tools=(SHELL,)),
-            "reviewer": Card(persona="You are reviewer. You read what others changed.", tools=()),
+            "coder": Card(
+                model="gpt-5.2",
+                provider="openai",
+                persona="You are coder. You mend what is broken.",
+                tools=(SHELL,),
+            ),
+            "reviewer": Card(
+                model="claude-opus-5",
+                provider="anthropic",
+                persona="You are reviewer. You read what others changed.",
+                tools=(),
+            ),
         },
     ),
     UserMessage(text="Which test fails, and why?", to=("coder",)),
@@ -74,8 +86,14 @@ EVENTS: tuple[Event, ...] = (
 
 
 def record(talk: Conversation) -> None:
-    """Append the demo's events; what stands there already is not written twice."""
+    """Append the demo's events, answers with their receipts; what stands there is not written again."""
+    here = {entry.id for entry in talk.entries()}
     for number, event in enumerate(EVENTS, 1):
+        if f"demo-{number}" in here:
+            continue
+        if isinstance(event, AssistantMessage | LlmError):
+            sent = talk.request(event.agent, wire=WIRE_OF[event.agent])
+            event = replace(event, receipt=sent.receipt)
         expected = talk.position if isinstance(event, ModeSwitch) else None
         at = BEGUN + timedelta(seconds=20 * (number - 1))
         talk.append(event, id=f"demo-{number}", at=at, expected=expected)

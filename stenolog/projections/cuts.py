@@ -1,0 +1,40 @@
+"""Where an agent began to be shown less of the conversation, as the receipts of its answers have it.
+
+A window that moves at every answer is told of once, where it began to move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import JsonValue
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.state import address
+from stenolog.domain.values import Receipt
+
+
+def cuts(entries: Iterable[Entry]) -> dict[int, str]:
+    """What was cut, as `2-51, 60-71`, by the position of the first answer that was made without it."""
+    found: dict[int, str] = {}
+    lanes: dict[str, tuple[str, bool]] = {}
+    for entry in entries:
+        match entry.event:
+            case (
+                AssistantMessage(agent=agent, task=task, receipt=Receipt() as receipt)
+                | LlmError(agent=agent, task=task, receipt=Receipt() as receipt)
+            ):
+                before, moving = lanes.get(address(agent, task), ("", False))
+                cut = _in_words(receipt.plan.get("cut"))
+                moved = bool(cut) and cut != before
+                if moved and not moving:
+                    found[entry.position] = cut
+                lanes[address(agent, task)] = cut, moved
+    return found
+
+
+def _in_words(cut: JsonValue) -> str:
+    """The runs of a receipt's plan; whatever else stands there is none."""
+    runs = cut if isinstance(cut, list) else []
+    return ", ".join(f"{run[0]}-{run[1]}" for run in runs if isinstance(run, list) and len(run) == 2)
