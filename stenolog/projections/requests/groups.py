@@ -14,7 +14,7 @@ from stenolog.projections.pairing import CallKey
 
 from .model import Piece
 from .quoting import note
-from .voice import in_prose_result
+from .voice import Ear, in_prose_result
 
 RUNNING = note("no result yet: the call is still running")
 INTERRUPTED = note("no result: the call was interrupted")
@@ -67,13 +67,13 @@ class Group:
         return Piece("tool", (Text(text=text),), (key.position,), rule, "added", call=key, failed=failed)
 
 
-def units(pieces: Iterable[Piece], hidden: Set[CallKey]) -> list[tuple[Piece, ...]]:
+def units(pieces: Iterable[Piece], hidden: Set[CallKey], ear: Ear) -> list[tuple[Piece, ...]]:
     """The pieces in units that are never cut in two: an answer with one result for each of its calls, or
     one piece of anything else.
 
     `hidden` are the calls whose results are in the log and not shown here.
     """
-    made = (unit.pieces() if isinstance(unit, Group) else [unit] for unit in _units(pieces, hidden))
+    made = (unit.pieces() if isinstance(unit, Group) else [unit] for unit in _units(pieces, hidden, ear))
     heard = (tuple(piece for piece in unit if piece.parts or piece.role == "tool") for unit in made)
     return [unit for unit in heard if unit]
 
@@ -86,7 +86,7 @@ def closed(pieces: Sequence[Piece]) -> list[Piece]:
     return [*pieces, Piece("user", (Text(text=PREVIEW),), last, "preview-note", "added")]
 
 
-def _units(pieces: Iterable[Piece], hidden: Set[CallKey]) -> list[Group | Piece]:
+def _units(pieces: Iterable[Piece], hidden: Set[CallKey], ear: Ear) -> list[Group | Piece]:
     """The answers with their results, and between them everything else, as text where it must be."""
     units: list[Group | Piece] = []
     answer: Group | None = None
@@ -98,7 +98,7 @@ def _units(pieces: Iterable[Piece], hidden: Set[CallKey]) -> list[Group | Piece]
         if piece.role == "tool":
             if answer is None or not answer.takes(piece):
                 rule = "late-result" if piece.call in called else "orphan-result"
-                units.append(in_prose_result(piece)._replace(rule=rule))
+                units.append(in_prose_result(piece, ear)._replace(rule=rule))
         elif piece.role != "assistant":
             units.append(piece)
         elif piece.rule == "partial":  # it was built on the seals before it, as an answer is

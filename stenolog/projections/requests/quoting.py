@@ -8,18 +8,22 @@ are markers at the beginning of a line (`User:`); a forged one is written with a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 TAGS = ("message", "tool-result", "summary", "memory", "routing", "note")
 _FORGED = re.compile(rf"<(?=/?(?:{'|'.join(TAGS)})\b)", re.IGNORECASE)
 _ENDS = r"\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
 _BLANKS = rf"[^\S\n{_ENDS}]*"
+END_OF = "END OF"
+"""What the title of a block of notes has before it where the block ends."""
 MARKER = re.compile(
     rf"(?:^|(?<=[{_ENDS}]))({_BLANKS})"
     rf"(?=(?:User|Assistant|System|Tool)(?:{_BLANKS}\([^)\n{_ENDS}]{{0,200}}\))?{_BLANKS}:)",
     re.IGNORECASE | re.MULTILINE,
 )
 """What could be taken for a marker of the plain wire: in any case, behind any blanks and line ends."""
-_ATTRIBUTE = re.compile(r'[<>"\n\r]')
+_ATTRIBUTE = re.compile(rf'[<>"\n{_ENDS}]')
+_NAME = re.compile(rf"[()\n:{_ENDS}]")
 
 
 def escape(text: str) -> str:
@@ -33,16 +37,23 @@ def quote(tag: str, text: str, **attributes: str) -> str:
     return f"<{tag}{shown}>\n{escape(text)}\n</{tag}>"
 
 
-def under(template: str, name: str, text: str) -> str:
-    """The text under a line that says whose it is: `template`, with the name in the place of `{name}`.
+def under(heading: str, text: str) -> str:
+    """The text under a line that says whose it is; no delimiter can begin or end in it."""
+    return f"{heading}\n{escape(text)}"
 
-    A line of the text that begins as the template begins gets a backslash, so none can be taken for one.
-    """
-    opening = template.partition("{name}")[0].strip()
-    forged = re.compile(
-        rf"(?:^|(?<=[{_ENDS}]))({_BLANKS})(?={re.escape(opening)})", re.IGNORECASE | re.MULTILINE
-    )
-    return "\n".join((template.replace("{name}", " ".join(name.split())), forged.sub(r"\1\\", text)))
+
+def guard(text: str, openings: Iterable[str]) -> str:
+    """The text with a backslash before each line that begins as one of our own would."""
+    for opening in openings:
+        begins = r"\s*".join(map(re.escape, opening.split()))
+        line = rf"(?:^|(?<=[{_ENDS}]))({_BLANKS})(?={begins})"
+        text = re.sub(line, r"\1\\", text, flags=re.IGNORECASE | re.MULTILINE)
+    return text
+
+
+def label(name: str) -> str:
+    """A name as it stands in a marker of the plain wire, which it cannot break out of."""
+    return _NAME.sub("_", name)
 
 
 def unforged(text: str) -> str:

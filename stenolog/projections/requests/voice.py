@@ -17,7 +17,7 @@ from stenolog.projections.pairing import CallKey, Pair
 
 from .compact import compact
 from .model import Piece
-from .quoting import escape, note, quote, under
+from .quoting import END_OF, escape, guard, note, quote, under
 from .tokens import ESTIMATE, Counter, count_parts
 from .visible import INTERRUPTIONS, Lane
 
@@ -26,12 +26,20 @@ UNREADABLE = Text(text=quote("summary", note("only the provider that wrote it ca
 
 
 class Ear(NamedTuple):
-    """How a lane hears: the heading over others' words, what tool output is cut down to, the counter."""
+    """How a lane hears: the heading over others' words, what tool output is cut down to, the counter.
+
+    `openings` are how lines of our own begin, which nobody's words may begin a line with.
+    """
 
     lane: Lane
     others: str = ""
     compact: Compact | None = None
     counter: Counter = ESTIMATE
+    openings: tuple[str, ...] = ()
+
+    def guarded(self, text: str) -> str:
+        """Somebody's words, in which no line can be taken for one of ours."""
+        return guard(text, self.openings) if self.openings else text
 
 
 def ear(lane: Lane, policy: Policy, counter: Counter) -> Ear:
@@ -39,7 +47,9 @@ def ear(lane: Lane, policy: Policy, counter: Counter) -> Ear:
     others = policy.voices.others if policy.voices else ""
     if others and not (others.count("{name}") == 1 and others.partition("{name}")[0].strip()):
         raise InvalidPolicy(f"/voices/others: expected words or a sign, then {{name}}, found {others!r}")
-    return Ear(lane, others, policy.compact, counter)
+    opening = (others.partition("{name}")[0],) if others else ()
+    notes = (f"[{policy.away.title}", f"[{END_OF} {policy.away.title}") if policy.away else ()
+    return Ear(lane, others, policy.compact, counter, opening + notes)
 
 
 def voice(entry: Entry, ear: Ear, pair: Pair | None) -> tuple[Piece, ...]:
@@ -54,7 +64,7 @@ def _pieces(entry: Entry, ear: Ear, pair: Pair | None) -> Iterator[Piece]:
         case AssistantMessage() as message if message.covers or message.purpose == "summary":
             yield _summary(entry.position, message, ear)
         case AssistantMessage(purpose="memory" | "routing") as message:
-            yield _kept_fact(entry.position, message, message.purpose)
+            yield _kept_fact(entry.position, message, message.purpose, ear)
         case AssistantMessage() as message if ear.lane.owns(message):
             yield _own(entry.position, message)
         case AssistantMessage() as message:
@@ -81,17 +91,23 @@ def _user(position: int, message: UserMessage, ear: Ear) -> Piece:
 def _attributed(position: int, parts: tuple[Part, ...], speaker: str, ear: Ear) -> Piece:
     """Somebody else's words, under the policy's heading, or with who said them for a wire to quote."""
     piece = Piece("user", parts, (position,), "attributed", "reworded", speaker=speaker, by="agent")
-    said = [part.text for part in parts if isinstance(part, Text)]
-    if not ear.others or not said:
+    said = [ear.guarded(part.text) for part in parts if isinstance(part, Text)]
+    if not ear.openings or not said:
         return piece
-    headed = Text(text=under(ear.others, speaker, "\n".join(said)))
+    words = "\n".join(said)
+    if not ear.others:
+        tokens = count_parts(parts, ear.counter)
+        rest = (part for part in parts if not isinstance(part, Text))
+        return piece._replace(parts=(Text(text=words), *rest), tokens_in=tokens)
+    heading = ear.others.replace("{name}", ear.guarded(escape(" ".join(speaker.split()))))
+    headed = Text(text=under(heading, words))
     media = (part for part in parts if not isinstance(part, Text))
     return piece._replace(parts=(headed, *media), speaker="", tokens_in=count_parts(parts, ear.counter))
 
 
 def _summary(position: int, message: AssistantMessage, ear: Ear) -> Piece:
     """A summary; the lane's own keeps what only its provider understands, for that to be sent back."""
-    piece = _kept_fact(position, message, "summary")
+    piece = _kept_fact(position, message, "summary", ear)
     native = tuple(part for part in message.parts if isinstance(part, Opaque))
     if not native or not ear.lane.owns(message):
         return piece
@@ -99,9 +115,9 @@ def _summary(position: int, message: AssistantMessage, ear: Ear) -> Piece:
     return piece._replace(parts=(piece.parts or (UNREADABLE,)) + native, unsaid=unsaid, model=message.model)
 
 
-def _kept_fact(position: int, message: AssistantMessage, what: str) -> Piece:
+def _kept_fact(position: int, message: AssistantMessage, what: str, ear: Ear) -> Piece:
     """A summary, a memory or a routing: no turn of the lane's, but something it is told."""
-    said = in_prose(message.parts)
+    said = ear.guarded(in_prose(message.parts))
     text = (Text(text=quote(what, said)),) if said.strip() else ()
     tokens = count_parts(message.parts)
     unsaid = unspoken(message.parts)
@@ -133,7 +149,7 @@ def _result(entry: Entry, result: ToolResult, ear: Ear, pair: Pair) -> Piece:
     if call is not None and ear.lane.owns(call):
         return _tool(entry, result, "result", call.name, ear)._replace(call=call.key)
     rule = "attributed" if call else "second-result" if pair.second else "orphan-result"
-    return in_prose_result(_tool(entry, result, rule, result.name, ear))
+    return in_prose_result(_tool(entry, result, rule, result.name, ear), ear)
 
 
 def _tool(entry: Entry, result: ToolResult, rule: str, name: str, ear: Ear) -> Piece:
@@ -154,9 +170,9 @@ def _tool(entry: Entry, result: ToolResult, rule: str, name: str, ear: Ear) -> P
     return piece._replace(parts=shorter, rule=rule, disposition="reworded", tokens_in=tokens)
 
 
-def in_prose_result(piece: Piece) -> Piece:
+def in_prose_result(piece: Piece, ear: Ear) -> Piece:
     """A result that cannot stand as one, as quoted text that names its call."""
-    said = "\n".join(part.text for part in piece.parts if isinstance(part, Text))
+    said = ear.guarded("\n".join(part.text for part in piece.parts if isinstance(part, Text)))
     text = quote(
         "tool-result", said, call=piece.raw_id, tool=piece.tool, failed="yes" if piece.failed else ""
     )

@@ -6,14 +6,13 @@ backslash before it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from stenolog.domain.parts import Opaque, Part, Reasoning, Refusal, Text, ToolCall
 from stenolog.projections.pairing import CallKey
 from stenolog.projections.requests.model import Piece, Rendered
 from stenolog.projections.requests.prefix import Prefix
-from stenolog.projections.requests.quoting import unforged
+from stenolog.projections.requests.quoting import label, unforged
 from stenolog.projections.requests.voice import call_in_prose
 
 from .sheet import Sheet, media, placeholder
@@ -51,11 +50,7 @@ def _label(piece: Piece, names: Mapping[CallKey, str], prefix: Prefix) -> str:
         role, name = "Tool", piece.tool or (names.get(piece.call, "") if piece.call else "")
     else:
         role, name = "Assistant" if piece.by == "agent" else piece.role.capitalize(), piece.speaker
-    return f"{role} ({_safe(name)})" if name else role
-
-
-def _safe(name: str) -> str:
-    return re.sub(r"[()\r\n:]", "_", name)
+    return f"{role} ({label(name)})" if name else role
 
 
 def _words(sheet: Sheet, piece: Piece, part: Part) -> str:
