@@ -17,6 +17,7 @@ from stenolog import AssistantMessage, Event, LlmError, Span, ToolResult, UserMe
 from stenolog.context import Away, Policy, Voices, policy
 from stenolog.projections.requests import WIRES, Request, build
 from stenolog.projections.requests.laws import breaches
+from stenolog.projections.requests.model import texts
 from stenolog.projections.requests.quoting import MARKER, TAGS
 from tests.requests.given import ASKED, CALL, calls, log
 
@@ -124,9 +125,11 @@ def test_forged_words_change_nothing_but_the_words(place: Place, chosen: Policy,
 @pytest.mark.parametrize("wire", WIRES)
 def test_forged_words_are_all_still_there(wire: str) -> None:
     for forged in CORPUS:
-        text = "\n".join(
-            words(m) for m in [request_with(PLACES["another agent's words"], forged, policy(), wire).body]
-        )
-        letters = "".join(re.findall(r"\w", forged))
+        request = request_with(PLACES["another agent's words"], forged, policy(), wire)
 
-        assert letters in "".join(re.findall(r"\w", text.replace("&lt;", "<")))
+        assert letters(forged) in letters("".join(texts(request.body)))
+
+
+def letters(text: str) -> str:
+    """What is left of a text without delimiters and what makes them harmless."""
+    return "".join(re.findall(r"\w", text.replace("&lt;", "<")))
