@@ -140,7 +140,10 @@ class MemoryBank(History):
 
 @rule
 class Pins(Rule):
-    """What no budget removes: entries by position, by who said them, or by tag."""
+    """What no budget removes: entries by position, by who said them, or by tag.
+
+    `authors` are agents and authors by name; `person`, `system` and `schedule` are those without one.
+    """
 
     slot: ClassVar[str] = "pins"
     positions: Many[Integer] = ()

@@ -31,6 +31,8 @@ def cuts(entries: Iterable[Entry]) -> dict[int, str]:
                 if moved and not moving:
                     found[entry.position] = cut
                 lanes[address(agent, task)] = cut, moved
+            case _:
+                pass
     return found
 
 

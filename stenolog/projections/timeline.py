@@ -79,7 +79,7 @@ def timeline(entries: Iterable[Entry]) -> list[Item]:
 
 
 def _with_cuts(items: list[Item], cut: dict[int, str]) -> list[Item]:
-    """The items, and before an answer that its agent gave without what it was shown before one that says so."""
+    """The items, and one before each answer from which on its agent was shown less."""
     made: list[Item] = []
     for item in items:
         if item.position in cut and (not made or made[-1].position != item.position):

@@ -15,11 +15,12 @@ from stenolog.domain.values import Card, Run
 
 from .left_out import said_by
 from .model import Piece, Section
-from .quoting import note
-from .stays import pinned
+from .quoting import note, quote
+from .stays import author_of, pinned
 from .window import Window
 
 RUN_MODE = "run"
+REMINDING = note("a reminder of what you were told")
 
 
 def first(window: Window, card: Card) -> tuple[Section, ...]:
@@ -90,15 +91,25 @@ def _run(run: Run, set_at: tuple[int, ...]) -> Iterator[Section]:
 
 
 def _reminder(window: Window, rule: Reminder, card: Card, shown: Iterable[Entry]) -> Iterator[Section]:
-    """After every so many answers: the persona, the pinned words, and the text of the policy."""
+    """After every so many answers, under a line that says so: the persona, the pinned words, quoted, since
+    they are the system's nowhere else, and the text of the policy.
+    """
     if not window.own.turns or window.own.turns % rule.every:
         return
-    if rule.persona:
-        yield Section("reminder", card.persona, _set_at(window, "card"))
-    for entry in shown if rule.pins else ():
-        if pinned(entry, window.policy.pins):
-            yield Section("reminder", text_of(said_by(entry.event)), (entry.position,))
-    yield Section("reminder", rule.text)
+    pins = [entry for entry in shown if rule.pins and pinned(entry, window.policy.pins)]
+    sections = [
+        Section("reminder", card.persona if rule.persona else "", _set_at(window, "card")),
+        *(Section("reminder", _quoted(entry), (entry.position,)) for entry in pins),
+        Section("reminder", rule.text),
+    ]
+    if _said(sections):
+        yield Section("reminder", REMINDING)
+    yield from sections
+
+
+def _quoted(entry: Entry) -> str:
+    said, author = text_of(said_by(entry.event)), author_of(entry.event)
+    return quote("message", said, sender="user" if author == "person" else author) if said.strip() else ""
 
 
 def _set_at(window: Window, name: str) -> tuple[int, ...]:

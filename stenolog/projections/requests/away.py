@@ -14,14 +14,19 @@ from stenolog.domain.parts import Text
 from stenolog.domain.policy import Away
 
 from .model import Piece
-from .quoting import note
+from .quoting import END_OF, note
 from .visible import Lane
 
 Unit = tuple[Piece, ...]
 
 
-def with_away(units: Sequence[Unit], entries: Iterable[Entry], lane: Lane, away: Away | None) -> list[Unit]:
-    """The units with a note before and behind each run of what the lane has missed."""
+def with_away(
+    units: Sequence[Unit], entries: Iterable[Entry], lane: Lane, away: Away | None, began: int = 0
+) -> list[Unit]:
+    """The units with a note before and behind each run of what the lane has missed.
+
+    `began` is the view of its first answer (0: it has none), which may itself be out of the window.
+    """
     if away is None:
         return list(units)
     missed = {entry.position for entry in entries if _is_missed(entry, lane)}
@@ -29,9 +34,10 @@ def with_away(units: Sequence[Unit], entries: Iterable[Entry], lane: Lane, away:
     away_now = been_here = False
     for unit in units:
         others_tool = unit[0].rule == "attributed" and unit[0].by == "tool"
-        gone = been_here and (others_tool or not missed.isdisjoint(unit[0].positions))
+        been_away = been_here or 0 < began < unit[0].positions[0]
+        gone = been_away and (others_tool or not missed.isdisjoint(unit[0].positions))
         if gone is not away_now:
-            title = away.title if gone else f"END OF {away.title}"
+            title = away.title if gone else f"{END_OF} {away.title}"
             made.append((_note(title, unit[0].positions[:1]),))
             away_now = gone
         made.append(unit)

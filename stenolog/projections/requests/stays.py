@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, LlmError, Unknown, UserMessage
+from stenolog.domain.events import AssistantMessage, Event, LlmError, Unknown, UserMessage
 from stenolog.domain.parts import says_something
 from stenolog.domain.policy import Pins
 
@@ -17,12 +17,23 @@ if TYPE_CHECKING:
     from .window import Shown, Window
 
 
+def author_of(event: Event) -> str:
+    """Who said it: a name, or what they are where they have none: `person`, `system`, `schedule`."""
+    match event:
+        case UserMessage(author=author, author_kind=kind):
+            return author or kind
+        case AssistantMessage(agent=agent) | LlmError(agent=agent):
+            return agent
+        case _:
+            return ""
+
+
 def pinned(entry: Entry, pins: Pins | None) -> bool:
     """Whether an entry is pinned: by its position, by who said it, or by a tag."""
     event = entry.event
     if pins is None or isinstance(event, Unknown):
         return False
-    author = getattr(event, "author", "") or getattr(event, "agent", "")
+    author = author_of(event)
     return (
         entry.position in pins.positions
         or (bool(author) and author in pins.authors)

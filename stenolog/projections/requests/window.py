@@ -60,7 +60,7 @@ class Own(NamedTuple):
 
     `answered` is the position of its last answer, `turns` the number of its answers that were no passes,
     `running` the message that its current run answers, `died` the position at which its backend was
-    last found dead or changed.
+    last found dead or changed, `began` the view of its first answer since the last reset.
     """
 
     answered: int = 0
@@ -69,6 +69,7 @@ class Own(NamedTuple):
     session: str = ""
     running: int = 0
     died: int = 0
+    began: int = 0
 
 
 class Mark(NamedTuple):
@@ -187,7 +188,12 @@ class Window:
         heard = [piece for entry in seen.shown for piece in pieces[entry.position]]
         here = {entry.position for entry in seen.shown}
         hidden = {key for key, at in self.pairing.results.items() if at not in here}
-        return Shown(units(heard, hidden), seen.left_out, seen.shown)
+        return Shown(units(heard, hidden, self._ear), seen.left_out, seen.shown)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the lane has answered since the last reset."""
+        return self.own.answered > 0 and self.settings.context_from <= self.own.answered
 
     def context(self) -> Context:
         """What is in context, of the entries in the window."""
@@ -221,18 +227,12 @@ class Window:
         event, own = entry.event, self.own
         if isinstance(event, ModeSwitch):
             self.set_at = {**self.set_at, **dict.fromkeys(_set_by(event, self.lane), entry.position)}
+            if event.fork:  # sessions are not inherited
+                own = own._replace(session="", died=entry.position)
         if "named" not in self.set_at and _names(event, self.lane):
             self.set_at = {**self.set_at, "named": entry.position}
         if isinstance(event, AssistantMessage) and self.lane.owns(event):
-            changed = bool(own.session and event.session and own.session != event.session)
-            own = own._replace(
-                model=event.model or own.model,
-                session=event.session or own.session,
-                died=entry.position if changed else own.died,
-            )
-            if event.purpose == "answer":
-                passed = bool(self._pass_token) and is_pass(event, self._pass_token)
-                own = own._replace(answered=entry.position, turns=own.turns + (not passed))
+            own = self._said(entry.position, event)
         elif isinstance(event, LlmError) and self.lane.owns(event) and event.category == "process_exited":
             own = own._replace(died=entry.position)
         lane = self.state.lane(self.lane.address)
@@ -242,6 +242,24 @@ class Window:
         if begun and (not own.running or status in ("idle", "failed", "closed")):
             return own._replace(running=entry.position)
         return own
+
+    def _said(self, position: int, message: AssistantMessage) -> Own:
+        """What is remembered once the lane has said something."""
+        own = self.own
+        changed = own.session and message.session not in ("", own.session)
+        unnoticed = changed and own.died < own.answered  # else it was sent everything
+        own = own._replace(
+            model=message.model or own.model,
+            session=message.session or own.session,
+            died=position if unnoticed else own.died,
+        )
+        if message.purpose != "answer":
+            return own
+        passed = bool(self._pass_token) and is_pass(message, self._pass_token)
+        view = message.receipt.view if message.receipt else position
+        return own._replace(
+            answered=position, turns=own.turns + (not passed), began=own.began if self.has_begun else view
+        )
 
     def _pass_over(self, entry: Entry, rule: str) -> None:
         tokens = count_parts(said_by(entry.event), self.counter)
