@@ -1,32 +1,53 @@
 """Run every benchmark of this folder and print one table; exit 1 when a limit is missed.
 
-python -m benchmarks [NAME...]
+    python -m benchmarks [NAME...] [--every N] [--seeds N]
+
+`corpus` and `fuzz` build hundreds of thousands of requests: `--every N` takes every N-th prefix of the
+transcripts, `--seeds N` so many random histories. The others compare two ways of doing the same in one run,
+and want a machine that does nothing else.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
+import inspect
+import math
 import sys
 from pathlib import Path
 
 from benchmarks._ratio import Row
 
 
-def main(wanted: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     here = Path(__file__).parent
     names = sorted(path.stem for path in here.glob("*.py") if not path.stem.startswith("_"))
+    asked = parser(names).parse_args(arguments)
     missed = 0
     print(f"{'':4} {'value':>10} {'limit':>10}  benchmark")
-    for name in wanted or names:
-        for row in importlib.import_module(f"benchmarks.{name}").run():
+    for name in asked.names or names:
+        run = importlib.import_module(f"benchmarks.{name}").run
+        given = {key: getattr(asked, key) for key in inspect.signature(run).parameters}
+        for row in run(**{key: value for key, value in given.items() if value is not None}):
             missed += not row.ok
             print(line(row), flush=True)
     return 1 if missed else 0
 
 
+def parser(names: list[str]) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="python -m benchmarks")
+    made.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names))
+    made.add_argument("--every", type=int, metavar="N", help="corpus: every N-th prefix, and the last")
+    made.add_argument("--seeds", type=int, metavar="N", help="fuzz: so many random histories")
+    return made
+
+
 def line(row: Row) -> str:
-    value, limit = (f"{number:.4g} {row.unit}" for number in (row.value, row.limit))
-    return f"{'ok' if row.ok else 'MISS':4} {value:>10} {limit:>10}  {row.name} ({row.note})"
+    value, limit = (
+        "-" if number == math.inf else f"{number:.4g} {row.unit}" for number in (row.value, row.limit)
+    )
+    note = f" ({row.note})" if row.note else ""
+    return f"{'ok' if row.ok else 'MISS':4} {value:>10} {limit:>10}  {row.name}{note}"
 
 
 if __name__ == "__main__":

@@ -1,40 +1,119 @@
 """Every request that the real transcripts could have led to, before independent judges.
 
-    python -m benchmarks corpus
+    python -m benchmarks corpus [--every N]
 
-Every prefix of every log (forks too), every lane, both wires. Needs the transcripts and the judges beside
-the checkout; without them there is nothing to measure.
+Every prefix of every log (forks too) and of the twelve damaged histories, every lane, four wires, every
+policy; or every N-th prefix and the last. Needs the transcripts and the judges beside the checkout; without
+them there is nothing to measure.
 """
 
 from __future__ import annotations
 
-import sys
 import time
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import product
+from pathlib import Path
 
+from benchmarks._pool import Found, together
 from benchmarks._ratio import Row
-from stenolog.projections.requests.laws import breaches
-from tests.requests.corpus import THOROUGH, TRANSCRIPTS, files, requests, talks
-from tests.requests.judging import HERE, complaints
+from stenolog import Request
+from stenolog.projections.pairing import pair
+from stenolog.projections.requests.stays import stays
+from stenolog.projections.requests.window import Window
+from tests.requests.corpus import DAMAGED, TRANSCRIPTS, Talk, damaged, files, requests, talks
+from tests.requests.judging import HERE, MODELS, faults
+from tests.requests.lossless import Account, is_native
+from tests.requests.policies import REAL
+
+NATIVE = 0.99
+"""The share of intact calls that must stay calls."""
 
 
-def run() -> Iterable[Row]:
-    """Errors of the judges, breaches of the laws; the time is told, not limited."""
+def run(every: int = 1) -> Iterable[Row]:
+    """Errors of the judges, breaches of the laws, requests over budget, words lost; the time is only told."""
     if not (HERE and TRANSCRIPTS.is_dir()):
         return
     begun = time.perf_counter()
-    judged, errors, broken = 0, Counter[str](), Counter[str]()
-    for file in files(*THOROUGH):
-        for talk in talks(file):
-            for lane, length, wire, request in requests(talk):
-                judged += 1
-                for complaint in complaints(wire, request.body):
-                    errors[f"{file.name} {lane.address}@{length} {wire}: {complaint}"] += 1
-                for breach in breaches(wire, request.body):
-                    broken[f"{file.name} {lane.address}@{length} {wire}: {breach}"] += 1
-    for line in [*errors, *broken][:20]:
-        print(line, file=sys.stderr)
-    note = f"{judged} requests in {time.perf_counter() - begun:.0f} s"
-    yield Row("corpus: errors found by the judges", errors.total(), 0, "", note)
-    yield Row("corpus: breaches of the laws", broken.total(), 0, "", note)
+    largest_first = sorted(files(), key=lambda file: -file.stat().st_size)
+    found = together(judged, product([*largest_first, DAMAGED], REAL, [every]))
+    lossless = together(accounted, product([*largest_first, DAMAGED], MODELS, [every]))
+    told = found.counts
+    note = (
+        f"{told['requests']:,} requests under {len(REAL)} policies, {told['judged']:,} of them new bytes, "
+        f"in {time.perf_counter() - begun:.0f} s"
+    )
+    yield Row("corpus: errors found by the judges", found.wrong("judge"), 0, "", note)
+    yield Row("corpus: breaches of the laws", found.wrong("law"), 0, "", note)
+    note = (
+        f"{told['sendable']:,} to be sent under a budget; refused {told['refused']:,} that must stay whole, "
+        f"{told['refused too early']:,} that could have been cut"
+    )
+    yield Row("corpus: sendable requests over budget", found.wrong("budget"), 0, "", note)
+    yield from kept(lossless)
+
+
+def kept(found: Found) -> Iterator[Row]:
+    """Nothing lost, calls native."""
+    told = found.counts
+    said = ", ".join(f"{told[what]:,} {what}" for what in SAID)
+    out = ", ".join(f"{name[4:]} {told[name]:,}" for name in sorted(told) if name.startswith("out:"))
+    yield Row("lossless: words and calls not in the request", len(found.faults), 0, "", f"found {said}")
+    intact = told["native"] + told["not native"]
+    note = f"{told['native']:,} of {intact:,} calls with a result; left out as the logs say: {out}"
+    yield Row("lossless: intact calls that are not native", told["not native"] / intact, 1 - NATIVE, "", note)
+
+
+SAID = ("user texts", "answers", "calls", "results", "partial texts")
+
+
+def judged(job: tuple[Path, str, int]) -> Found:
+    """What is wrong with the requests of a file under a policy; what has the bytes of the one before is not
+    judged again."""
+    file, name, every = job
+    found = Found()
+    for talk in of(file):
+        before: dict[tuple[str, str, str], bytes] = {}
+        for window, wire, request in requests(talk, REAL[name], every=every):
+            count(found, window, request)
+            lane = (request.agent, request.task, wire)
+            if before.get(lane) == request.bytes:
+                continue
+            before[lane] = request.bytes
+            found.counts["judged"] += 1
+            where = f"{talk.name} {request.agent}@{request.upto} {wire}, {name}"
+            found.faults += (f"{fault} ({where})" for fault in faults(wire, request))
+    return found
+
+
+def count(found: Found, window: Window, request: Request) -> None:
+    """Count a request, and what its budget did to it."""
+    found.counts["requests"] += 1
+    found.counts["sendable"] += bool(window.policy.budget) and request.sendable
+    if request.reason.startswith("over budget"):
+        shown = window.shown()
+        may_go = len(stays(window, shown)) < len(shown.units)
+        found.counts["refused too early" if may_go else "refused"] += 1
+
+
+def accounted(job: tuple[Path, str, int]) -> Found:
+    """What became of everything that a file's logs say, on a wire, with no budget: where it arrives, and at
+    the end."""
+    file, wire, every = job
+    found, account = Found(), Account()
+    for talk in of(file):
+        pairs = pair(talk.entries).pairs
+        for _, _, request in requests(talk, wires=[wire], every=every):
+            at_the_end = request.upto == len(talk.entries)
+            account.of(talk.entries if at_the_end else [talk.entries[request.upto - 1]], request)
+            call = pairs[request.upto].call if request.upto in pairs else None
+            if call is not None and (call.agent, call.task) == (request.agent, request.task):
+                found.counts["native" if is_native(request.upto, request) else "not native"] += 1
+    found.counts += account.found
+    found.counts.update({f"out:{rule}": number for rule, number in account.left_out.items()})
+    found.faults = account.lost
+    return found
+
+
+def of(file: Path) -> Iterable[Talk]:
+    """The conversations of a file of the corpus."""
+    return damaged() if file == DAMAGED else talks(file)

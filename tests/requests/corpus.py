@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import stenolog
-from stenolog import Entry, NotATranscript
+from stenolog import (
+    AssistantMessage,
+    Entry,
+    Event,
+    ModeSwitch,
+    NotATranscript,
+    Request,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from stenolog.adapters.transcripts import import_file
-from stenolog.projections.requests import Lane, Request, build, lanes
+from stenolog.domain.policy import PolicyLike
+from stenolog.projections.requests.build import from_window, lanes, takes_part, windows
+from stenolog.projections.requests.window import Window
+from tests.requests.histories import START
 from tests.requests.judging import MODELS, SHARED
 
 TRANSCRIPTS = SHARED / "transcripts"
+DAMAGED = SHARED / "judges" / "damaged_histories.json"
 THOROUGH = ("claude_code", "claude_code_fixtures", "codex", "tau_bench")
 """The folders whose files must import wherever they hold a conversation."""
 
@@ -45,17 +60,41 @@ def talks(file: Path) -> tuple[Talk, ...]:
         return tuple(Talk(file, name, list(log[name].entries()), blobs) for name in log.names(archived=True))
 
 
+def damaged() -> Iterator[Talk]:
+    """The twelve histories as programs really leave them behind; the agent is called `agent`."""
+    for name, told in json.loads(DAMAGED.read_text()).items():
+        events = [ModeSwitch(mode="chat"), *map(_event, told)]
+        entries = [Entry(name, i, f"e{i}", START, "", event) for i, event in enumerate(events, 1)]
+        yield Talk(DAMAGED, name, entries, {})
+
+
+def _event(fields: dict[str, Any]) -> Event:
+    rest = {name: value for name, value in fields.items() if name != "event"}
+    match fields["event"]:
+        case "user_message":
+            return UserMessage(**rest)
+        case "tool_result":
+            return ToolResult(**rest)
+        case _:
+            calls = [ToolCall(**call) for call in rest.pop("tool_calls")]
+            return AssistantMessage(tool_calls=calls, **rest)
+
+
+class Built(NamedTuple):
+    """A request, the window that it was built from, and the wire's name."""
+
+    window: Window
+    wire: str
+    request: Request
+
+
 def requests(
-    talk: Talk, wires: tuple[str, ...] = tuple(MODELS), *, every: int = 1
-) -> Iterator[tuple[Lane, int, str, Request]]:
-    """The request of each lane on each wire, at every position of the talk, or at every so manieth one."""
-    since: dict[Lane, int] = {}
-    for entry in talk.entries:
-        for lane in lanes([entry]):
-            since.setdefault(lane, entry.position)
-    for length in [*range(1, len(talk.entries), every), len(talk.entries)]:
-        prefix = talk.entries[:length]
-        for lane in (lane for lane, first in since.items() if first <= prefix[-1].position):
-            for wire in wires:
-                request = build(prefix, lane.agent, task=lane.task, wire=wire, blobs=talk.blobs)
-                yield lane, length, wire, request
+    talk: Talk, chosen: PolicyLike = None, wires: Iterable[str] = tuple(MODELS), *, every: int = 1
+) -> Iterator[Built]:
+    """The requests of each lane on each wire, at every position, or at every so manieth and the last."""
+    for lane in lanes(talk.entries):
+        for window in windows(talk.entries, lane, chosen):
+            wanted = window.position % every == 0 or window.position == len(talk.entries)
+            if wanted and window.state.blocked is None and takes_part(window):
+                for wire in wires:
+                    yield Built(window, wire, from_window(window, wire, talk.blobs))

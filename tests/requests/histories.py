@@ -24,6 +24,7 @@ from stenolog import (
     Reasoning,
     Receipt,
     Refusal,
+    Run,
     Source,
     Span,
     Text,
@@ -61,6 +62,7 @@ TEXTS = (
     "Assistant (coder): no\n\nTool (shell): yes",
     "привет",
     "a\u2028System: b",
+    "pass",
     "x" * 400,
 )
 SEARCH = '{"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}'
@@ -77,8 +79,10 @@ OPAQUE = {
     "google": ('{"executableCode": {"code": "1"}}', '{"codeExecutionResult": {"output": "1"}}', "{}"),
 }
 PNG = "0" * 64
+RUN = Run(id="r1", directive="Release it", node="build", brief="Build the wheel", context="Version 2")
 LARGE = "2" * 64
 """A picture that is larger than Anthropic takes."""
+BLOBS = {PNG: b"\x89PNG", LARGE: bytes(4 * 1024 * 1024)}
 
 
 def history(seed: int, longest: int = 14) -> list[Entry]:
@@ -108,6 +112,7 @@ def _user(random: Random, position: int, log: list[Entry]) -> Event:
         in_context=random.random() > 0.05,
         control=control,
         replaces=random.randint(1, position) if random.random() < 0.08 else None,
+        tags=("goal",) if random.random() < 0.1 else (),
     )
 
 
@@ -150,6 +155,7 @@ def _answer(random: Random, position: int, log: list[Entry]) -> Event:
         covers=covers,
         to=random.choice(((), (), ("reviewer",), ("user",))),
         model=random.choice(("", "claude-opus-4-5", "gpt-5", "gemini-3-pro")),
+        session=random.choice(("", "", "", "s1", "s2")),
         replaces=random.randint(1, position) if random.random() < 0.05 else None,
         receipt=receipt,
         source=source,
@@ -187,6 +193,8 @@ def _switch(random: Random, position: int, log: list[Entry]) -> Event:
     switch: dict[str, Any] = random.choice(
         (
             {"mode": "agent"},
+            {"mode": "run", "active_run": RUN},
+            {"handoff": random.choice(("The tests fail; look at the parser", None))},
             {"scope": random.choice(("open", "addressed"))},
             {"context_from": random.randint(1, position)},
             {"hides": (Span(first=1, last=random.randint(1, position)),)},

@@ -5,11 +5,18 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+
+from stenolog import Request
+from stenolog.projections.requests.caps import limits
+from stenolog.projections.requests.laws import breaches
+from stenolog.projections.requests.model import BlobText, Size
+from stenolog.projections.requests.tokens import count
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 MODELS = {
@@ -40,3 +47,38 @@ def complaints(wire: str, body: dict[str, Any]) -> list[str]:
     sent = json.loads(json.dumps(body)) | {"model": model}
     named = {"model": model} if wire == "gemini" else {}
     return [str(found) for found in judge(wire).validate(sent, **named) if found.severity == "error"]
+
+
+def faults(wire: str, request: Request) -> Iterator[str]:
+    """What the judge or a law of the wire holds against a request, and whether it is over its budget."""
+    yield from (f"judge: {complaint}" for complaint in complaints(wire, request.body))
+    yield from (f"law: {breach}" for breach in breaches(wire, request.body))
+    if request.policy.budget and request.sendable:
+        room, found = limits(request.policy.budget), weighed(request)
+        if not found.fits(room):
+            yield f"budget: {found} is more than {room}"
+
+
+def weighed(request: Request) -> Size:
+    """The size of a body, measured without the request's own account of its parts, at least as small."""
+    words = list(words_of(request.body))
+    sent = json.dumps(request.body, ensure_ascii=False, separators=(",", ":"))
+    return Size(
+        messages=0,
+        characters=sum(map(len, words)),
+        tokens=sum(map(count, words)),
+        bytes=len(sent.encode()),
+    )
+
+
+def words_of(value: Any) -> Iterator[str]:
+    """Every text in a body but the contents of blobs, and what only says what a thing is."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in ("role", "type", "model") and not key.endswith("id"):
+                yield from words_of(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from words_of(inner)
+    elif isinstance(value, str) and not isinstance(value, BlobText):
+        yield value

@@ -11,22 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, Card, Entry, Event, ModeSwitch, Request, ToolResult, UserMessage
-from stenolog.context import (
-    Away,
-    Budget,
-    Compact,
-    Delta,
-    FullHistory,
-    Instructions,
-    LastN,
-    MemoryBank,
-    Pins,
-    Policy,
-    Reminder,
-    SummaryAndRecent,
-    Voices,
-    policy,
-)
+from stenolog.context import Budget, Instructions, LastN, Pins, Policy
 from stenolog.domain.errors import NotSendable
 from stenolog.projections.requests import WIRES, build, every_request, lanes
 from stenolog.projections.requests.build import from_window, takes_part, windows
@@ -38,31 +23,12 @@ from stenolog.projections.requests.window import Mark, Window, window
 from tests.requests.given import CALL, calls, log
 from tests.requests.histories import history
 from tests.requests.judging import MODELS, complaints, needs_judges
+from tests.requests.policies import SMALL
 
 EXAMPLES = int(os.environ.get("STENOLOG_EXAMPLES", "500")) // 10
-POLICIES: dict[str, Policy] = {
-    "full": policy(FullHistory()),
-    "delta": policy(Delta()),
-    "last": policy(LastN(3)),
-    "last in steps": policy(LastN(6, step=3)),
-    "summary": policy(SummaryAndRecent(3)),
-    "memory": policy(MemoryBank(2)),
-    "tokens": policy(Budget(tokens=300)),
-    "messages": policy(Budget(messages=6)),
-    "characters": policy(Budget(characters=900)),
-    "bytes": policy(Budget(bytes=4_000)),
-    "pins": Budget(tokens=400) | Pins(tags=("goal",), authors=("ann",), positions=(3,)),
-    "delta in a budget": Delta() | Budget(tokens=600, messages=9, characters=3_000, bytes=9_000),
-    "everything": Budget(tokens=500)
-    | Voices(others="💬 {name}:", pass_token="pass")
-    | Away()
-    | Reminder(2)
-    | Instructions(base="Be good", modes={"chat": "Chat!"}, banner="[{mode}]", cut_note=True)
-    | Compact(over=20, head=8, tail=4),
-}
 seeds = st.integers(min_value=0, max_value=2**32)
 examples = settings(max_examples=EXAMPLES, derandomize=True, deadline=None, database=None)
-each_policy = pytest.mark.parametrize("chosen", POLICIES.values(), ids=POLICIES)
+each_policy = pytest.mark.parametrize("chosen", SMALL.values(), ids=SMALL)
 
 
 def all_windows(entries: list[Entry], chosen: Policy) -> Iterator[Window]:

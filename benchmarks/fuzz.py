@@ -1,0 +1,101 @@
+"""Random histories, however damaged: every request is valid, told in full, and the same when built again.
+
+    python -m benchmarks fuzz [--seeds 20000]
+
+Each history under a policy that its seed chooses, on four wires, at its end and at one position before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from random import Random
+
+from benchmarks._pool import Found, together
+from benchmarks._ratio import Row
+from stenolog import Entry, Request
+from stenolog.projections.requests import lanes
+from stenolog.projections.requests.build import from_window, takes_part, windows
+from stenolog.projections.requests.window import Window, window
+from tests.requests.histories import BLOBS, history
+from tests.requests.judging import HERE, MODELS, faults
+from tests.requests.lossless import Account
+from tests.requests.policies import SMALL
+
+STRETCH = 250
+"""Histories a job."""
+
+
+def run(seeds: int = 20_000) -> Iterable[Row]:
+    """Faults by what found them; the time is only told."""
+    if not HERE:
+        return
+    begun = time.perf_counter()
+    found = together(tried, [range(first, min(first + STRETCH, seeds)) for first in range(0, seeds, STRETCH)])
+    note = (
+        f"{found.counts['requests']:,} requests of {seeds:,} histories under {len(SMALL)} policies "
+        f"in {time.perf_counter() - begun:.0f} s"
+    )
+    for what, name in FAULTS.items():
+        yield Row(f"fuzz: {name}", found.wrong(what), 0, "", note)
+
+
+FAULTS = {
+    "judge": "errors found by the judges",
+    "law": "breaches of the laws",
+    "budget": "sendable requests over budget",
+    "again": "requests built again from the log, or from a mark, with other bytes",
+    "entry": "entries neither shown nor left out by a rule",
+    "words": "words and calls that are said to be shown and are not",
+}
+
+
+def tried(seeds: Iterable[int]) -> Found:
+    """What is wrong with the requests of some histories."""
+    found = Found()
+    for seed in seeds:
+        random, entries = Random(seed), history(seed)
+        name = random.choice(list(SMALL))
+        positions = {len(entries), random.randint(1, len(entries))}
+        for lane in lanes(entries):
+            for made in windows(entries, lane, SMALL[name]):
+                if made.position in positions and made.state.blocked is None and takes_part(made):
+                    where = f"(seed {seed}, {name}, {lane.address}@{made.position}, "
+                    for wire in MODELS:
+                        found.counts["requests"] += 1
+                        found.faults += (f"{fault} {where}{wire})" for fault in _faults(made, wire, entries))
+    return found
+
+
+def _faults(made: Window, wire: str, entries: list[Entry]) -> Iterator[str]:
+    request = from_window(made, wire, BLOBS)
+    yield from faults(wire, request)
+    for how, again in (("from the log", afresh(made, entries)), ("from a mark", taken_up(made, entries))):
+        if from_window(again, wire, BLOBS).bytes != request.bytes:
+            yield f"again: other bytes {how}"
+    yield from unaccounted(request, entries[: made.position])
+
+
+def unaccounted(request: Request, entries: list[Entry]) -> Iterator[str]:
+    """What of the log is in no part of a request and no run of what was left out, or is not where it is said
+    to be."""
+    said = {position for part in request.parts for position in part.positions}
+    left_out = {p for run in request.dropped for p in range(run.first, run.last + 1)}
+    spoken = {entry.position for entry in entries if entry.event.kind != "mode_switch"}
+    yield from (f"entry: {position} is unaccounted for" for position in sorted(spoken - said - left_out))
+    if not request.policy.compact:
+        account = Account()
+        account.of(entries, request)
+        yield from (f"words: {lost}" for lost in account.lost)
+
+
+def afresh(made: Window, entries: list[Entry]) -> Window:
+    """The window folded once more from the first entry on."""
+    return window(made.lane, made.policy, entries[: made.position], made.counter)
+
+
+def taken_up(made: Window, entries: list[Entry]) -> Window:
+    """The window that goes on from its own mark, with the entries that the mark names and no others."""
+    mark = made.mark
+    held = {position for first, last in mark.rows for position in range(first, last + 1)}
+    return Window(made.lane, made.policy, made.counter, mark, [e for e in entries if e.position in held])

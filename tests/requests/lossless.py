@@ -1,0 +1,114 @@
+"""Whether what was said stands in a request, word for word, and its calls as calls: looked up in the body."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from stenolog import Entry, Request, ToolCall
+from stenolog.domain.parts import Text
+from stenolog.projections.requests.left_out import said_by
+from stenolog.projections.requests.names import tool_name
+from stenolog.projections.requests.rules import RULES
+from tests.requests.judging import words_of
+
+CALLED = ("function", "function_call", "tool_use", "functionCall")
+"""What a call is on one wire or another: the type of an object, or the key that it stands under."""
+
+KINDS = {
+    "user_message": "user texts",
+    "assistant_message": "answers",
+    "tool_result": "results",
+    "llm_error": "partial texts",
+}
+
+
+class Account:
+    """What became of the texts and calls of a log: how many are in the requests, what is lost, what a rule
+    of the log left out.
+    """
+
+    def __init__(self) -> None:
+        self.found: Counter[str] = Counter()
+        self.left_out: Counter[str] = Counter()
+        self.lost: list[str] = []
+
+    def of(self, entries: Iterable[Entry], request: Request) -> None:
+        """Look for what these entries say in the request."""
+        told = "\0".join(plain(word) for word in words_of(request.body))
+        calls = list(calls_in(request.body))
+        shown = {position for part in request.parts for position in part.positions}
+        for entry in entries:
+            if entry.position not in shown:
+                self._leave_out(entry, request)
+                continue
+            for what, part in _said(entry):
+                here = _is_called(part, calls, told) if isinstance(part, ToolCall) else part.text in told
+                if here:
+                    self.found[what] += 1
+                else:
+                    self.lost.append(f"{what} of {entry.position} in {request.wire} at {request.upto}")
+
+    def _leave_out(self, entry: Entry, request: Request) -> None:
+        if next(_said(entry), None) is None:
+            return
+        rules = [run.rule for run in request.dropped if run.first <= entry.position <= run.last]
+        if not rules or rules[0] not in RULES:
+            self.lost.append(f"all of {entry.position} in {request.wire} at {request.upto}")
+        self.left_out.update(rules[:1])
+
+
+def is_native(result: int, request: Request) -> bool:
+    """Whether a call is answered by its own result, as a tool's."""
+    return any(part.role == "tool" and result in part.positions for part in request.parts)
+
+
+def plain(text: str) -> str:
+    """The text as it was before it was quoted."""
+    return text.replace("&lt;", "<")
+
+
+def calls_in(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Name and arguments of every call in a body, whatever the wire; the arguments as JSON has them."""
+    if isinstance(value, list):
+        for inner in value:
+            yield from calls_in(inner)
+    elif isinstance(value, dict):
+        if "name" in value and (key in CALLED or value.get("type") in CALLED):
+            given = [value[name] for name in ("arguments", "input", "args") if name in value]
+            yield from ((value["name"], arguments(each)) for each in given)
+        for name, inner in value.items():
+            yield from calls_in(inner, name)
+
+
+def arguments(given: Any) -> str:
+    """Arguments in one form: those that are no JSON object are text, which the wires wrap as `_raw`."""
+    try:
+        found = json.loads(given) if isinstance(given, str) else given
+    except (ValueError, RecursionError):
+        found = None
+    return json.dumps(found if isinstance(found, dict) else {"_raw": given}, sort_keys=True)
+
+
+def _said(entry: Entry) -> Iterator[tuple[str, Text | ToolCall]]:
+    """The texts and calls of an entry, each with what it is."""
+    kind = KINDS.get(entry.event.kind, "")
+    for part in said_by(entry.event):
+        match part:
+            case Text(text=text) if text.strip():
+                yield kind, Text(text=plain(text))
+            case ToolCall():
+                yield "calls", part
+            case _:
+                pass
+
+
+def _is_called(call: ToolCall, calls: list[tuple[str, Any]], told: str) -> bool:
+    """Whether a call is in a request, as one, or in prose where it is another agent's."""
+    name = tool_name(call.name)
+    forms = (arguments(call.arguments), arguments({"_raw": call.arguments}))
+    return (
+        any((name, form) in calls for form in forms) or plain(f"[calls {call.name} {call.arguments}]") in told
+    )
