@@ -113,4 +113,4 @@ def _quoted(entry: Entry) -> str:
 
 
 def _set_at(window: Window, name: str) -> tuple[int, ...]:
-    return (window.set_at[name],) if name in window.set_at else ()
+    return (window.own.set_at[name],) if name in window.own.set_at else ()

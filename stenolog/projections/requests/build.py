@@ -112,7 +112,7 @@ def from_window(window: Window, wire: str | Wire, blobs: Mapping[str, bytes] = E
     lane, card = window.lane, _card(window.settings, window.lane.agent)
     shown = window.shown()
     units, delivered = _undelivered(window, shown)
-    began = window.own.began if window.has_begun else 0
+    began = window.own.began
     told = with_away(units, shown.entries, lane, window.policy.away, began)
     said = [piece for unit in told for piece in unit]
     around_it = [around.cut_note(window), *closed(said), around.last(window, card, shown.entries)]
@@ -123,7 +123,7 @@ def from_window(window: Window, wire: str | Wire, blobs: Mapping[str, bytes] = E
         around.first(window, card),
         pieces,
         model=window.own.model,
-        set_at=(window.set_at["card"],) if "card" in window.set_at else (),
+        set_at=(window.own.set_at["card"],) if "card" in window.own.set_at else (),
         counter=window.counter,
     )
     rendered = out.render(pieces, front, blobs)
@@ -166,7 +166,7 @@ def takes_part(window: Window) -> bool:
     """Whether the window's agent is known: it has a card, has joined, was addressed, or has spoken."""
     agent, state = window.lane.agent, window.state
     return (
-        not window.set_at.keys().isdisjoint(("card", "named"))
+        not window.own.set_at.keys().isdisjoint(("card", "named"))
         or agent in state.members
         or any(lane.agent == agent for lane in state.lanes.values())
     )

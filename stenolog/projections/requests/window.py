@@ -13,13 +13,7 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import (
-    UNCHANGED,
-    AssistantMessage,
-    Event,
-    LlmError,
-    ModeSwitch,
     ToolResult,
-    UserMessage,
 )
 from stenolog.domain.policy import Policy
 from stenolog.domain.settings import NOTHING, Settings, configure
@@ -34,10 +28,11 @@ from .groups import units
 from .left_out import absorb, said_by
 from .measure import Measure
 from .model import Dropped, Piece, Size
+from .own import Now, Own, remember
 from .rewrites import chosen, rewritten
 from .stays import BESIDE, positions_of, stays
 from .tokens import ESTIMATE, Counter, count_parts
-from .visible import Lane, Visible, is_pass, passed_over, visible
+from .visible import Lane, Visible, passed_over, visible
 from .voice import Ear, ear, voice
 
 PER_CALL = 24
@@ -55,28 +50,10 @@ class Row(NamedTuple):
     tokens: int
 
 
-class Own(NamedTuple):
-    """What is remembered of the lane's own doings, wherever the cut is.
-
-    `answered` is the position of its last answer, `turns` the number of its answers that were no passes,
-    `running` the message that its current run answers, `died` the position at which its backend was
-    last found dead or changed, `began` the view of its first answer since the last reset.
-    """
-
-    answered: int = 0
-    turns: int = 0
-    model: str = ""
-    session: str = ""
-    running: int = 0
-    died: int = 0
-    began: int = 0
-
-
 class Mark(NamedTuple):
     """Where a window stands at a position: all that is needed to go on from there, but for the entries.
 
-    `rows` are the runs of positions in the window. `set_at` has the position of the mode switch that last
-    set a thing.
+    `rows` are the runs of positions in the window.
     """
 
     position: int = 0
@@ -88,7 +65,6 @@ class Mark(NamedTuple):
     summaries: tuple[Made, ...] = ()
     left_out: tuple[Dropped, ...] = ()
     own: Own = Own()
-    set_at: dict[str, int] = {}  # noqa: RUF012 - never changed in place; a mode switch makes a new one
     cuts: int = 0
 
 
@@ -117,13 +93,8 @@ class Window:
         """`entries` are those at the rows of `mark`."""
         self.lane, self.policy, self.counter = lane, policy, counter
         self.position, self.state, self.settings = mark.position, mark.state, mark.settings
-        self.left_out, self.own, self.set_at, self.cuts = (
-            list(mark.left_out),
-            mark.own,
-            mark.set_at,
-            mark.cuts,
-        )
-        self.summaries = list(mark.summaries)
+        self.own, self.cuts = mark.own, mark.cuts
+        self.left_out, self.summaries = list(mark.left_out), list(mark.summaries)
         self.pairing = Pairing(mark.waiting, mark.pairs)
         self._ear: Ear = ear(lane, policy, counter)
         self._rewrites = chosen(policy.rewrites)
@@ -145,20 +116,20 @@ class Window:
             tuple(self.summaries),
             tuple(self.left_out),
             self.own,
-            self.set_at,
             self.cuts,
         )
 
     def take(self, entry: Entry) -> None:
         """Take the next entry of the log in."""
-        before = self.state.lane(self.lane.address)
+        before = self.state
         self.position = entry.position
-        opens = self.state.open_calls
-        made = summary_of(entry.position, entry.event)
-        open_calls = tuple(call.position for _, call in opens()) if made else ()
-        self.state = evolve(self.state, entry)
+        self.state = evolve(before, entry)
         self.settings = configure(self.settings, entry)
-        self.own = self._remember(entry, before.status)
+        address = self.lane.address
+        stands = Now(
+            self.lane, before.lane(address), self.state.lane(address), self.settings, self._pass_token
+        )
+        self.own = remember(self.own, entry, stands)
         pair = self.pairing.take(entry)
         rule = passed_over(
             entry.event,
@@ -167,13 +138,14 @@ class Window:
             pair.call if pair else None,
             self._pass_token,
         )
+        made = summary_of(entry.position, entry.event)
         if made and not rule and made.agent != self.lane.agent and self._tells_too_much(made):
             rule = "not-addressed"
         if rule:
             self._pass_over(entry, rule)
             return
         if made:
-            self.summaries.append(Made(made, open_calls))
+            self.summaries.append(Made(made, tuple(call.position for _, call in before.open_calls())))
         row = self._row(entry)
         self.rows.append(row)
         self._size = self._size.plus(row.size)
@@ -189,11 +161,6 @@ class Window:
         here = {entry.position for entry in seen.shown}
         hidden = {key for key, at in self.pairing.results.items() if at not in here}
         return Shown(units(heard, hidden, self._ear), seen.left_out, seen.shown)
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether the lane has answered since the last reset."""
-        return self.own.answered > 0 and self.settings.context_from <= self.own.answered
 
     def context(self) -> Context:
         """What is in context, of the entries in the window."""
@@ -222,44 +189,6 @@ class Window:
         token = turns.options.get("pass_token") if turns is not None else None
         mine = self.policy.voices.pass_token if self.policy.voices else ""
         return mine or (token if isinstance(token, str) else "")
-
-    def _remember(self, entry: Entry, status: str) -> Own:
-        event, own = entry.event, self.own
-        if isinstance(event, ModeSwitch):
-            self.set_at = {**self.set_at, **dict.fromkeys(_set_by(event, self.lane), entry.position)}
-            if event.fork:  # sessions are not inherited
-                own = own._replace(session="", died=entry.position)
-        if "named" not in self.set_at and _names(event, self.lane):
-            self.set_at = {**self.set_at, "named": entry.position}
-        if isinstance(event, AssistantMessage) and self.lane.owns(event):
-            own = self._said(entry.position, event)
-        elif isinstance(event, LlmError) and self.lane.owns(event) and event.category == "process_exited":
-            own = own._replace(died=entry.position)
-        lane = self.state.lane(self.lane.address)
-        if lane.status == "idle":
-            return own._replace(running=0)
-        begun = isinstance(event, UserMessage) and lane.asked == entry.position
-        if begun and (not own.running or status in ("idle", "failed", "closed")):
-            return own._replace(running=entry.position)
-        return own
-
-    def _said(self, position: int, message: AssistantMessage) -> Own:
-        """What is remembered once the lane has said something."""
-        own = self.own
-        changed = own.session and message.session not in ("", own.session)
-        unnoticed = changed and own.died < own.answered  # else it was sent everything
-        own = own._replace(
-            model=message.model or own.model,
-            session=message.session or own.session,
-            died=position if unnoticed else own.died,
-        )
-        if message.purpose != "answer":
-            return own
-        passed = bool(self._pass_token) and is_pass(message, self._pass_token)
-        view = message.receipt.view if message.receipt else position
-        return own._replace(
-            answered=position, turns=own.turns + (not passed), began=own.began if self.has_begun else view
-        )
 
     def _pass_over(self, entry: Entry, rule: str) -> None:
         tokens = count_parts(said_by(entry.event), self.counter)
@@ -345,29 +274,6 @@ def _kept(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str]) -> set[
         kept.add(i)
         left = left.minus(sizes[i])
     return kept
-
-
-def _names(event: Event, lane: Lane) -> bool:
-    """Whether the agent speaks or is spoken to."""
-    match event:
-        case UserMessage(to=to):
-            return any(where.partition("/")[0] == lane.agent for where in to)
-        case AssistantMessage(agent=agent) | LlmError(agent=agent):
-            return agent == lane.agent
-        case _:
-            return False
-
-
-def _set_by(switch: ModeSwitch, lane: Lane) -> Iterator[str]:
-    """What a mode switch sets for the lane, by name."""
-    if lane.agent in switch.cards:
-        yield "card"
-    if switch.mode is not UNCHANGED and (not switch.agents or lane.agent in switch.agents):
-        yield "mode"
-    if switch.active_run is not UNCHANGED:
-        yield "run"
-    if switch.handoff is not UNCHANGED:
-        yield "handoff"
 
 
 def window(lane: Lane, policy: Policy, entries: Iterable[Entry], counter: Counter = ESTIMATE) -> Window:

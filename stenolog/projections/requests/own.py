@@ -1,0 +1,106 @@
+"""What is remembered of a lane's own doings, wherever the cut is: so nothing before it need be read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, UserMessage
+from stenolog.domain.settings import Settings
+from stenolog.domain.state import Lane as Standing
+
+from .visible import Lane, is_pass
+
+
+class Own(NamedTuple):
+    """What is remembered of a lane.
+
+    `answered` is the position of its last answer, `turns` the number of its answers that were no passes,
+    `running` the message that its current run answers, `died` the position at which its backend was
+    last found dead or changed, `began` the view of its first answer since the last reset (0: there is none).
+    `set_at` has the position of the mode switch that last set a thing for it.
+    """
+
+    answered: int = 0
+    turns: int = 0
+    model: str = ""
+    session: str = ""
+    running: int = 0
+    died: int = 0
+    began: int = 0
+    set_at: dict[str, int] = {}  # noqa: RUF012 - never changed in place; remember makes a new one
+
+
+class Now(NamedTuple):
+    """How things stand once an entry has been taken in; `before` is how the lane stood before it."""
+
+    lane: Lane
+    before: Standing
+    after: Standing
+    settings: Settings
+    pass_token: str
+
+
+def remember(own: Own, entry: Entry, now: Now) -> Own:
+    """What is remembered after the entry."""
+    event = entry.event
+    own = own._replace(set_at=own.set_at | dict.fromkeys(_set_by(event, now.lane, own), entry.position))
+    match event:
+        case ModeSwitch(fork=True):  # sessions are not inherited
+            own = own._replace(session="", died=entry.position)
+        case AssistantMessage() as message if now.lane.owns(message):
+            own = _said(own, entry.position, message, now)
+        case LlmError(category="process_exited") as error if now.lane.owns(error):
+            own = own._replace(died=entry.position)
+        case _:
+            pass
+    if own.began > 0 and own.answered < now.settings.context_from:
+        own = own._replace(began=0)
+    return own._replace(running=_running(own, entry, now))
+
+
+def _said(own: Own, position: int, message: AssistantMessage, now: Now) -> Own:
+    """What is remembered once the lane has said something."""
+    changed = own.session and message.session not in ("", own.session)
+    unnoticed = changed and own.died < own.answered  # else it was sent everything
+    own = own._replace(
+        model=message.model or own.model,
+        session=message.session or own.session,
+        died=position if unnoticed else own.died,
+    )
+    if message.purpose != "answer":
+        return own
+    passed = bool(now.pass_token) and is_pass(message, now.pass_token)
+    view = message.receipt.view if message.receipt else position
+    return own._replace(answered=position, turns=own.turns + (not passed), began=own.began or view)
+
+
+def _running(own: Own, entry: Entry, now: Now) -> int:
+    """The message that the current run answers: the first that the lane was asked since it was idle."""
+    if now.after.status == "idle":
+        return 0
+    begun = isinstance(entry.event, UserMessage) and now.after.asked == entry.position
+    if begun and (not own.running or now.before.status in ("idle", "failed", "closed")):
+        return entry.position
+    return own.running
+
+
+def _set_by(event: Event, lane: Lane, own: Own) -> Iterator[str]:
+    """What an entry sets for the lane, by name; `named`: the first time that it speaks or is spoken to."""
+    match event:
+        case ModeSwitch() as switch:
+            if lane.agent in switch.cards:
+                yield "card"
+            if switch.mode is not UNCHANGED and (not switch.agents or lane.agent in switch.agents):
+                yield "mode"
+            if switch.active_run is not UNCHANGED:
+                yield "run"
+            if switch.handoff is not UNCHANGED:
+                yield "handoff"
+        case UserMessage(to=to) if any(where.partition("/")[0] == lane.agent for where in to):
+            yield from () if "named" in own.set_at else ("named",)
+        case AssistantMessage(agent=lane.agent) | LlmError(agent=lane.agent):
+            yield from () if "named" in own.set_at else ("named",)
+        case _:
+            pass
