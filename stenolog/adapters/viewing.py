@@ -97,9 +97,10 @@ def _window(recent: _Recent, lane: Lane, policy: Policy, counter: Counter) -> Wi
         window.take(last)
         if marks is not None and keeping.ends_a_stretch(last):
             keeping.keep(talk, marks, last, window.mark)
-    is_far = last is not None and last.position - mark.position >= keeping.WORTH_KEEPING
-    if marks is not None and last is not None and is_far and recent.upto is None:
-        keeping.keep(talk, marks, last, window.mark)
+    if marks is not None and last is not None and recent.upto is None:
+        is_far = last.position - mark.position >= keeping.WORTH_KEEPING
+        if is_far or window.cuts > mark.cuts:  # after a cut, the mark before it has rows that nobody needs
+            keeping.keep(talk, marks, last, window.mark)
     return window
 
 
