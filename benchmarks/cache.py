@@ -177,5 +177,5 @@ def called(turn: int, random: Random) -> AssistantMessage:
 
 
 def text(random: Random, characters: int) -> str:
-    """Words of that many characters together, about."""
-    return " ".join(random.choice(WORDS) for _ in range(characters // 6))
+    """Words of that many characters together."""
+    return " ".join(random.choice(WORDS) for _ in range(characters))[:characters]

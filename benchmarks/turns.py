@@ -1,0 +1,142 @@
+"""The next request of a long conversation, under a budget: what is read for it, and how long it takes."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from benchmarks._ratio import Row, compared, seconds
+from benchmarks.read import conversation
+from stenolog import Conversation, Entry, Request
+from stenolog.adapters import log as logs
+from stenolog.adapters.stores import reading
+from stenolog.context import Budget, LastN
+from stenolog.domain.policy import Policy, policy
+from stenolog.projections.requests.build import from_window
+from stenolog.projections.requests.visible import Lane
+from stenolog.projections.requests.window import window
+from stenolog.projections.requests.wires.sheet import Sheet
+from stenolog.testing import entries
+
+SHORT, LONG = 1_000, 100_000
+BATCH = 10_000
+SPARE = 64
+CODER = Lane("coder")
+BUDGET = policy(Budget(tokens=32_000))
+EXPLAINING = (
+    (Sheet, "explain"),
+    (Sheet, "_explain_sections"),
+    (Sheet, "omit"),
+    (sys.modules[from_window.__module__], "_dropped"),
+)
+"""What a request is explained by: the parts as they are written, and what was left out."""
+POLICIES = {"32,000 tokens": BUDGET, "the last 50": policy(LastN(50))}
+
+
+def run() -> Iterable[Row]:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        logs.open(Path(folder, "short.db"), synchronous="normal") as short,
+        logs.open(Path(folder, "long.db"), synchronous="normal") as long,
+    ):
+        one, other = filled(short["talk"], SHORT), filled(long["talk"], LONG)
+        long_s, short_s = compared(turn(other), turn(one), rounds=60)
+        note = f"{long_s * 1e3:.1f} against {short_s * 1e3:.1f} ms, with four new entries each time"
+        yield Row(f"next request at {LONG:,} entries against {SHORT:,}", long_s / short_s, 1.5, note=note)
+        yield rows_read(other, turns=300)
+    yield explained()
+    yield from folded()
+
+
+def explained() -> Row:
+    """The same request with its explanation and without."""
+    made = window(CODER, BUDGET, entries(*conversation(SHORT)))
+
+    def unexplained() -> object:
+        with ExitStack() as stack:
+            for place, name in EXPLAINING:
+                stack.enter_context(patch.object(place, name, _nothing))
+            return from_window(made, "anthropic")
+
+    whole_s, bare_s = compared(lambda: from_window(made, "anthropic"), unexplained, rounds=60)
+    note = f"{whole_s * 1e3:.1f} against {bare_s * 1e3:.1f} ms"
+    return Row("a request with its explanation against one without", whole_s / bare_s, 1.3, note=note)
+
+
+def folded() -> Iterator[Row]:
+    """The first request of a log that was never asked for one: every entry is looked at once."""
+    short, long = (entries(*conversation(length)) for length in (LONG // 10, LONG))
+    for name, chosen in POLICIES.items():
+        long_s, short_s = (seconds(fold(log, chosen)) / len(log) for log in (long, short))
+        note = f"{long_s * 1e6:.0f} against {short_s * 1e6:.0f} µs an entry"
+        lengths = f"{LONG:,} entries against {LONG // 10:,}"
+        yield Row(f"first fold of {lengths}, {name}", long_s / short_s, 1.5, note=note)
+
+
+def fold(log: list[Entry], chosen: Policy) -> Callable[[], object]:
+    return lambda: window(CODER, chosen, log)
+
+
+def filled(talk: Conversation, length: int) -> Conversation:
+    """The conversation with so many entries, and one request made."""
+    events = iter(conversation(length - 1))
+    while batch := list(islice(events, BATCH)):
+        talk.extend(batch)
+    talk.request("coder", policy=BUDGET)
+    return talk
+
+
+def turn(talk: Conversation) -> Callable[[], object]:
+    """A turn more, and the request after it."""
+
+    def ask() -> object:
+        talk.extend(conversation(4))
+        return talk.request("coder", policy=BUDGET)
+
+    return ask
+
+
+def rows_read(talk: Conversation, turns: int) -> Row:
+    """How many rows are read for the requests after further turns, at most, beyond what they show.
+
+    Where the cut has just moved, the window is read as it stood before.
+    """
+    most, window = 0, in_window(talk.request("coder", policy=BUDGET))
+    for _ in range(turns):
+        talk.extend(conversation(4))
+        rows: list[Entry] = []
+        with patch.object(reading, "entries", counting(rows)):
+            request = talk.request("coder", policy=BUDGET)
+        before, window = window, in_window(request)
+        most = max(most, len(rows) - max(before, window))
+    return Row(
+        "rows read for it, beyond its window", most, SPARE, "", f"in {turns} turns; {window} in the last"
+    )
+
+
+def in_window(request: Request) -> int:
+    """How many entries a request shows."""
+    return len({position for part in request.parts for position in part.positions})
+
+
+def counting(rows: list[Entry]) -> Callable[..., Iterator[Entry]]:
+    """The reading of entries that also keeps them."""
+    read = reading.entries
+
+    def counted(*asked: Any) -> Iterator[Entry]:
+        for entry in read(*asked):
+            rows.append(entry)
+            yield entry
+
+    return counted
+
+
+def _nothing(*given: object, **named: object) -> tuple[()]:
+    """Explain nothing."""
+    return ()
