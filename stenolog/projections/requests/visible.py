@@ -21,10 +21,13 @@ from stenolog.domain.events import (
     UserMessage,
 )
 from stenolog.domain.parts import says_something
+from stenolog.domain.policy import Pins
 from stenolog.domain.state import address
 from stenolog.domain.summaries import Summary
 from stenolog.projections.context import Context, within
 from stenolog.projections.pairing import Call
+
+from .stays import pinned
 
 INTERRUPTIONS = ("cancelled", "process_exited")
 """Errors that stop a lane: they stay in context, for the seals of the calls they cut off rest on them."""
@@ -92,10 +95,12 @@ def is_pass(message: AssistantMessage, pass_token: str) -> bool:
     return not message.tool_calls and message.text.strip() == pass_token
 
 
-def visible(entries: Sequence[Entry], lane: Lane, context: Context, answered: int) -> Visible:
+def visible(
+    entries: Sequence[Entry], lane: Lane, context: Context, answered: int, pins: Pins | None = None
+) -> Visible:
     """Sort entries that were not passed over into what the lane is shown now and what it is not.
 
-    `answered` is the position of the lane's last answer.
+    `answered` is the position of the lane's last answer. What is pinned stays beside a summary of it.
     """
     left_out: dict[int, str] = {}
     for entry in entries:
@@ -107,7 +112,8 @@ def visible(entries: Sequence[Entry], lane: Lane, context: Context, answered: in
     summaries = [summary for summary in context.summaries if summary.position not in left_out]
     is_covered = within(span for summary in summaries for span in summary.spans)
     for entry in entries:
-        if is_covered(entry.position) or _is_superseded(entry, summaries):
+        covered = is_covered(entry.position) and not pinned(entry, pins)
+        if covered or _is_superseded(entry, summaries):
             left_out.setdefault(entry.position, "covered")
     kept = [entry for entry in entries if entry.position not in left_out]
     places = {summary.position: summary.last for summary in summaries}

@@ -168,7 +168,7 @@ class Window:
 
     def visible(self, now: Context) -> Visible:
         """What of the window is shown, entry by entry."""
-        return visible([row.entry for row in self.rows], self.lane, now, self.own.answered)
+        return visible([row.entry for row in self.rows], self.lane, now, self.own.answered, self.policy.pins)
 
     def _row(self, entry: Entry) -> Row:
         heard = voice(entry, self._ear, self.pairing.pairs.get(entry.position))
