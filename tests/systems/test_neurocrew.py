@@ -107,7 +107,7 @@ def test_one_log_gives_each_of_the_five_policies_its_own_context_and_explains_it
 
 
 def test_each_role_has_the_policy_of_its_own_card(room: Room) -> None:
-    cards = {DEV: Card(policy=Delta()), TESTER: Card(policy=LastN(1))}
+    cards: dict[str, Card | None] = {DEV: Card(policy=Delta()), TESTER: Card(policy=LastN(1))}
     room.write(*A_TALK).write(ModeSwitch(cards=cards))
 
     of_dev, of_tester = room.request(DEV), room.request(TESTER)

@@ -1,0 +1,209 @@
+"""System 4, the Rust agent whose history was never filled: its own checklist, and its context manager."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import tiktoken
+from tiktoken import Encoding, registry
+
+from stenolog import AssistantMessage, Card, Event, ModeSwitch, Span, ToolCall, ToolResult, UserMessage
+from stenolog.adapters import counters
+from stenolog.context import Budget, Instructions, LastN, Pins, policy
+from stenolog.domain.errors import InvalidPolicy, NotSendable
+from tests.systems.given import Room, left_out, shown, words
+from tests.test_counters import SMALL, small
+
+OPENING = ModeSwitch(mode="agent", joins=["agent"], cards={"agent": Card(persona="You are a coder.")})
+LS = ToolCall(id="c1", name="ls", arguments="{}")
+
+
+def test_the_history_is_one_after_the_user_two_after_the_answer_and_three_after_the_tool(room: Room) -> None:
+    lengths = []
+    for event in (
+        OPENING,
+        UserMessage(text="What is here?"),
+        AssistantMessage(agent="agent", tool_calls=[LS]),
+        ToolResult(call_id="c1", text="a.py"),
+    ):
+        room.write(event)
+        said = [e for e in room.entries() if e.event.kind != "mode_switch"]
+        lengths.append((len(said), len(shown(room.request("agent"))) if said else 0))
+
+    assert [length for length, _ in lengths] == [0, 1, 2, 3]
+    assert [in_request for _, in_request in lengths] == [0, 1, 3, 3]  # an open call is sealed
+
+
+def test_the_second_turn_has_all_of_the_first(room: Room) -> None:
+    room.write(OPENING, UserMessage(text="What is here?"))
+    room.answer("agent", "", LS)
+    room.write(ToolResult(call_id="c1", text="a.py"))
+    room.answer("agent", "One file.")
+    first = room.request("agent", 4)
+    room.write(UserMessage(text="And in it?"))
+
+    second = room.request("agent")
+
+    assert second.sendable
+    assert second.body["messages"][: len(first.body["messages"])] == first.body["messages"]
+    assert words(second)[-2:] == ["One file.", "And in it?"]
+    assert [positions for positions, _ in shown(second)] == [(2,), (3,), (4,), (5,), (6,)]
+    assert second.dropped == ()
+
+
+def long_talk(turns: int) -> list[Event]:
+    """A system note, and turns of some 220 tokens."""
+    note = UserMessage(author_kind="system", text="Never touch main.")
+    said: list[Event] = [OPENING, note]
+    for turn in range(turns):
+        said += [
+            UserMessage(text=f"Question {turn} " + "why " * 40),
+            AssistantMessage(agent="agent", text=f"Look {turn}", tool_calls=[LS]),
+            ToolResult(call_id="c1", text=f"{turn} " + "line " * 60),
+            AssistantMessage(agent="agent", text=f"Answer {turn} " + "so " * 40),
+        ]
+    return [*said, UserMessage(text="The last question")]
+
+
+PRUNING = Budget(tokens=2_000) | Pins(authors=["system"])
+
+
+def test_prune_keeps_the_recent_and_the_system(room: Room) -> None:
+    room.write(*long_talk(30))
+
+    request = room.request("agent", policy=PRUNING)
+
+    kept = [position for positions, _ in shown(request) for position in positions]
+    system, *recent = [
+        (p.positions, p.rule) for p in request.parts if p.rule in ("persona", "system-note", "user")
+    ]
+    assert (system, recent[0]) == (((1,), "persona"), ((2,), "system-note"))
+    assert kept == [*range(kept[0], 124)]
+    assert left_out(request) == [(3, kept[0] - 1, "over-budget")]
+    assert request.size.tokens <= 2_000
+    assert request.sendable
+
+
+def test_condense_puts_a_summary_in_the_place_of_the_middle(room: Room) -> None:
+    room.write(*long_talk(6))
+    middle = AssistantMessage(
+        agent="agent", purpose="summary", covers=[Span(first=7, last=22)], text="Four rounds of looking."
+    )
+    room.write(middle, UserMessage(text="Go on."))
+
+    request = room.request("agent", policy=policy())
+
+    where = [positions[0] for positions, _ in shown(request)]
+    assert where == [3, 4, 5, 6, 28, 23, 24, 25, 26, 27, 29]
+    assert words(request)[5] == "<summary>\nFour rounds of looking.\n</summary>"
+    assert left_out(request) == [(7, 22, "covered")]
+
+
+def test_a_limit_in_bytes_is_that_of_the_body(room: Room) -> None:
+    room.write(*long_talk(30))
+
+    for limit in (4_000, 8_000, 16_000):
+        request = room.request("agent", policy=Budget(bytes=limit))
+
+        assert limit // 8 < len(request.bytes) <= limit
+        assert request.size.bytes == len(request.bytes)
+
+
+def test_every_message_says_which_step_made_it(room: Room) -> None:
+    room.write(OPENING, UserMessage(text="Go.", run="r1", node="plan"))
+    room.answer("agent", "Gone.", cause=2, run="r1", node="plan")
+
+    answer = room.entries()[2].event
+
+    assert isinstance(answer, AssistantMessage)
+    assert (answer.run, answer.node, answer.cause) == ("r1", "plan", 2)
+    assert answer.receipt is not None
+    assert answer.receipt.view == 2
+
+
+def test_without_a_tokenizer_a_documented_estimate_counts_four_bytes_a_token(room: Room) -> None:
+    room.write(OPENING, UserMessage(text="x" * 400), AssistantMessage(agent="agent", text="é" * 200))
+
+    request = room.request("agent", 2, policy=Budget(tokens=1_000))
+
+    assert (request.counter, request.receipt.counter) == ("bytes4@1", "bytes4@1")
+    assert [part.tokens_out for part in request.parts if part.rule == "user"] == [100]
+    assert [part.tokens_out for part in room.request("agent").parts if part.rule == "own"] == [100]
+
+
+def test_a_tokenizer_that_is_not_there_is_refused_before_anything_is_sent(room: Room) -> None:
+    room.write(OPENING, UserMessage(text="Go."))
+
+    with pytest.raises(InvalidPolicy, match="'tiktoken:gpt-9': expected one of bytes4"):
+        room.request("agent", policy=Budget(tokens=1_000, counter="tiktoken:gpt-9"))
+
+
+@pytest.fixture
+def tokenizer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Encoding]:
+    """A tokenizer of tiktoken's, under the name "small"."""
+    monkeypatch.setattr(registry, "ENCODING_CONSTRUCTORS", {"small": small})
+    monkeypatch.setattr(registry, "ENCODINGS", {})
+    counters._loaded.cache_clear()
+    yield SMALL
+    counters._loaded.cache_clear()
+
+
+def test_a_real_tokenizer_counts_where_there_is_one(room: Room, tokenizer: Encoding) -> None:
+    words = "the other theatre, " * 40
+    room.write(OPENING, UserMessage(text=words))
+
+    request = room.request("agent", policy=Budget(tokens=1_000, counter="tiktoken:small"))
+
+    assert request.receipt.counter == f"tiktoken:small@{tiktoken.__version__}"
+    assert [part.tokens_out for part in request.parts if part.rule == "user"] == [
+        len(tokenizer.encode(words))
+    ]
+
+
+def test_what_must_stay_and_is_larger_than_the_budget_is_an_error_that_names_it(room: Room) -> None:
+    room.write(OPENING, UserMessage(text="why " * 1_000))
+
+    request = room.request("agent", policy=Budget(tokens=500))
+
+    assert request.sendable is False
+    with pytest.raises(NotSendable, match=r"over budget \(.* tokens of 500\).*position 2 \(latest-message"):
+        request.check()
+
+
+def test_a_worker_inherits_the_parents_context_by_a_fork_and_its_summary_is_merged(room: Room) -> None:
+    room.write(OPENING, UserMessage(text="Mend the parser."))
+    room.answer("agent", "I send a worker.")
+    with room.opened() as parent:
+        worker = parent.fork(name="worker")
+        worker.append(UserMessage(text="Only the lexer.", author="agent", author_kind="agent"))
+        briefed = worker.request("agent")
+        worker.append(AssistantMessage(agent="agent", text="The lexer is mended."))
+        parent.append(
+            UserMessage(text="The lexer is mended.", author="worker", author_kind="agent", to=["agent"])
+        )
+
+    brief = '<message sender="agent">\nOnly the lexer.\n</message>'
+    assert words(briefed) == ["Mend the parser.", "I send a worker.", brief]
+    merged = '<message sender="worker">\nThe lexer is mended.\n</message>'
+    assert words(room.request("agent")) == ["Mend the parser.", "I send a worker.", merged]
+
+
+def test_workers_share_out_a_token_budget_by_their_cards(room: Room) -> None:
+    shares = {f"worker-{n}": Card(policy=Budget(tokens=500)) for n in range(4)}
+    room.write(ModeSwitch(joins=[*shares], cards={**shares}))
+    for n in range(20):
+        room.write(UserMessage(text=f"{n} " + "word " * 60))
+
+    requests = [room.request(worker) for worker in shares]
+
+    assert all(request.sendable for request in requests)
+    assert sum(request.size.tokens for request in requests) <= 2_000
+
+
+def test_the_agent_is_told_that_it_forgot(room: Room) -> None:
+    room.write(*long_talk(30))
+
+    request = room.request("agent", policy=LastN(4) | Instructions(cut_note=True))
+
+    assert words(request)[0] == "[earlier messages were left out of what you are shown]"
