@@ -13,13 +13,13 @@ from random import Random
 
 from benchmarks._pool import Found, together
 from benchmarks._ratio import Row
-from stenolog import Entry, Request
+from stenolog import Entry
 from stenolog.projections.requests import lanes
 from stenolog.projections.requests.build import from_window, takes_part, windows
 from stenolog.projections.requests.window import Window, window
 from tests.requests.histories import BLOBS, history
 from tests.requests.judging import HERE, MODELS, faults
-from tests.requests.lossless import Account
+from tests.requests.lossless import unaccounted
 from tests.requests.policies import SMALL
 
 STRETCH = 250
@@ -73,20 +73,7 @@ def _faults(made: Window, wire: str, entries: list[Entry]) -> Iterator[str]:
     for how, again in (("from the log", afresh(made, entries)), ("from a mark", taken_up(made, entries))):
         if from_window(again, wire, BLOBS).bytes != request.bytes:
             yield f"again: other bytes {how}"
-    yield from unaccounted(request, entries[: made.position])
-
-
-def unaccounted(request: Request, entries: list[Entry]) -> Iterator[str]:
-    """What of the log is in no part of a request and no run of what was left out, or is not where it is said
-    to be."""
-    said = {position for part in request.parts for position in part.positions}
-    left_out = {p for run in request.dropped for p in range(run.first, run.last + 1)}
-    spoken = {entry.position for entry in entries if entry.event.kind != "mode_switch"}
-    yield from (f"entry: {position} is unaccounted for" for position in sorted(spoken - said - left_out))
-    if not request.policy.compact:
-        account = Account()
-        account.of(entries, request)
-        yield from (f"words: {lost}" for lost in account.lost)
+    yield from unaccounted(entries[: made.position], request)
 
 
 def afresh(made: Window, entries: list[Entry]) -> Window:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from stenolog import Entry, Request, ToolCall
@@ -58,6 +58,20 @@ class Account:
         if not rules or rules[0] not in RULES:
             self.lost.append(f"all of {entry.position} in {request.wire} at {request.upto}")
         self.left_out.update(rules[:1])
+
+
+def unaccounted(entries: Sequence[Entry], request: Request) -> Iterator[str]:
+    """What of a log is in no part of a request and no run of what was left out, or is not where it is said
+    to be.
+    """
+    said = {position for part in request.parts for position in part.positions}
+    left_out = {p for run in request.dropped for p in range(run.first, run.last + 1)}
+    spoken = {entry.position for entry in entries if entry.event.kind != "mode_switch"}
+    yield from (f"entry: {position} is unaccounted for" for position in sorted(spoken - said - left_out))
+    if not request.policy.compact:
+        account = Account()
+        account.of(entries, request)
+        yield from (f"words: {lost}" for lost in account.lost)
 
 
 def is_native(result: int, request: Request) -> bool:

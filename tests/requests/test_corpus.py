@@ -1,57 +1,49 @@
-"""Real sessions: at no point a request that a provider would refuse, and calls stay calls.
+"""Real sessions: at no point a request that a provider would refuse, nothing lost, and calls stay calls.
 
-The whole of it, every prefix, is `python -m benchmarks corpus`.
+The whole of it, every prefix under every policy, is `python -m benchmarks corpus`.
 """
 
 from __future__ import annotations
 
+from itertools import cycle
 from pathlib import Path
 
 import pytest
 
-from stenolog import AssistantMessage
-from stenolog.projections.pairing import CallKey, pair
-from stenolog.projections.requests import build
-from stenolog.projections.requests.laws import breaches
-from tests.requests.corpus import THOROUGH, TRANSCRIPTS, Talk, files, requests, talks
-from tests.requests.judging import MODELS, complaints, needs_judges
+from stenolog.projections.pairing import pair
+from tests.requests.corpus import THOROUGH, TRANSCRIPTS, files, requests, talks
+from tests.requests.judging import MODELS, faults, needs_judges
+from tests.requests.lossless import Account, is_native
+from tests.requests.policies import REAL
 
 HERE = TRANSCRIPTS.is_dir()
 FILES = files(*THOROUGH) if HERE else [Path("absent")]
+SAMPLED = list(zip(FILES, cycle(REAL), strict=False))
+"""Each file under one of the policies."""
 SAMPLE = 23
+SAMPLE_OF_RESULTS = 5
 pytestmark = pytest.mark.skipif(not HERE, reason="the transcripts are not beside this checkout")
 
 
 @needs_judges
-@pytest.mark.parametrize("file", FILES, ids=lambda path: path.name[:24])
-def test_the_judges_find_no_error_in_a_sample_of_a_sessions_prefixes(file: Path) -> None:
+@pytest.mark.parametrize(("file", "policy"), SAMPLED, ids=lambda given: getattr(given, "name", given))
+def test_the_judges_find_no_error_in_a_sample_of_a_sessions_prefixes(file: Path, policy: str) -> None:
     for talk in talks(file):
-        for lane, position, wire, request in requests(talk, every=SAMPLE):
-            assert complaints(wire, request.body) == [], (talk.name, lane, position)
-            assert list(breaches(wire, request.body)) == []
-
-
-def _intact(talk: Talk) -> dict[CallKey, int]:
-    """Each call that has a result, with the position of that."""
-    return pair(talk.entries).results
-
-
-def _native(talk: Talk, call: CallKey, result: int, wire: str) -> bool:
-    """Whether the call is answered by its own result in the request right behind it."""
-    asked = talk.entries[call.position - 1].event
-    assert isinstance(asked, AssistantMessage)
-    request = build(talk.entries[:result], asked.agent, task=asked.task, wire=wire, blobs=talk.blobs)
-    return any(part.role == "tool" and result in part.positions for part in request.parts)
+        for _, wire, request in requests(talk, REAL[policy], every=SAMPLE):
+            assert list(faults(wire, request)) == [], (talk.name, request.agent, request.upto)
 
 
 @pytest.mark.parametrize("wire", MODELS)
-def test_of_a_hundred_intact_calls_ninety_nine_stay_native(wire: str) -> None:
-    native = [
-        _native(talk, call, result, wire)
-        for file in FILES
-        for talk in talks(file)
-        for call, result in _intact(talk).items()
-    ]
+def test_nothing_is_lost_and_of_a_hundred_intact_calls_ninety_nine_stay_native(wire: str) -> None:
+    account, native = Account(), []
+    for talk in (talk for file in FILES for talk in talks(file)):
+        pairs = pair(talk.entries).pairs
+        for _, _, request in requests(talk, wires=[wire], every=SAMPLE_OF_RESULTS):
+            account.of([talk.entries[request.upto - 1]], request)
+            call = pairs[request.upto].call if request.upto in pairs else None
+            if call is not None and (call.agent, call.task) == (request.agent, request.task):
+                native.append(is_native(request.upto, request))
 
-    assert len(native) > 1000
-    assert sum(native) >= 0.99 * len(native)
+    assert account.lost == []
+    assert min(account.found[what] for what in ("user texts", "answers", "calls", "results")) > 50
+    assert sum(native) >= 0.99 * len(native) > 200

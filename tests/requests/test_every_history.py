@@ -1,110 +1,104 @@
-"""Whatever a log holds, every request is one that its provider takes, and every byte of it is explained."""
+"""Whatever a log holds, every request is one that its provider takes, and every byte of it is explained.
+
+A fixed sample of random histories, each under a policy that its seed chooses. The whole of it, twenty
+thousand of them, is `python -m benchmarks fuzz`.
+"""
 
 from __future__ import annotations
 
 import os
+from functools import cache
+from random import Random
+from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from stenolog import Entry, Request
-from stenolog.projections.requests import WIRES, build, lanes
+from stenolog.projections.requests import WIRES, Lane, build, lanes
 from stenolog.projections.requests.laws import breaches
 from stenolog.projections.requests.rules import RULES
 from stenolog.projections.requests.sections import MESSAGES
-from tests.requests.histories import LARGE, PNG, history
-from tests.requests.judging import MODELS, complaints, needs_judges
+from tests.requests.histories import BLOBS, history
+from tests.requests.judging import MODELS, faults, needs_judges
+from tests.requests.lossless import unaccounted
+from tests.requests.policies import SMALL
 
-EXAMPLES = int(os.environ.get("STENOLOG_EXAMPLES", "500"))
-BLOBS = {PNG: b"\x89PNG", LARGE: bytes(4 * 1024 * 1024)}
-seeds = st.integers(min_value=0, max_value=2**32)
-examples = settings(max_examples=EXAMPLES, derandomize=True, deadline=None, database=None)
-
-
-def every_request(log: list[Entry], wire: str) -> list[Request]:
-    """The request of every lane of a log."""
-    return [build(log, lane.agent, task=lane.task, wire=wire, blobs=BLOBS) for lane in lanes(log)]
+SEEDS = range(int(os.environ.get("STENOLOG_EXAMPLES", "700")))
 
 
-@pytest.mark.parametrize("wire", WIRES)
-@given(seed=seeds)
-@examples
-def test_no_request_breaks_a_law_of_its_wire(wire: str, seed: int) -> None:
-    for request in every_request(history(seed), wire):
-        assert list(breaches(wire, request.body)) == []
+class Made(NamedTuple):
+    """The request of a lane of a random history."""
+
+    seed: int
+    log: list[Entry]
+    request: Request
+
+
+@cache
+def sample(wire: str) -> tuple[Made, ...]:
+    """The requests of every lane of every history, on a wire."""
+    logs = [(seed, history(seed)) for seed in SEEDS]
+    return tuple(
+        Made(seed, log, requested(log, lane, wire, seed)) for seed, log in logs for lane in lanes(log)
+    )
+
+
+def requested(log: list[Entry], lane: Lane, wire: str, seed: int) -> Request:
+    """A lane's request under the policy that a seed chooses."""
+    chosen = SMALL[Random(seed).choice(list(SMALL))]
+    return build(log, lane.agent, task=lane.task, wire=wire, policy=chosen, blobs=BLOBS)
 
 
 @needs_judges
 @pytest.mark.parametrize("wire", MODELS)
-@given(seed=seeds)
-@examples
-def test_the_judges_find_no_error_in_any_request(wire: str, seed: int) -> None:
-    for request in every_request(history(seed), wire):
-        assert complaints(wire, request.body) == []
+def test_the_judges_find_no_error_in_any_request_and_none_is_over_its_budget(wire: str) -> None:
+    assert [(made.seed, fault) for made in sample(wire) for fault in faults(wire, made.request)] == []
+
+
+def test_no_request_of_plain_text_breaks_a_law() -> None:
+    broken = [(m.seed, breach) for m in sample("plain") for breach in breaches("plain", m.request.body)]
+
+    assert broken == []
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@given(seed=seeds)
-@examples
-def test_building_twice_gives_the_same_bytes(wire: str, seed: int) -> None:
-    once, again = (every_request(history(seed), wire) for _ in range(2))
+def test_building_twice_gives_the_same_bytes(wire: str) -> None:
+    for made in sample(wire)[::3]:
+        again = requested(history(made.seed), Lane(made.request.agent, made.request.task), wire, made.seed)
 
-    assert [request.bytes for request in once] == [request.bytes for request in again]
-    assert [request.sha256 for request in once] == [request.sha256 for request in again]
-
-
-@pytest.mark.parametrize("wire", WIRES)
-@given(seed=seeds)
-@examples
-def test_every_entry_is_in_the_request_or_left_out_by_a_rule(wire: str, seed: int) -> None:
-    log = history(seed)
-    for request in every_request(log, wire):
-        said = {position for part in request.parts for position in part.positions}
-        left_out = {p for run in request.dropped for p in range(run.first, run.last + 1)}
-        spoken = {entry.position for entry in log if entry.event.kind != "mode_switch"}
-
-        assert spoken <= said | left_out
+        assert (made.seed, again.bytes) == (made.seed, made.request.bytes)
+        assert again.sha256 == made.request.sha256
 
 
 @pytest.mark.parametrize("wire", MODELS)
-@given(seed=seeds)
-@examples
-def test_every_message_of_the_body_is_explained(wire: str, seed: int) -> None:
-    for request in every_request(history(seed), wire):
-        explained = {part.message for part in request.parts}
-
-        said = next(request.body[key] for key in MESSAGES if key in request.body)
-
-        assert set(range(len(said))) <= explained
+def test_every_entry_is_in_the_request_word_for_word_or_left_out_by_a_rule(wire: str) -> None:
+    assert [(made.seed, lost) for made in sample(wire) for lost in unaccounted(made.log, made.request)] == []
 
 
-@given(seed=seeds)
-@examples
-def test_one_lanes_words_are_the_same_whatever_the_conversation_is_called(seed: int) -> None:
-    log = history(seed)
-    renamed = [entry._replace(conversation="other") for entry in log]
+@pytest.mark.parametrize("wire", MODELS)
+def test_every_message_of_the_body_is_explained(wire: str) -> None:
+    for made in sample(wire):
+        explained = {part.message for part in made.request.parts}
 
-    assert [r.bytes for r in every_request(log, "anthropic")] == [
-        r.bytes for r in every_request(renamed, "anthropic")
-    ]
+        said = next(made.request.body[key] for key in MESSAGES if key in made.request.body)
 
-
-@given(seed=seeds)
-@examples
-def test_every_rule_in_an_explanation_is_in_the_list_of_rules(seed: int) -> None:
-    for wire in WIRES:
-        for request in every_request(history(seed), wire):
-            named = {part.rule for part in request.parts} | {run.rule for run in request.dropped}
-
-            assert named <= set(RULES)
+        assert set(range(len(said))) <= explained, made.seed
 
 
-def test_every_rule_in_the_list_is_met_in_some_history() -> None:
-    requests = [r for seed in range(600) for wire in WIRES for r in every_request(history(seed), wire)]
+def test_one_lanes_words_are_the_same_whatever_the_conversation_is_called() -> None:
+    for made in sample("anthropic")[::3]:
+        renamed = [entry._replace(conversation="other") for entry in made.log]
+        lane = Lane(made.request.agent, made.request.task)
 
-    met = {part.rule for r in requests for part in r.parts} | {
-        run.rule for r in requests for run in r.dropped
-    }
+        assert requested(renamed, lane, "anthropic", made.seed).bytes == made.request.bytes
 
-    assert set(RULES) - met == set()
+
+def test_the_rules_that_explain_requests_are_those_in_the_list() -> None:
+    met = {rule for wire in WIRES for made in sample(wire) for rule in rules(made.request)}
+
+    assert sorted(met) == sorted(RULES)
+
+
+def rules(request: Request) -> set[str]:
+    """The rules that a request is explained by."""
+    return {part.rule for part in request.parts} | {run.rule for run in request.dropped}
