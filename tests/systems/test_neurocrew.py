@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -261,26 +262,38 @@ def test_an_agent_from_whom_nothing_was_cut_is_told_nothing(room: Room) -> None:
     assert "cut-note" not in {part.rule for part in request.parts}
 
 
+def cuts_shown(room: Room) -> list[tuple[int, str, str]]:
+    """Position, author and words of the timeline's cuts."""
+    timeline = room.look(lambda talk: talk.timeline())
+    return [(item.position, item.author, item.detail) for item in timeline if item.kind == "cut"]
+
+
+def test_the_user_sees_in_the_timeline_from_where_on_a_role_was_shown_less(room: Room) -> None:
+    room.write(OPENING)
+    asked = []
+    for n in range(10):
+        room.write(UserMessage(text=f"Message {n}"))
+        asked.append(room.answer(DEV, f"Answer {n}", policy=Budget(messages=12)))
+
+    moved = [after for before, after in pairwise(asked) if after.cuts > before.cuts]
+    assert len(moved) > 1
+    assert cuts_shown(room) == [
+        (request.upto + 1, DEV, f"from here on without 2-{request.dropped[0].last}") for request in moved
+    ]
+
+
 @pytest.mark.parametrize(
-    ("chosen", "expected"),
-    [
-        (Budget(messages=8), [(9, "2-7"), (15, "2-13")]),
-        (LastN(4), [(7, "2-2")]),
-        (FullHistory(), []),
-    ],
+    ("chosen", "expected"), [(LastN(4), [(7, DEV, "from here on without 2-2")]), (FullHistory(), [])]
 )
-def test_the_user_sees_in_the_timeline_where_a_role_began_to_be_shown_less(
-    room: Room, chosen: Policy, expected: list[tuple[int, str]]
+def test_a_window_that_moves_at_every_answer_is_told_of_once(
+    room: Room, chosen: Policy, expected: list[tuple[int, str, str]]
 ) -> None:
     room.write(OPENING)
-    for n in range(8):
+    for n in range(5):
         room.write(UserMessage(text=f"Message {n}"))
         room.answer(DEV, f"Answer {n}", policy=chosen)
 
-    timeline = room.look(lambda talk: talk.timeline())
-
-    cuts = [(item.position, item.author, item.detail) for item in timeline if item.kind == "cut"]
-    assert cuts == [(position, DEV, f"from here on without {lost}") for position, lost in expected]
+    assert cuts_shown(room) == expected
 
 
 def test_a_reset_is_a_new_start_for_the_agents_and_nothing_is_lost(room: Room) -> None:
