@@ -28,9 +28,9 @@ same slot the later one. A card holds it as JSON, under these slots.
 WINDOW = f"""\
 ## What no cut removes
 
-A budget keeps 1/{RESERVE} of itself free for what stands around the conversation, or the `reserve` that it
-names. When what is in the window is larger than the rest, the window is cut down to {KEPT}/8 of the budget
-less the reserve, and not before it is too large again. Whole units go, the oldest first. These stay:
+A budget keeps free what stands around the conversation (persona, tools, notes), and 1/{RESERVE} of itself at
+least, or the `reserve` that it names. When what is in the window is larger than the rest, the window is cut
+down to 1/{KEPT} of that, and not before it is too large again. Whole units go, the oldest first. These stay:
 """
 RULES_HEAD = """\
 ## Rules

@@ -9,14 +9,15 @@ plain JSON, one key for each rule, so that it is in the log and a later release'
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, dataclass_transform
 
-from pydantic import Field
+from pydantic import Field as Declared
+from pydantic.fields import FieldInfo
 
 from .errors import InvalidEvent, InvalidPolicy
-from .scalars import Integer
+from .scalars import Natural, Positive
 from .values import Made, Many, value
 
 T = TypeVar("T")
@@ -28,11 +29,38 @@ class Placed(Made):
     """The type of values whose fields may be given by place as well: `LastN(50)`."""
 
     def __call__(cls, *placed: Any, **given: Any) -> Any:
-        names = (each.name for each in fields(cls))  # type: ignore[arg-type]
-        return super().__call__(**dict(zip(names, placed, strict=False)), **given)
+        """A rule of these fields. Raises `InvalidPolicy`, which says what was expected and found."""
+        names = [each.name for each in fields(cls)]  # type: ignore[arg-type]
+        if len(placed) > len(names) or not given.keys().isdisjoint(names[: len(placed)]):
+            raise InvalidPolicy(
+                f"{cls.__name__}: expected at most {', '.join(names) or 'nothing'}, each once"
+            )
+        given |= zip(names, placed, strict=False)
+        for each in fields(cls):  # type: ignore[arg-type]
+            if is_needed(each) and each.name not in given:
+                raise InvalidPolicy(f"{cls.__name__}: expected {each.name}, found nothing")
+        try:
+            made = super().__call__(**given)
+        except InvalidEvent as error:
+            raise InvalidPolicy(str(error)) from None
+        if fault := made.fault():
+            raise InvalidPolicy(f"{cls.__name__}: {fault}")
+        return made
+
+    def found(cls, given: object) -> str:
+        """What was found, as it is: a policy is no secret."""
+        return repr(given)
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(Field,))
+def is_needed(field: Field[Any]) -> bool:
+    """Whether a field of a rule has no default."""
+    declared = field.default if isinstance(field.default, FieldInfo) else None
+    if declared is not None:
+        return declared.is_required()
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(Declared,))
 def rule(cls: type[T]) -> type[T]:
     """A value whose fields may be given by place."""
     return value(cls, Placed)
@@ -43,6 +71,10 @@ class Rule:
 
     __slots__ = ()
     slot: ClassVar[str]
+
+    def fault(self) -> str:
+        """What is wrong with the fields taken together; empty where nothing is."""
+        return ""
 
     @property
     def json(self) -> dict[str, Any]:
@@ -74,6 +106,12 @@ class History(Rule):
     def window(self) -> tuple[int | None, int]:
         return None, 1
 
+    def fault(self) -> str:
+        """A step that is larger than the window would leave nothing of it."""
+        messages, step = self.window
+        too_long = messages is not None and step > messages
+        return f"expected a step of at most {messages}, found {step}" if too_long else ""
+
 
 @rule
 class FullHistory(History):
@@ -102,8 +140,8 @@ class LastN(History):
     """
 
     kind: ClassVar[str] = "last"
-    n: Integer = Field(ge=1)
-    step: Integer = Field(default=1, ge=1)
+    n: Positive
+    step: Positive = 1
 
     @property
     def window(self) -> tuple[int | None, int]:
@@ -116,8 +154,8 @@ class SummaryAndRecent(History):
 
     kind: ClassVar[str] = "summary"
     keeps: ClassVar[tuple[str, ...]] = ("summary",)
-    recent: Integer = Field(default=20, ge=1)
-    step: Integer = Field(default=1, ge=1)
+    recent: Positive = 20
+    step: Positive = 1
 
     @property
     def window(self) -> tuple[int | None, int]:
@@ -130,8 +168,8 @@ class MemoryBank(History):
 
     kind: ClassVar[str] = "memory"
     keeps: ClassVar[tuple[str, ...]] = ("memory",)
-    recent: Integer = Field(default=20, ge=1)
-    step: Integer = Field(default=1, ge=1)
+    recent: Positive = 20
+    step: Positive = 1
 
     @property
     def window(self) -> tuple[int | None, int]:
@@ -146,7 +184,7 @@ class Pins(Rule):
     """
 
     slot: ClassVar[str] = "pins"
-    positions: Many[Integer] = ()
+    positions: Many[Positive] = ()
     authors: Many[str] = ()
     tags: Many[str] = ()
 
@@ -155,18 +193,26 @@ class Pins(Rule):
 class Budget(Rule):
     """How large a request may be: in messages, characters, tokens and bytes, each of them or several.
 
-    `reserve` (tokens; a sixteenth of the budget unless given) is kept free for what stands before and
-    behind the conversation. `counter` says how tokens are counted: "bytes4", or "tiktoken:<encoding>"
-    with the extra `tiktoken`.
+    `reserve` (tokens) is kept free for what stands before and behind the conversation: unless given, what
+    that comes to, and a sixteenth of the budget at least. `counter` says how tokens are counted: "bytes4",
+    or "tiktoken:<encoding>" with the extra `tiktoken`.
     """
 
     slot: ClassVar[str] = "budget"
-    tokens: Integer | None = Field(default=None, ge=1)
-    messages: Integer | None = Field(default=None, ge=1)
-    characters: Integer | None = Field(default=None, ge=1)
-    bytes: Integer | None = Field(default=None, ge=1)
-    reserve: Integer | None = Field(default=None, ge=0)
+    tokens: Positive | None = None
+    messages: Positive | None = None
+    characters: Positive | None = None
+    bytes: Positive | None = None
+    reserve: Natural | None = None
     counter: str = DEFAULT_COUNTER
+
+    def fault(self) -> str:
+        """A budget limits something, and is more than its own reserve."""
+        if (self.tokens, self.messages, self.characters, self.bytes) == (None,) * 4:
+            return "expected tokens, messages, characters or bytes, found none of them"
+        if self.reserve is not None and self.reserve >= (self.tokens or self.reserve + 1):
+            return f"expected a reserve below its {self.tokens} tokens, found {self.reserve}"
+        return ""
 
 
 @rule
@@ -176,9 +222,9 @@ class Compact(Rule):
     """
 
     slot: ClassVar[str] = "compact"
-    over: Integer = Field(default=1_000, ge=1)
-    head: Integer = Field(default=200, ge=0)
-    tail: Integer = Field(default=100, ge=0)
+    over: Positive = 1_000
+    head: Natural = 200
+    tail: Natural = 100
 
 
 @rule
@@ -207,7 +253,7 @@ class Reminder(Rule):
     """
 
     slot: ClassVar[str] = "reminder"
-    every: Integer = Field(ge=1)
+    every: Positive
     text: str = ""
     persona: bool = True
     pins: bool = True
@@ -234,7 +280,7 @@ class Instructions(Rule):
     slot: ClassVar[str] = "instructions"
     base: str = ""
     tools: str = ""
-    modes: dict[str, str] = Field(default_factory=dict)
+    modes: dict[str, str] = Declared(default_factory=dict)
     banner: str = ""
     persona_in: Many[str] = ()
     place: Literal["first", "last"] = "last"
@@ -308,11 +354,15 @@ PolicyLike: TypeAlias = (
 )
 
 
-def policy(given: PolicyLike = None) -> Policy:
-    """The policy of a rule, of its JSON, or of several, the later before the earlier.
+def policy(*given: PolicyLike) -> Policy:
+    """The policy of a rule, of its JSON, or of several; the later one counts where two are of one slot.
 
     Raises `InvalidPolicy`, which says what was expected, what was found, and where.
     """
+    return _policy(given[0] if len(given) == 1 else given)
+
+
+def _policy(given: Any) -> Policy:
     match given:
         case None:
             return Policy()
@@ -331,7 +381,9 @@ def policy(given: PolicyLike = None) -> Policy:
             for each in given:
                 whole = whole | each
             return whole
-    raise InvalidPolicy(f"expected a policy, found {type(given).__name__}")
+        case _:
+            what = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
+            raise InvalidPolicy(f"expected a policy, found {what}")
 
 
 def _load(given: Mapping[str, Any]) -> Policy:
@@ -359,7 +411,7 @@ def _history(body: Mapping[str, Any]) -> History:
 def _made(cls: type[T], slot: str, body: Mapping[str, Any]) -> T:
     try:
         return cls(**body)
-    except InvalidEvent as error:
+    except InvalidPolicy as error:
         raise InvalidPolicy(f"/{slot}: {error}") from None
 
 

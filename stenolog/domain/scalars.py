@@ -7,6 +7,9 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, AwareDatetime, Field, JsonValue
 
+Positive: TypeAlias = Annotated[int, Field(ge=1, lt=2**63)]
+"""An integer from 1; `Integer` with a bound of its own would keep the wider one."""
+Natural: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DEEPEST = 100
 """How deep JSON may be nested: half of what the decoder can read, since it stands within an event."""

@@ -47,15 +47,19 @@ class Made(type):
         short: Callable[[dict[str, Any]], dict[str, Any]] | None = getattr(cls, "from_short", None)
         return fields if short is None else short(fields)
 
+    def found(cls, given: object) -> str:
+        """What was found: its type, and not the words, which may be secret."""
+        return type(given).__name__
+
 
 def complaint(error: ValidationError, cls: Any) -> str:
-    """The first complaint, with its place and the type found; not the words found, they may be secret."""
+    """The first complaint, with its place and what was found."""
     first = error.errors(include_url=False, include_context=False)[0]
     ours = takewhile(lambda step: isinstance(step, int) or step in cls.__dataclass_fields__, first["loc"])
     place = "/".join(map(str, ours))
     if first["type"] == "union_tag_invalid":
         return f"/{place}: no such type"
-    return f"/{place}: {first['msg']}, found {type(first['input']).__name__}"
+    return f"/{place}: {first['msg']}, found {cls.found(first['input'])}"
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
@@ -171,9 +175,12 @@ class Tool:
 
 
 def with_policy(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields with the policy as JSON, where it was given as a value of `stenolog.context`."""
-    shown = getattr(fields.get("policy"), "json", None)
-    return fields if shown is None else {**fields, "policy": shown}
+    """The fields with the policy as JSON, from a value of `stenolog.context` or several, or from JSON."""
+    if not fields.get("policy"):
+        return fields
+    from .policy import policy  # late: it is made of these values
+
+    return {**fields, "policy": policy(fields["policy"]).json}
 
 
 @value

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stenolog import AssistantMessage, Card, Entry, Event, ModeSwitch, Request, ToolResult, UserMessage
+from stenolog import AssistantMessage, Card, Entry, Event, ModeSwitch, Request, Tool, ToolResult, UserMessage
 from stenolog.context import Budget, Instructions, LastN, Pins, Policy
 from stenolog.domain.errors import NotSendable
 from stenolog.projections.requests import WIRES, build, every_request, lanes
@@ -114,8 +114,9 @@ def test_what_is_in_the_window_is_never_larger_on_a_wire_than_it_was_measured(
         if chosen.history.delta or not caps(chosen):
             continue
         for wire in WIRES:
-            size = from_window(made, wire).size
-            room = [400 if limit < 10**9 else 10**9 for limit in limits(chosen.budget)]  # card and preview
+            request = from_window(made, wire)
+            size, front = request.size, sum(p.tokens_out for p in request.parts if p.role in FRONT)
+            room = [10**9 if limit > 10**9 else 400 + 8 * front for limit in limits(chosen.budget)]
             within = [s <= m + r for s, m, r in zip(size, measured, room, strict=True)]
 
             assert all(within), (wire, size, measured)
@@ -141,6 +142,8 @@ def long_talk(turns: int) -> list[Entry]:
 
 
 BUDGET = 2_000
+FRONT = ("system", "tools", "parameters")
+"""The roles of what stands around the conversation."""
 
 
 @pytest.fixture(scope="module")
@@ -249,3 +252,29 @@ def test_the_conversation_part_stays_a_prefix_through_a_mode_switch_there_and_ba
     conversations = [turns(request.body["messages"])[:-1] for request in requests]
     for before, after in pairwise(conversations):
         assert after[: len(before)] == before
+
+
+def test_what_stands_before_the_conversation_is_kept_free_whatever_it_comes_to() -> None:
+    tools = [Tool(name=f"tool_{i}", description="what it does " * 40) for i in range(20)]
+    card = Card(persona="You help.", tools=tools, policy=Budget(tokens=16_000))
+    turns = [each for _ in range(60) for each in (UserMessage(text="why " * 400), calls("so " * 400))]
+    entries = log(ModeSwitch(cards={"coder": card}, joins=["coder"]), *turns)
+
+    asked = [r for r in every_request(entries, "coder") if r.body["messages"][-1]["content"][:3] == "why"]
+
+    assert sum(part.tokens_out for part in asked[0].parts if part.role == "tools") > 3_000
+    assert [request.reason for request in asked if not request.sendable] == []
+    assert asked[-1].cuts > 0
+
+
+def test_what_must_stay_is_named_and_nothing_that_could_have_been_cut() -> None:
+    card = Card(persona="Rules. " * 400, policy=Budget(tokens=800, reserve=50))
+    entries = log(
+        ModeSwitch(cards={"coder": card}, joins=["coder"]),
+        *[AssistantMessage(agent="other", text="Indeed " * 60) for _ in range(3)],
+        UserMessage(text="Well?"),
+    )
+
+    named = build(entries, "coder").reason.partition("must stay: ")[2]
+
+    assert named == "position 1 (persona, 700 tokens), position 5 (latest-message, 2 tokens)"

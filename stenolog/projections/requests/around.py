@@ -7,6 +7,7 @@ conversation, so that a change of it costs a provider's prompt cache nothing; or
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.parts import Text, text_of
@@ -14,12 +15,16 @@ from stenolog.domain.policy import Instructions, Reminder
 from stenolog.domain.values import Card, Run
 
 from .left_out import said_by
-from .model import Piece, Section
+from .model import Piece, Section, Size, compact, total
 from .quoting import note, quote
 from .stays import author_of, pinned
-from .window import Window
+
+if TYPE_CHECKING:
+    from .window import Window
 
 RUN_MODE = "run"
+_NOTES = Size(0, 200, 50, 400)
+"""The note on what was cut, and the one that closes a preview."""
 REMINDING = note("a reminder of what you were told")
 
 
@@ -42,6 +47,18 @@ def last(window: Window, card: Card, shown: Iterable[Entry]) -> Piece | None:
     if window.policy.reminder is not None:
         sections += _reminder(window, window.policy.reminder, card, shown)
     return _note(_said(sections))
+
+
+def reserved(window: Window, shown: Iterable[Entry]) -> Size:
+    """How large all that may stand around the conversation is at most, with the tools."""
+    card = window.settings.cards.get(window.lane.agent) or Card()
+    sections = [*first(window, card), *_of_the_moment(window)]
+    if window.policy.reminder is not None:
+        sections += _reminding(window, window.policy.reminder, card, shown)
+    texts = [section.text for section in sections if section.text]
+    texts += [compact([tool.name, tool.description, tool.parameters]) for tool in card.tools or ()]
+    pieces = (Piece("system", (Text(text=text),), (), "") for text in texts)
+    return _NOTES.plus(total(window.measure.of(piece) for piece in pieces))
 
 
 def cut_note(window: Window) -> Piece | None:
@@ -94,8 +111,11 @@ def _reminder(window: Window, rule: Reminder, card: Card, shown: Iterable[Entry]
     """After every so many answers, under a line that says so: the persona, the pinned words, quoted, since
     they are the system's nowhere else, and the text of the policy.
     """
-    if not window.own.turns or window.own.turns % rule.every:
-        return
+    if window.own.turns and window.own.turns % rule.every == 0:
+        yield from _reminding(window, rule, card, shown)
+
+
+def _reminding(window: Window, rule: Reminder, card: Card, shown: Iterable[Entry]) -> Iterator[Section]:
     pins = [entry for entry in shown if rule.pins and pinned(entry, window.policy.pins)]
     sections = [
         Section("reminder", card.persona if rule.persona else "", _set_at(window, "card")),

@@ -269,9 +269,15 @@ def _over_budget(window: Window, shown: Shown, request: Request) -> str:
         if size > limit
     ]
     reasons = {p: why for i, why in stays(window, shown).items() for p in positions_of(shown.units[i])}
-    largest = sorted(request.parts, key=lambda part: -part.tokens_out)[:5]
+    must = [part for part in request.parts if _stays(part, reasons)]
+    largest = sorted(must, key=lambda part: -part.tokens_out)[:5]
     named = ", ".join(_named(part, reasons) for part in largest)
     return f"over budget ({', '.join(over)}), and this must stay: {named}"
+
+
+def _stays(part: Explained, reasons: Mapping[int, str]) -> bool:
+    """Whether no cut removes a part: it must stay, or it stands around the conversation."""
+    return part.role in ("system", "tools") or any(position in reasons for position in part.positions)
 
 
 def _named(part: Explained, reasons: Mapping[int, str]) -> str:

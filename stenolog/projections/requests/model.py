@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -59,6 +59,17 @@ class Size(NamedTuple):
     def fits(self, room: Size) -> bool:
         """Whether it is within the room in every measure."""
         return all(mine <= theirs for mine, theirs in zip(self, room, strict=True))
+
+
+def total(sizes: Iterable[Size]) -> Size:
+    """All of them together."""
+    messages = characters = tokens = size = 0
+    for each in sizes:
+        messages += each[0]
+        characters += each[1]
+        tokens += each[2]
+        size += each[3]
+    return Size(messages, characters, tokens, size)
 
 
 class Piece(NamedTuple):
@@ -162,7 +173,7 @@ class BlobText(str):
         return made
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Request:
     """What a lane's model is sent next, and the explanation of every part.
 
@@ -184,6 +195,10 @@ class Request:
     policy: Policy = field(default_factory=Policy)
     counter: str = COUNTER
     cuts: int = 0
+
+    def __repr__(self) -> str:
+        where = address(self.agent, self.task)
+        return f"<Request of {where} at {self.upto} · {self.wire} · {self.reason or 'sendable'}>"
 
     def check(self) -> Request:
         """The request itself, if it may be sent. Raises `NotSendable`, which says why not."""

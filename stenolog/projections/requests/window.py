@@ -23,20 +23,21 @@ from stenolog.domain.summaries import Summary
 from stenolog.projections.context import Context, Made, read, summary_of
 from stenolog.projections.pairing import Call, Pair, Pairing
 
+from .around import reserved
 from .caps import Cap, caps
 from .groups import units
 from .left_out import absorb, said_by
 from .measure import Measure
-from .model import Dropped, Piece, Size
+from .model import Dropped, Piece, Size, total
 from .own import Now, Own, remember
 from .rewrites import chosen, rewritten
-from .stays import BESIDE, positions_of, stays
+from .stays import BESIDE, pinned, positions_of, stays
 from .tokens import ESTIMATE, Counter, count_parts
 from .visible import Lane, Visible, passed_over, visible
 from .voice import Ear, ear, voice
 
 PER_CALL = 24
-"""Tokens that the seal of a call, or its late result as text, may take beyond the result in place."""
+"""Tokens that the seal of a call, a stub of its tool, or its late result as text, may take."""
 SPARE = 64
 """So many entries more than are shown may be in a window, before those that are out of context leave it."""
 
@@ -98,10 +99,11 @@ class Window:
         self.pairing = Pairing(mark.waiting, mark.pairs)
         self._ear: Ear = ear(lane, policy, counter)
         self._rewrites = chosen(policy.rewrites)
+        self.measure = Measure(policy.budget, counter)
         self._caps = caps(policy)
-        self._measure = Measure(policy.budget, counter)
         self.rows = [self._row(entry) for entry in entries]
-        self._size = _sum(row.size for row in self.rows)
+        self._caps = self._caps_now(row.entry for row in self.rows)
+        self._size = total(row.size for row in self.rows)
 
     @property
     def mark(self) -> Mark:
@@ -175,12 +177,14 @@ class Window:
         pieces = rewritten(heard, entry, self._rewrites, self.counter)
         if not self._caps:
             return Row(entry, pieces, Size(), count_parts(said_by(entry.event), self.counter))
-        pieces = tuple(piece._replace(size=self._measure.of(piece)) for piece in pieces)
-        size = _sum(piece.size or Size() for piece in pieces)
+        pieces = tuple(piece._replace(size=self.measure.of(piece)) for piece in pieces)
+        size = total(piece.size or Size() for piece in pieces)
         calls = sum(len(piece.calls) for piece in pieces)
-        extra = PER_CALL * (calls + isinstance(entry.event, ToolResult))
+        extra = PER_CALL * (2 * calls + isinstance(entry.event, ToolResult))
         if extra:
             size = size.plus(Size(calls, 4 * extra, extra, 16 * extra))
+        if self.policy.reminder is not None and pinned(entry, self.policy.pins):
+            size = size.plus(size)  # it may be said again, in a reminder
         return Row(entry, pieces, size, count_parts(said_by(entry.event), self.counter))
 
     @property
@@ -209,6 +213,7 @@ class Window:
         if not surely and len(self.rows) and all(self._size.fits(cap.room) for cap in self._caps):
             return
         shown, sizes = self._sized()
+        self._caps = self._caps_now(shown.entries)
         for cap in self._caps:
             kept = _kept(sizes, cap, stays(self, shown))
             if len(kept) < len(shown.units):
@@ -217,12 +222,16 @@ class Window:
                 shown, sizes = self._sized()
         if len(self.rows) > 2 * len(shown.entries) + SPARE:
             self._drop({e.entry.position for e in self.rows} & shown.left_out.keys(), shown.left_out)
-        self._size = _sum(sizes)
+        self._size = total(sizes)
+
+    def _caps_now(self, shown: Iterable[Entry]) -> tuple[Cap, ...]:
+        """The caps under the card and the settings of now."""
+        return caps(self.policy, reserved(self, shown)) if self.policy.budget else self._caps
 
     def _sized(self) -> tuple[Shown, list[Size]]:
         """What is shown, and the size of each of its units."""
         shown = self.shown()
-        return shown, [_sum(p.size or self._measure.of(p) for p in unit) for unit in shown.units]
+        return shown, [total(p.size or self.measure.of(p) for p in unit) for unit in shown.units]
 
     def _cut(self, shown: Shown, kept: set[int], cap: Cap) -> None:
         """Drop the units that are not kept, and what is out of context before the first recent one."""
@@ -250,22 +259,12 @@ class Window:
         self.summaries = [made for made in self.summaries if made.summary.position in positions]
 
 
-def _sum(sizes: Iterable[Size]) -> Size:
-    messages = characters = tokens = size = 0
-    for each in sizes:
-        messages += each[0]
-        characters += each[1]
-        tokens += each[2]
-        size += each[3]
-    return Size(messages, characters, tokens, size)
-
-
 def _kept(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str]) -> set[int]:
     """The units that are kept: all while they fit; else what must stay, and the last of the rest."""
     free = [i for i in range(len(sizes)) if i not in must_stay]
     counted = (i for i, why in must_stay.items() if not (cap.recent and why in BESIDE))
-    fixed = _sum(sizes[i] for i in counted)
-    if _sum(sizes[i] for i in free).plus(fixed).fits(cap.room):
+    fixed = total(sizes[i] for i in counted)
+    if total(sizes[i] for i in free).plus(fixed).fits(cap.room):
         return {*range(len(sizes))}
     left, kept = cap.target.minus(fixed), set(must_stay)
     for i in reversed(free):

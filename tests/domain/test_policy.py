@@ -1,0 +1,114 @@
+"""Context policies as values: joined, written down, read back, and refused by name where they are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stenolog import Card, InvalidPolicy
+from stenolog.context import (
+    Away,
+    Budget,
+    Compact,
+    Delta,
+    FullHistory,
+    Instructions,
+    LastN,
+    MemoryBank,
+    Pins,
+    Policy,
+    Reminder,
+    Rewrites,
+    SummaryAndRecent,
+    Voices,
+    policy,
+)
+
+from_one = st.integers(min_value=1, max_value=10**6)
+HISTORIES = st.one_of(
+    st.builds(FullHistory),
+    st.builds(Delta),
+    st.builds(LastN, n=from_one),
+    st.builds(SummaryAndRecent, recent=from_one),
+    st.builds(MemoryBank, recent=from_one),
+)
+RULES = st.one_of(
+    st.builds(Pins, positions=st.lists(from_one), tags=st.lists(st.text())),
+    st.builds(Budget, tokens=from_one, messages=st.none() | from_one),
+    st.builds(Compact, over=from_one),
+    st.builds(Voices, others=st.text()),
+    st.builds(Rewrites, names=st.lists(st.text())),
+    st.builds(Away, title=st.text()),
+    st.builds(Reminder, every=from_one),
+    st.builds(
+        Instructions, modes=st.dictionaries(st.text(), st.text()), place=st.sampled_from(["first", "last"])
+    ),
+)
+
+
+@given(HISTORIES, st.lists(RULES))
+def test_a_policy_is_read_back_as_it_was_written(history: Any, rules: list[Any]) -> None:
+    whole = policy(history, *rules)
+
+    assert policy(whole.json) == whole
+    assert Card(policy=whole).policy == whole.json
+
+
+@given(HISTORIES, RULES)
+def test_rules_are_joined_by_a_bar_a_list_or_side_by_side(history: Any, rule: Any) -> None:
+    joined = history | rule
+
+    assert joined == policy([history, rule]) == policy(history, rule) == policy(history) | policy(rule)
+    assert Card(policy=[history, rule]).policy == joined.json
+
+
+def test_where_two_are_of_one_slot_the_later_one_counts() -> None:
+    assert Budget(tokens=1) | LastN(3) | Budget(tokens=2) == Policy(LastN(3), budget=Budget(tokens=2))
+
+
+def test_a_policy_without_a_history_leaves_the_history_of_the_other() -> None:
+    assert (LastN(3) | Budget(tokens=2)).history == LastN(3)
+
+
+def test_what_is_at_its_default_is_not_written() -> None:
+    assert (LastN(50) | Pins(tags=("goal",))).json == {
+        "history": {"kind": "last", "n": 50},
+        "pins": {"tags": ["goal"]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: LastN(0), "LastN: /n: Input should be greater than or equal to 1, found 0"),
+        (lambda: LastN(), "LastN: expected n, found nothing"),  # type: ignore[call-arg]
+        (lambda: LastN(5, 6), "LastN: expected a step of at most 5, found 6"),
+        (lambda: LastN(5, 1, 3), "LastN: expected at most n, step, each once"),  # type: ignore[call-arg]
+        (lambda: LastN(n="x"), "LastN: /n: Input should be a valid integer, found 'x'"),  # type: ignore[arg-type]
+        (
+            lambda: Pins(positions=[0]),
+            "Pins: /positions/0: Input should be greater than or equal to 1, found 0",
+        ),
+        (lambda: Reminder(every=0), "Reminder: /every: Input should be greater than or equal to 1, found 0"),
+        (lambda: Compact(over=-1), "Compact: /over: Input should be greater than or equal to 1, found -1"),
+        (lambda: Budget(), "Budget: expected tokens, messages, characters or bytes, found none of them"),
+        (lambda: Budget(tokens=5, reserve=5), "Budget: expected a reserve below its 5 tokens, found 5"),
+        (lambda: policy(LastN), "expected a policy, found the class LastN"),  # type: ignore[arg-type]
+        (lambda: policy("last"), "expected a policy, found the text 'last'"),
+        (lambda: policy({"x": {}}), "/x: no such rule; expected one of history, pins, budget,"),
+        (lambda: policy({"history": {"kind": "lst"}}), "/history/kind: expected one of full, delta, last,"),
+        (lambda: policy({"history": {"kind": "last"}}), "/history: LastN: expected n, found nothing"),
+        (lambda: policy({"budget": 5}), "/budget: expected an object, found int"),
+        (lambda: policy({"budget": {"tokns": 1}}), "/budget: Budget: no such field: tokns"),
+        (lambda: Card(policy={"history": {"kind": "lst"}}), "/history/kind: expected one of full,"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(wrong: Callable[[], object], says: str) -> None:
+    with pytest.raises(InvalidPolicy) as raised:
+        wrong()
+
+    assert str(raised.value).startswith(says)
