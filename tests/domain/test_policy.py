@@ -98,7 +98,7 @@ def test_what_is_at_its_default_is_not_written() -> None:
         (lambda: Budget(), "Budget: expected tokens, messages, characters or bytes, found none of them"),
         (lambda: Budget(tokens=5, reserve=5), "Budget: expected a reserve below its 5 tokens, found 5"),
         (lambda: policy(LastN), "expected a policy, found the class LastN"),  # type: ignore[arg-type]
-        (lambda: policy("last"), "expected a policy, found the text 'last'"),
+        (lambda: policy("last"), "expected a policy, found the text 'last'"),  # type: ignore[arg-type]
         (lambda: policy({"x": {}}), "/x: no such rule; expected one of history, pins, budget,"),
         (lambda: policy({"history": {"kind": "lst"}}), "/history/kind: expected one of full, delta, last,"),
         (lambda: policy({"history": {"kind": "last"}}), "/history: LastN: expected n, found nothing"),

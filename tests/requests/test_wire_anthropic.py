@@ -103,9 +103,12 @@ def test_before_notes_behind_the_conversation_breakpoints_stand_now_and_where_th
 
 def unmarked(made: Request) -> list[Any]:
     """The messages without their breakpoints."""
-    unmark = {"object_hook": lambda block: {k: v for k, v in block.items() if k != "cache_control"}}
-    messages: list[Any] = json.loads(json.dumps(made.body["messages"]), **unmark)
+    messages: list[Any] = json.loads(json.dumps(made.body["messages"]), object_hook=_unmarked)
     return messages
+
+
+def _unmarked(block: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in block.items() if key != "cache_control"}
 
 
 @pytest.mark.parametrize("model", ["claude-opus-4-8", "claude-opus-5", "claude-opus-5-1", "claude-mythos-5"])
