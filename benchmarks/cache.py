@@ -1,6 +1,7 @@
 """How much of a request its provider has seen already: bytes that begin as those of the request before.
 
-A hundred turns with a tool each, 200 requests, 0.41 million characters, 16,000 tokens at most.
+A hundred turns with a tool each, 200 requests, the last of 0.41 million characters with the full history; at
+most 16,000 tokens. The peers had the same work.
 """
 
 from __future__ import annotations
@@ -138,13 +139,13 @@ def common(one: Sequence[object], other: Sequence[object]) -> int:
 
 
 def talk(turns: int, seed: int = 1) -> Iterator[Event]:
-    """Turns of a question, a call of a tool, its result and an answer: 4,100 characters each."""
+    """Turns of a question, a call of a tool, its result and an answer: 4,100 characters of a request each."""
     random = Random(seed)
     yield ModeSwitch(joins=["coder"])
     for turn in range(turns):
         yield Said(text=text(random, 300))
         yield called(turn, random)
-        yield ToolResult(call_id=f"c{turn}", text=text(random, 2_700))
+        yield ToolResult(call_id=f"c{turn}", text=text(random, 2_430))
         yield AssistantMessage(agent="coder", text=text(random, 900))
 
 
