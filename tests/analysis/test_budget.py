@@ -148,7 +148,7 @@ def test_the_first_price_that_fits_is_taken() -> None:
 
 
 def test_a_budget_keeps_what_the_policy_says_of_other_measures() -> None:
-    chosen = policy(Budget(tokens=1, messages=5, reserve=7)) | LastN(3)
+    chosen = policy(Budget(tokens=10, messages=5, reserve=7)) | LastN(3)
 
     assert with_tokens(chosen, 100) == policy(Budget(tokens=100, messages=5, reserve=7)) | LastN(3)
     assert with_tokens(policy(), 100) == policy(Budget(tokens=100))

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from stenolog import Card, InvalidEvent, ModeSwitch, ToolResult, Unknown, UserMessage
+from stenolog import InvalidEvent, ModeSwitch, ToolResult, Unknown, UserMessage
 from stenolog.context import LastN, policy
+from stenolog.domain.codec import REGISTRY
 from stenolog.projections.analysis import gate
 from stenolog.projections.analysis.gate import Compared, Digest, Fresh, Place
 from stenolog.projections.requests import WIRES, every_request
@@ -101,7 +102,8 @@ def test_where_all_sections_are_the_same_the_order_of_the_keys_is_not() -> None:
 
 def test_behind_what_this_release_does_not_know_nothing_is_sent() -> None:
     unknown = log(*(entry.event for entry in TALK[:2]), Unknown(topic="dream@7", payload=b"{}"), ASKED)
-    later = log(*(e.event for e in TALK[:2]), ModeSwitch(cards={"coder": Card(policy={"mood": {}})}), ASKED)
+    stored = b'{"cards":{"coder":{"policy":{"mood":{}}}}}'
+    later = log(*(e.event for e in TALK[:2]), REGISTRY.load("mode_switch@1", stored), ASKED)
 
     for entries in (unknown, later):
         found = [one.place.position for one in gate.fresh(entries, wires=PLAIN) if one.place.lane == "coder"]

@@ -76,7 +76,13 @@ def test_an_agent_that_is_addressed_in_the_middle_sees_all_before_and_no_block(t
     assert left_out(request) == []
 
 
-RETURNED = [((4,), "away-note"), ((4,), "user"), ((5,), "attributed"), ((6,), "away-note"), ((6,), "user")]
+RETURNED = [
+    ((4,), "away-note"),
+    ((4,), "attributed"),
+    ((5,), "attributed"),
+    ((6,), "away-note"),
+    ((6,), "user"),
+]
 
 
 def test_an_agent_that_returns_gets_what_it_missed_apart_from_what_it_saw_and_what_asks_it_now(

@@ -96,7 +96,7 @@ def _of_the_moment(window: Window) -> Iterator[Section]:
     ruled, mode = _instructions(window), window.settings.mode_of(window.lane.agent)
     yield Section("mode-rules", ruled.modes.get(mode, ""), _set_at(window, "mode"))
     yield Section("mode-banner", ruled.banner.replace("{mode}", mode), _set_at(window, "mode"))
-    yield Section("handoff", window.settings.handoff, _set_at(window, "handoff"))
+    yield Section("handoff", window.own.handoff, _set_at(window, "handoff"))
     if mode == RUN_MODE and window.settings.active_run is not None:
         yield from _run(window.settings.active_run, _set_at(window, "run"))
 

@@ -16,7 +16,8 @@ from .visible import Lane, is_pass
 class Own(NamedTuple):
     """What is remembered of a lane.
 
-    `answered` is the position of its last answer, `turns` the number of its answers that were no passes,
+    `answered` is the position of its last answer, `turns` the number of its turns that were no passes (an
+    answer that calls tools ends none), `handoff` the text that was last handed over to it,
     `running` the message that its current run answers, `died` the position at which its backend was
     last found dead or changed, `began` the view of its first answer since the last reset (0: there is none).
     `set_at` has the position of the mode switch that last set a thing for it.
@@ -29,6 +30,7 @@ class Own(NamedTuple):
     running: int = 0
     died: int = 0
     began: int = 0
+    handoff: str = ""
     set_at: dict[str, int] = {}  # noqa: RUF012 - never changed in place; remember makes a new one
 
 
@@ -47,8 +49,8 @@ def remember(own: Own, entry: Entry, now: Now) -> Own:
     event = entry.event
     own = own._replace(set_at=own.set_at | dict.fromkeys(_set_by(event, now.lane, own), entry.position))
     match event:
-        case ModeSwitch(fork=True):  # sessions are not inherited
-            own = own._replace(session="", died=entry.position)
+        case ModeSwitch() as switch:
+            own = _switched(own, entry.position, switch, now.lane)
         case AssistantMessage() as message if now.lane.owns(message):
             own = _said(own, entry.position, message, now)
         case LlmError(category="process_exited") as error if now.lane.owns(error):
@@ -58,6 +60,16 @@ def remember(own: Own, entry: Entry, now: Now) -> Own:
     if own.began > 0 and own.answered < now.settings.context_from:
         own = own._replace(began=0)
     return own._replace(running=_running(own, entry, now))
+
+
+def _switched(own: Own, position: int, switch: ModeSwitch, lane: Lane) -> Own:
+    """What is remembered once settings have changed: what is handed over to others is no longer its own."""
+    if switch.fork:  # sessions are not inherited
+        own = own._replace(session="", died=position)
+    if switch.handoff is UNCHANGED:
+        return own
+    is_its_own = not switch.agents or lane.agent in switch.agents
+    return own._replace(handoff=(switch.handoff or "") if is_its_own else "")
 
 
 def _said(own: Own, position: int, message: AssistantMessage, now: Now) -> Own:
@@ -73,7 +85,8 @@ def _said(own: Own, position: int, message: AssistantMessage, now: Now) -> Own:
         return own
     passed = bool(now.pass_token) and is_pass(message, now.pass_token)
     view = message.receipt.view if message.receipt else position
-    return own._replace(answered=position, turns=own.turns + (not passed), began=own.began or view)
+    turns = own.turns + (not passed and not message.tool_calls)
+    return own._replace(answered=position, turns=turns, began=own.began or view)
 
 
 def _running(own: Own, entry: Entry, now: Now) -> int:

@@ -81,9 +81,11 @@ def _user(position: int, message: UserMessage, ear: Ear) -> Piece:
     parts = said_aloud(message.parts)
     if message.author_kind == "system":
         return Piece("system", parts, (position,), "system-note")
-    if message.author_kind == "person" and not message.author:
+    is_mine = not message.to or ear.lane.address in message.to or ear.lane.agent in message.to
+    if message.author_kind == "person" and not message.author and is_mine:
         return Piece("user", parts, (position,), "user")
-    speaker = message.author or message.author_kind
+    speaker = message.author or ("user" if message.author_kind == "person" else message.author_kind)
+    speaker = speaker if is_mine else f"{speaker} to {', '.join(message.to)}"
     by: Literal["user", "agent"] = "agent" if message.author_kind == "agent" else "user"
     return _attributed(position, parts, speaker, ear)._replace(by=by)
 
