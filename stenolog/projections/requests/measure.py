@@ -16,7 +16,7 @@ SLACK = 8
 """Tokens that a wire may add to a piece: a label, a delimiter, a placeholder."""
 CHARACTERS = 80
 """The same in characters."""
-FRAME, CALL_FRAME = 200, 200
+FRAME, CALL_FRAME = 90, 120
 """Bytes of JSON around a piece, and around each of its parts, at most."""
 PICTURE = 8_000_000
 """Bytes that a picture may come to where its blob is not at hand: what the strictest provider takes."""
