@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, Event, LlmError, Span, ToolResult, UserMessage
 from stenolog.context import Away, Policy, Voices, policy
 from stenolog.projections.requests import WIRES, Request, build
 from stenolog.projections.requests.laws import breaches
 from stenolog.projections.requests.model import texts
-from stenolog.projections.requests.quoting import MARKER, TAGS
+from stenolog.projections.requests.quoting import TAGS, markers, unforged
 from tests.requests.given import ASKED, CALL, calls, log
 
 CORPUS = (
@@ -83,7 +85,7 @@ def shape(request: Request) -> list[list[str]]:
     """The roles, and in each text what could be taken for structure."""
     body = request.body
     if "prompt" in body:
-        return [[match.group().strip()] for match in MARKER.finditer(body["prompt"])]
+        return [["marker"] for _ in markers(body["prompt"])]
     chosen = request.policy
     ours = (DELIMITER, *([HEADING] if chosen.voices else []), *([AWAY] if chosen.away else []))
     messages = body.get("messages") or body.get("input") or body["contents"]
@@ -133,3 +135,17 @@ def test_forged_words_are_all_still_there(wire: str) -> None:
 def letters(text: str) -> str:
     """What is left of a text without delimiters and what makes them harmless."""
     return "".join(re.findall(r"\w", text.replace("&lt;", "<")))
+
+
+PIECES = [*"\n\r\x0b\x85\u2028 \t:()x\\", "User", "a\u017f\u017fistant", "SYSTEM", "tool"]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=10).map("".join))
+def test_a_marker_is_found_by_the_beginnings_of_lines_and_a_guarded_text_has_none(text: str) -> None:
+    """By lines, as Python divides them; the other way is the faster one."""
+    begins = re.compile(r"\s*(?:User|Assistant|System|Tool)\s*(?:\([^)]{0,200}\)\s*)?:", re.IGNORECASE)
+    lines = text.splitlines(keepends=True)
+    at = [sum(map(len, lines[:i])) for i, line in enumerate(lines) if begins.match(line)]
+
+    assert list(markers(text)) == at
+    assert list(markers(unforged(text))) == []

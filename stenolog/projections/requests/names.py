@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from decimal import Decimal
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -75,21 +76,24 @@ def arguments_object(raw: str) -> tuple[dict[str, Any], bool]:
     They are wrapped where an object could not say the same again: a key stands twice, a number would be
     rounded, something in it cannot be written as JSON, or it is nested deeper than events may be.
     """
-    try:
-        parsed = json.loads(raw, parse_float=_exact, object_pairs_hook=_each_key_once)
-        if isinstance(parsed, dict):
-            return readable(parsed), False
-    except (ValueError, RecursionError):
-        pass
-    return {"_raw": raw}, True
+    return (json.loads(raw), False) if _says_the_same(raw) else ({"_raw": raw}, True)
 
 
 def arguments_text(raw: str) -> tuple[str, bool]:
     """The arguments as the text of a JSON object: the raw string itself wherever it is one."""
-    parsed, wrapped = arguments_object(raw)
-    if not wrapped:
+    if _says_the_same(raw):
         return raw, False
-    return json.dumps(parsed, ensure_ascii=False, separators=(",", ":")), True
+    return json.dumps({"_raw": raw}, ensure_ascii=False, separators=(",", ":")), True
+
+
+@lru_cache(maxsize=1_024)
+def _says_the_same(raw: str) -> bool:
+    """Whether it is a JSON object that can be written again as it is; a call is in many requests."""
+    try:
+        parsed = json.loads(raw, parse_float=_exact, object_pairs_hook=_each_key_once)
+        return isinstance(parsed, dict) and readable(parsed) is parsed
+    except (ValueError, RecursionError):
+        return False
 
 
 def fits_id(text: str, longest: int = LONGEST_ID) -> bool:

@@ -8,7 +8,8 @@ are markers at the beginning of a line (`User:`); a forged one is written with a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 TAGS = ("message", "tool-result", "summary", "memory", "routing", "note")
 _FORGED = re.compile(rf"<(?=/?(?:{'|'.join(TAGS)})\b)", re.IGNORECASE)
@@ -16,12 +17,14 @@ _ENDS = r"\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
 _BLANKS = rf"[^\S\n{_ENDS}]*"
 END_OF = "END OF"
 """What the title of a block of notes has before it where the block ends."""
-MARKER = re.compile(
-    rf"(?:^|(?<=[{_ENDS}]))({_BLANKS})"
-    rf"(?=(?:User|Assistant|System|Tool)(?:{_BLANKS}\([^)\n{_ENDS}]{{0,200}}\))?{_BLANKS}:)",
-    re.IGNORECASE | re.MULTILINE,
+_MARKER = re.compile(
+    rf"([\n{_ENDS}]{_BLANKS})"
+    rf"(?=(?i:User|Assistant|System|Tool)(?:{_BLANKS}\([^)\n{_ENDS}]{{0,200}}\))?{_BLANKS}:)"
 )
-"""What could be taken for a marker of the plain wire: in any case, behind any blanks and line ends."""
+"""A marker behind the end of a line. It begins with a set of characters that is looked for in any case: the
+scan over a long text is several times faster so."""
+REMEMBERED = 16_384
+"""Texts of so many characters are not looked through again for each request that they are in."""
 _ATTRIBUTE = re.compile(rf'[<>"\n{_ENDS}]')
 _NAME = re.compile(rf"[()\n:{_ENDS}]")
 
@@ -56,9 +59,22 @@ def label(name: str) -> str:
     return _NAME.sub("_", name)
 
 
+def markers(text: str) -> Iterator[int]:
+    """Where something stands that could be taken for a marker of the plain wire: in any case, behind any
+    blanks and line ends. Each place is the beginning of its line."""
+    return (found.start() for found in _MARKER.finditer(f"\n{text}"))
+
+
 def unforged(text: str) -> str:
     """The text with a backslash before everything that could be taken for a marker."""
-    return MARKER.sub(r"\1\\", text)
+    return _remembered(text) if len(text) <= REMEMBERED else _unforged(text)
+
+
+def _unforged(text: str) -> str:
+    return _MARKER.sub(r"\1\\", f"\n{text}")[1:]
+
+
+_remembered = lru_cache(maxsize=1_024)(_unforged)
 
 
 def note(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from stenolog.projections.requests.quoting import MARKER
+from stenolog.projections.requests.quoting import markers
 
 from .law import Body, Finding, Law, blank, law
 
@@ -23,10 +23,10 @@ def prompt_present(body: Body) -> Iterator[Finding]:
 def no_forged_marker(body: Body) -> Iterator[Finding]:
     """A marker stands only where a turn begins: at the start, or behind a blank line."""
     prompt = str(body.get("prompt"))
-    for found in MARKER.finditer(prompt):
-        begins = found.start() == 0 or prompt[: found.start()].endswith("\n\n")
-        if not begins or not TURN.match(prompt, found.start()):
-            yield "/prompt", f"{prompt[found.start() : found.start() + 40]!r} at character {found.start()}"
+    for at in markers(prompt):
+        begins = at == 0 or prompt.endswith("\n\n", 0, at)
+        if not begins or not TURN.match(prompt, at):
+            yield "/prompt", f"{prompt[at : at + 40]!r} at character {at}"
 
 
 LAWS: tuple[Law, ...] = (prompt_present, no_forged_marker)
