@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from itertools import groupby, islice
 from typing import TypeVar
 
 T = TypeVar("T")
-SHOWN = 20
+SHOWN = 10
 
 
 @dataclass
@@ -32,11 +33,15 @@ class Found:
 
 
 def together(work: Callable[[T], Found], jobs: Iterable[T]) -> Found:
-    """What all jobs found, the first faults told on standard error. `work` is a function of a module."""
+    """What all jobs found, the first faults of each kind told on standard error.
+
+    `work` is a function of a module.
+    """
     whole = Found()
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         for found in pool.map(work, jobs):
             whole.add(found)
-    for fault in whole.faults[:SHOWN]:
-        print(fault, file=sys.stderr)
+    for _, faults in groupby(sorted(whole.faults), lambda fault: fault.split(" ")[0]):
+        for fault in islice(faults, SHOWN):
+            print(fault, file=sys.stderr)
     return whole

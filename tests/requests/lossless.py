@@ -40,6 +40,9 @@ class Account:
         told = "\0".join(plain(word) for word in words_of(request.body))
         calls = list(calls_in(request.body))
         shown = {position for part in request.parts for position in part.positions}
+        for run in request.dropped:
+            if run.rule == "delivered":  # an error's note may be new where its partial text is not
+                shown.difference_update(range(run.first, run.last + 1))
         for entry in entries:
             if entry.position not in shown:
                 self._leave_out(entry, request)

@@ -57,13 +57,22 @@ class Sheet:
             self._explain_sections(piece.sections, at, piece.role)
             return
         disposition: Disposition = piece.disposition if not rule else "reworded"
-        said = count_parts(piece.parts, self.counter) if piece.tokens_in < 0 else piece.tokens_in
-        tokens_in = 0 if piece.disposition == "added" else said
         tokens = self.counter.count(out)
+        said = self._said(piece, out, tokens)
         rule = rule or piece.rule
         self.parts.append(
-            Explained(piece.positions, disposition, rule, tokens_in, tokens, at, piece.role, continues)
+            Explained(piece.positions, disposition, rule, said, tokens, at, piece.role, continues)
         )
+
+    def _said(self, piece: Piece, out: str, tokens: int) -> int:
+        """What a piece was before it was written, in tokens; a text written as it is is counted once."""
+        if piece.disposition == "added":
+            return 0
+        if piece.tokens_in >= 0:
+            return piece.tokens_in
+        parts = piece.parts
+        as_it_is = len(parts) == 1 and type(parts[0]) is Text and parts[0].text == out
+        return tokens if as_it_is else count_parts(parts, self.counter)
 
     def explain_persona(self, prefix: Prefix, *, message: int = -1) -> None:
         """Say where the texts before the conversation came from; `message` -1: they stand outside of it."""
