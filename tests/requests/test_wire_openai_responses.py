@@ -303,6 +303,15 @@ def test_a_compaction_that_the_model_cannot_read_is_named_in_words() -> None:
     assert left_out(request) == ["covered", "opaque-not-carried"]
 
 
+def test_what_else_openai_made_beside_a_summary_does_not_stand_for_it() -> None:
+    searched = Opaque(provider="openai", model="gpt-5.4", raw='{"type":"web_search_call","id":"ws_1"}')
+    summary = AssistantMessage(agent="coder", covers=[Span(first=2, last=3)], parts=[searched])
+
+    request = sent(*_compacted()[:3], summary)
+
+    assert kinds(request) == ["web_search_call", "user"]
+
+
 @pytest.mark.parametrize("wire", ["openai-chat", "anthropic", "gemini", "plain"])
 def test_other_wires_name_a_compaction_in_words_and_list_it(wire: str) -> None:
     request = build(entries(*_compacted()), "coder", wire=wire)

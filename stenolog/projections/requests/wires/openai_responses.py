@@ -251,17 +251,17 @@ def _heard(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
 def _compacted(sheet: Sheet, piece: Piece, prefix: Prefix, ids: CallIds) -> Piece:
     """Write the items that OpenAI made of what a summary covers; what is left of the piece is to be said."""
     said: list[Part] = []
-    native = False
+    compacted = False
     for part in piece.parts:
         fits = isinstance(part, Opaque) and goes_back(part, piece, prefix, PROVIDERS)
         item = _standing(part.raw, ids) if isinstance(part, Opaque) and fits else None
         if item is None:
             said.append(part)
         else:
-            native = True
+            compacted |= item["type"] == "compaction"
             sheet.messages.append(item)
             sheet.explain(piece._replace(parts=(), disposition="kept"), _words(item))
-    left = () if native and said == [UNREADABLE] else tuple(said)
+    left = () if compacted and said == [UNREADABLE] else tuple(said)
     return piece._replace(parts=left)
 
 
