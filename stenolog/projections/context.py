@@ -91,11 +91,10 @@ def summary_of(position: int, event: Event) -> Summary | None:
 def _edits(entries: Sequence[Entry], out: dict[int, tuple[str, int]]) -> dict[int, int]:
     """Each edit that is in context, with the message that it edits; of an edit's edit, the first one."""
     edits: dict[int, int] = {}
-    here = {entry.position for entry in entries}
     for entry in entries:
         match entry.event:
             case UserMessage(replaces=int(old)) | AssistantMessage(replaces=int(old)):
-                if entry.position not in out and old in here and old < entry.position:
+                if entry.position not in out and old < entry.position:
                     edits[entry.position] = edits.get(old, old)
             case _:
                 pass

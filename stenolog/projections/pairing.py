@@ -100,8 +100,8 @@ class Pairing:
             del self.pairs[pair.result]
             if pair.call is not None:
                 self.results.pop(pair.call.key, None)
-                if not self._open.get(pair.call.id):
-                    self._open.pop(pair.call.id, None)
+        called = {pair.call.id for pair in self.pairs.values() if pair.call is not None}
+        self._open = {id: waiting for id, waiting in self._open.items() if waiting or id in called}
 
     def _wait(self, call: Call) -> None:
         self._open.setdefault(call.id, []).append(call)

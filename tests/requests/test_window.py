@@ -268,7 +268,7 @@ def test_what_stands_before_the_conversation_is_kept_free_whatever_it_comes_to()
 
 
 def test_what_must_stay_is_named_and_nothing_that_could_have_been_cut() -> None:
-    card = Card(persona="Rules. " * 400, policy=Budget(tokens=800, reserve=50))
+    card = Card(persona="Rules. " * 400, policy=Budget(tokens=600, reserve=50))
     entries = log(
         ModeSwitch(cards={"coder": card}, joins=["coder"]),
         *[AssistantMessage(agent="other", text="Indeed " * 60) for _ in range(3)],

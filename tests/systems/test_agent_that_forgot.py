@@ -103,7 +103,7 @@ def test_condense_puts_a_summary_in_the_place_of_the_middle(room: Room) -> None:
 def test_a_limit_in_bytes_is_that_of_the_body(room: Room) -> None:
     room.write(*long_talk(30))
 
-    for limit in (4_000, 8_000, 16_000):
+    for limit in (8_000, 16_000, 32_000):
         request = room.request("agent", policy=Budget(bytes=limit))
 
         assert limit // 8 < len(request.bytes) <= limit

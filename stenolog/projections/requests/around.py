@@ -14,13 +14,14 @@ from stenolog.domain.parts import Text, text_of
 from stenolog.domain.policy import Instructions, Reminder
 from stenolog.domain.values import Card, Run
 
+from .away import with_away
 from .left_out import said_by
 from .model import Piece, Section, Size, compact, total
 from .quoting import note, quote
 from .stays import author_of, pinned
 
 if TYPE_CHECKING:
-    from .window import Window
+    from .window import Shown, Window
 
 RUN_MODE = "run"
 _NOTES = Size(0, 200, 50, 400)
@@ -49,16 +50,20 @@ def last(window: Window, card: Card, shown: Iterable[Entry]) -> Piece | None:
     return _note(_said(sections))
 
 
-def reserved(window: Window, shown: Iterable[Entry]) -> Size:
-    """How large all that may stand around the conversation is at most, with the tools."""
+def reserved(window: Window, shown: Shown) -> Size:
+    """How large all that may stand around the conversation and in it is at most, with the tools."""
     card = window.settings.cards.get(window.lane.agent) or Card()
-    sections = [*first(window, card), *_of_the_moment(window)]
+    before, behind = first(window, card), [*_of_the_moment(window)]
     if window.policy.reminder is not None:
-        sections += _reminding(window, window.policy.reminder, card, shown)
-    texts = [section.text for section in sections if section.text]
+        behind += _reminding(window, window.policy.reminder, card, shown.entries)
+    messages = bool(before) + bool(_said(behind)) + _instructions(window).cut_note
+    texts = [section.text for section in (*before, *behind) if section.text]
     texts += [compact([tool.name, tool.description, tool.parameters]) for tool in card.tools or ()]
     pieces = (Piece("system", (Text(text=text),), (), "") for text in texts)
-    return _NOTES.plus(total(window.measure.of(piece) for piece in pieces))
+    told = with_away(shown.units, shown.entries, window.lane, window.policy.away, window.own.began)
+    notes = [piece for unit in told for piece in unit if piece.rule == "away-note"]
+    around = total(window.measure.of(piece) for piece in pieces)
+    return _NOTES.plus(around._replace(messages=messages)).plus(total(map(window.measure.of, notes)))
 
 
 def cut_note(window: Window) -> Piece | None:

@@ -52,8 +52,9 @@ def _latest(window: Window, shown: Shown) -> Iterator[int]:
 
 
 def _answering(window: Window, shown: Shown) -> Iterator[int]:
-    """the message that the current run answers"""
+    """the message that the current run answers, be it edited"""
     yield window.own.running
+    yield from (edit for edit, first in shown.edits.items() if first == window.own.running)
 
 
 def _at_work(window: Window, shown: Shown) -> Iterator[int]:
@@ -65,11 +66,9 @@ def _at_work(window: Window, shown: Shown) -> Iterator[int]:
 
 
 def _cut_off(window: Window, shown: Shown) -> Iterator[int]:
-    """what arrived of an answer that was cut off, so that "continue" has an anchor"""
-    for entry in shown.entries:
-        failed = isinstance(entry.event, LlmError) and window.lane.owns(entry.event)
-        if failed and entry.position > window.own.answered:
-            yield entry.position
+    """what last arrived of an answer that was cut off, so that "continue" has an anchor"""
+    since = (entry for entry in shown.entries if entry.position > window.own.answered)
+    yield from [entry.position for entry in since if _is_cut_off(entry, window)][-1:]
 
 
 def _kept(window: Window, shown: Shown) -> Iterator[int]:
@@ -84,6 +83,11 @@ def _summaries(window: Window, shown: Shown) -> Iterator[int]:
     for entry in shown.entries:
         if isinstance(entry.event, AssistantMessage) and entry.event.purpose == "summary":
             yield entry.position
+
+
+def _is_cut_off(entry: Entry, window: Window) -> bool:
+    event = entry.event
+    return isinstance(event, LlmError) and window.lane.owns(event) and says_something(event.parts)
 
 
 def _is_for(entry: Entry, window: Window) -> bool:

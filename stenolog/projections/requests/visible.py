@@ -117,7 +117,9 @@ def visible(
             left_out.setdefault(entry.position, "covered")
     kept = [entry for entry in entries if entry.position not in left_out]
     places = {summary.position: summary.last for summary in summaries}
-    return Visible(sorted(kept, key=lambda e: _place(e, lane, context, places)), left_out)
+    here = {entry.position for entry in entries}
+    edits = {edit: first for edit, first in context.edits.items() if first in here}
+    return Visible(sorted(kept, key=lambda e: _place(e, lane, edits, places)), left_out)
 
 
 def _rule(entry: Entry, lane: Lane, context: Context, answered: int) -> str:
@@ -153,15 +155,17 @@ def _in_scope(event: Known, lane: Lane, call: Call | None) -> bool:
     return lane.address in to or (not to and not isinstance(event, LlmError))
 
 
-def _place(entry: Entry, lane: Lane, context: Context, summaries: dict[int, int]) -> tuple[int, int, int]:
+def _place(
+    entry: Entry, lane: Lane, edits: dict[int, int], summaries: dict[int, int]
+) -> tuple[int, int, int]:
     """Where an entry stands: an own answer behind the view it was built on, an edit where the edited was,
     a summary behind the last position it covers.
     """
     position, event = entry.position, entry.event
     if position in summaries:
         return summaries[position], 0, position
-    if position in context.edits:
-        return context.edits[position], 0, position
+    if position in edits:
+        return edits[position], 0, position
     receipt = getattr(event, "receipt", None)
     if receipt is not None and lane.owns(event) and receipt.view < position:
         return receipt.view, 1, position

@@ -13,7 +13,12 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import (
+    UNCHANGED,
+    AssistantMessage,
+    Event,
+    ModeSwitch,
     ToolResult,
+    UserMessage,
 )
 from stenolog.domain.policy import Policy
 from stenolog.domain.settings import NOTHING, Settings, configure
@@ -39,7 +44,9 @@ from .voice import Ear, ear, voice
 PER_CALL = 24
 """Tokens that the seal of a call, a stub of its tool, or its late result as text, may take."""
 SPARE = 64
-"""So many entries more than are shown may be in a window, before those that are out of context leave it."""
+"""So many entries more than are shown may be in a window, before those that summaries cover leave it."""
+LEAST_PRIVATE = 256
+"""So many runs of what was not for the lane are known exactly; older ones are taken together."""
 
 
 class Row(NamedTuple):
@@ -54,7 +61,7 @@ class Row(NamedTuple):
 class Mark(NamedTuple):
     """Where a window stands at a position: all that is needed to go on from there, but for the entries.
 
-    `rows` are the runs of positions in the window.
+    `rows` are the runs of positions in the window, `private` those of what was not for the lane.
     """
 
     position: int = 0
@@ -65,6 +72,7 @@ class Mark(NamedTuple):
     pairs: tuple[Pair, ...] = ()
     summaries: tuple[Made, ...] = ()
     left_out: tuple[Dropped, ...] = ()
+    private: tuple[tuple[int, int], ...] = ()
     own: Own = Own()
     cuts: int = 0
 
@@ -73,11 +81,15 @@ START = Mark()
 
 
 class Shown(NamedTuple):
-    """What is in the window, in units that are never cut in two, and the rule for what is out of context."""
+    """What is in the window, in units that are never cut in two, and the rule for what is out of context.
+
+    `edits` has the message that each edit is an edit of.
+    """
 
     units: list[tuple[Piece, ...]]
     left_out: dict[int, str]
     entries: list[Entry]
+    edits: dict[int, int]
 
 
 class Window:
@@ -96,14 +108,15 @@ class Window:
         self.position, self.state, self.settings = mark.position, mark.state, mark.settings
         self.own, self.cuts = mark.own, mark.cuts
         self.left_out, self.summaries = list(mark.left_out), list(mark.summaries)
+        self.private = list(mark.private)
         self.pairing = Pairing(mark.waiting, mark.pairs)
         self._ear: Ear = ear(lane, policy, counter)
         self._rewrites = chosen(policy.rewrites)
         self.measure = Measure(policy.budget, counter)
         self._caps = caps(policy)
         self.rows = [self._row(entry) for entry in entries]
-        self._caps = self._caps_now(row.entry for row in self.rows)
-        self._size = total(row.size for row in self.rows)
+        self._caps = self._caps_now(self.shown())
+        self._sizes = [total(r.size for r in self.rows if self._counts(r.entry, cap)) for cap in self._caps]
 
     @property
     def mark(self) -> Mark:
@@ -117,6 +130,7 @@ class Window:
             tuple(self.pairing.pairs.values()),
             tuple(self.summaries),
             tuple(self.left_out),
+            tuple(self.private),
             self.own,
             self.cuts,
         )
@@ -145,14 +159,20 @@ class Window:
             rule = "not-addressed"
         if rule:
             self._pass_over(entry, rule)
-            return
-        if made:
-            self.summaries.append(Made(made, tuple(call.position for _, call in before.open_calls())))
-        row = self._row(entry)
-        self.rows.append(row)
-        self._size = self._size.plus(row.size)
+        else:
+            if made:
+                self.summaries.append(Made(made, tuple(call.position for _, call in before.open_calls())))
+            self._add(self._row(entry))
         if self._caps:
-            self._keep_within_caps()
+            self._keep_within_caps(surely=changes_context(entry.event))
+            if made:
+                self._tidy()
+
+    def _add(self, row: Row) -> None:
+        self.rows.append(row)
+        for i, cap in enumerate(self._caps):
+            if self._counts(row.entry, cap):
+                self._sizes[i] = self._sizes[i].plus(row.size)
 
     def shown(self) -> Shown:
         """What is in the window, in the order it is shown in."""
@@ -162,7 +182,7 @@ class Window:
         heard = [piece for entry in seen.shown for piece in pieces[entry.position]]
         here = {entry.position for entry in seen.shown}
         hidden = {key for key, at in self.pairing.results.items() if at not in here}
-        return Shown(units(heard, hidden, self._ear), seen.left_out, seen.shown)
+        return Shown(units(heard, hidden, self._ear), seen.left_out, seen.shown, now.edits)
 
     def context(self) -> Context:
         """What is in context, of the entries in the window."""
@@ -195,36 +215,65 @@ class Window:
         return mine or (token if isinstance(token, str) else "")
 
     def _pass_over(self, entry: Entry, rule: str) -> None:
+        position = entry.position
+        if rule == "not-addressed":
+            self._keep_private(position)
+        if rule == "setting":
+            if self.policy.budget is not None:
+                self._caps = self._caps_now(self.shown())
+            return
         tokens = count_parts(said_by(entry.event), self.counter)
         last = self.left_out[-1] if self.left_out else None
-        if last is not None and last.rule == rule and last.last == entry.position - 1:
-            self.left_out[-1] = last._replace(last=entry.position, tokens=last.tokens + tokens)
+        nothing_since = not self.rows or last is None or self.rows[-1].entry.position < last.last
+        if last is not None and last.rule == rule and nothing_since:
+            self.left_out[-1] = last._replace(last=position, tokens=last.tokens + tokens)
         else:
-            self.left_out.append(Dropped(entry.position, entry.position, rule, tokens))
-        if rule == "setting" and self._caps:
-            self._keep_within_caps(surely=True)
+            self.left_out.append(Dropped(position, position, rule, tokens))
+
+    def _keep_private(self, position: int) -> None:
+        """Remember that an entry was not for the lane: no summary may tell of it."""
+        first, last = self.private.pop() if self.private else (position, position)
+        if last < position - 1:
+            self.private.append((first, last))
+            first = position
+        self.private.append((first, position))
+        if len(self.private) > LEAST_PRIVATE:
+            (oldest, _), (_, next_last), *rest = self.private
+            self.private = [(oldest, next_last), *rest]
 
     def _tells_too_much(self, summary: Summary) -> bool:
-        kept_from = [run for run in self.left_out if run.rule == "not-addressed"]
-        return any(s.first <= run.last and run.first <= s.last for run in kept_from for s in summary.spans)
+        return any(s.first <= last and first <= s.last for first, last in self.private for s in summary.spans)
 
-    def _keep_within_caps(self, surely: bool = False) -> None:
+    def _keep_within_caps(self, surely: bool) -> None:
         """Cut where the window has outgrown a cap; it is measured only where it could have."""
-        if not surely and len(self.rows) and all(self._size.fits(cap.room) for cap in self._caps):
+        fits = all(size.fits(cap.room) for size, cap in zip(self._sizes, self._caps, strict=True))
+        if fits and not surely:
             return
         shown, sizes = self._sized()
-        self._caps = self._caps_now(shown.entries)
+        self._caps = self._caps_now(shown)
         for cap in self._caps:
             kept = _kept(sizes, cap, stays(self, shown))
             if len(kept) < len(shown.units):
                 self._cut(shown, kept, cap)
                 self.cuts += 1
                 shown, sizes = self._sized()
-        if len(self.rows) > 2 * len(shown.entries) + SPARE:
-            self._drop({e.entry.position for e in self.rows} & shown.left_out.keys(), shown.left_out)
-        self._size = total(sizes)
+        must_stay = stays(self, shown)
+        self._sizes = [total(_counted(sizes, cap, must_stay)) for cap in self._caps]
 
-    def _caps_now(self, shown: Iterable[Entry]) -> tuple[Cap, ...]:
+    def _counts(self, entry: Entry, cap: Cap) -> bool:
+        """Whether an entry counts against a cap, or stays beside the last messages."""
+        purpose = getattr(entry.event, "purpose", "answer")
+        is_beside = purpose in (*self.policy.history.keeps, "summary") or pinned(entry, self.policy.pins)
+        return not (cap.recent and is_beside)
+
+    def _tidy(self) -> None:
+        """Let go of what summaries cover, once there is more of it than of what is shown."""
+        shown = self.shown()
+        if len(self.rows) > 2 * len(shown.entries) + SPARE:
+            covered = {position for position, rule in shown.left_out.items() if rule == "covered"}
+            self._drop(covered, "covered")
+
+    def _caps_now(self, shown: Shown) -> tuple[Cap, ...]:
         """The caps under the card and the settings of now."""
         return caps(self.policy, reserved(self, shown)) if self.policy.budget else self._caps
 
@@ -240,19 +289,14 @@ class Window:
         gone = set().union(*inside) - stay
         edge = max(gone, default=0)
         out = {row.entry.position for row in self.rows if row.entry.position < edge}
-        self._drop((out | gone) - stay, {}, cap.rule)
+        self._drop((out | gone) - stay, cap.rule)
 
-    def _drop(self, gone: set[int], rules: dict[int, str], rule: str = "") -> None:
+    def _drop(self, gone: set[int], rule: str) -> None:
         """Let entries leave the window for good."""
-        if not gone:
-            return
         dropped = [row for row in self.rows if row.entry.position in gone]
         self.rows = [row for row in self.rows if row.entry.position not in gone]
         here = [row.entry.position for row in self.rows]
-        lost = [
-            Dropped(row.entry.position, row.entry.position, rule or rules[row.entry.position], row.tokens)
-            for row in dropped
-        ]
+        lost = [Dropped(row.entry.position, row.entry.position, rule, row.tokens) for row in dropped]
         self.left_out = absorb(self.left_out, lost, here)
         positions = set(here)
         self.pairing.forget(positions)
@@ -261,11 +305,10 @@ class Window:
 
 def _kept(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str]) -> set[int]:
     """The units that are kept: all while they fit; else what must stay, and the last of the rest."""
-    free = [i for i in range(len(sizes)) if i not in must_stay]
-    counted = (i for i, why in must_stay.items() if not (cap.recent and why in BESIDE))
-    fixed = total(sizes[i] for i in counted)
-    if total(sizes[i] for i in free).plus(fixed).fits(cap.room):
+    if total(_counted(sizes, cap, must_stay)).fits(cap.room):
         return {*range(len(sizes))}
+    free = [i for i in range(len(sizes)) if i not in must_stay]
+    fixed = total(_counted([sizes[i] for i in must_stay], cap, dict(enumerate(must_stay.values()))))
     left, kept = cap.target.minus(fixed), set(must_stay)
     for i in reversed(free):
         if not sizes[i].fits(left):
@@ -273,6 +316,24 @@ def _kept(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str]) -> set[
         kept.add(i)
         left = left.minus(sizes[i])
     return kept
+
+
+def _counted(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str]) -> Iterator[Size]:
+    """The sizes that count against a cap."""
+    return (size for i, size in enumerate(sizes) if not (cap.recent and must_stay.get(i, "") in BESIDE))
+
+
+def changes_context(event: Event) -> bool:
+    """Whether an entry may take others out of context, or bring them back."""
+    match event:
+        case ModeSwitch(hides=hides, context_from=context_from):
+            return hides is not UNCHANGED or context_from is not UNCHANGED
+        case UserMessage(replaces=int()) | AssistantMessage(replaces=int()):
+            return True
+        case AssistantMessage(covers=(_, *_)):
+            return True
+        case _:
+            return False
 
 
 def window(lane: Lane, policy: Policy, entries: Iterable[Entry], counter: Counter = ESTIMATE) -> Window:
