@@ -45,6 +45,11 @@ def with_away(
     return made
 
 
+def titles(away: Away) -> tuple[Piece, Piece]:
+    """The notes before and behind a run of what was missed."""
+    return _note(away.title, ()), _note(f"{END_OF} {away.title}", ())
+
+
 def _note(title: str, positions: tuple[int, ...]) -> Piece:
     return Piece("user", (Text(text=note(title)),), positions, "away-note", "added")
 

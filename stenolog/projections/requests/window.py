@@ -29,6 +29,7 @@ from stenolog.projections.context import Context, Made, read, summary_of
 from stenolog.projections.pairing import Call, Pair, Pairing
 
 from .around import reserved
+from .away import titles
 from .caps import Cap, caps
 from .groups import units
 from .left_out import absorb, said_by
@@ -205,6 +206,8 @@ class Window:
             size = size.plus(Size(calls, 4 * extra, extra, 16 * extra))
         if self.policy.reminder is not None and pinned(entry, self.policy.pins):
             size = size.plus(size)  # it may be said again, in a reminder
+        if self.policy.away is not None:
+            size = size.plus(total(map(self.measure.of, titles(self.policy.away))))
         return Row(entry, pieces, size, count_parts(said_by(entry.event), self.counter))
 
     @property
