@@ -212,7 +212,7 @@ def _default(cls: type[Any], name: str) -> str:
 
 
 def _type(hint: Any) -> str:
-    plain = {str: "text", Key: "text", bool: "true or false", NoneType: "null"}
+    plain = {str: "text", Key: "text", bool: "true or false", int: "integer", NoneType: "null"}
     for known, words in [*plain.items(), (Integer, "integer"), (Utc, "time"), (Json, "JSON object")]:
         if hint is known or hint == known:
             return words

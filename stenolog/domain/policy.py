@@ -9,61 +9,21 @@ plain JSON, one key for each rule, so that it is in the log and a later release'
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from copy import deepcopy
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from pydantic import Field as Declared
-from pydantic.fields import FieldInfo
 
-from .errors import InvalidEvent, InvalidPolicy
+from .errors import InvalidPolicy
+from .placed import rule
 from .scalars import Natural, Positive
-from .values import Made, Many, value
+from .values import Many
 
 T = TypeVar("T")
 DEFAULT_COUNTER = "bytes4"
 """The counter of tokens where a policy names none: a documented estimate that needs nothing installed."""
-
-
-class Placed(Made):
-    """The type of values whose fields may be given by place as well: `LastN(50)`."""
-
-    def __call__(cls, *placed: Any, **given: Any) -> Any:
-        """A rule of these fields. Raises `InvalidPolicy`, which says what was expected and found."""
-        names = [each.name for each in fields(cls)]  # type: ignore[arg-type]
-        if len(placed) > len(names) or not given.keys().isdisjoint(names[: len(placed)]):
-            raise InvalidPolicy(
-                f"{cls.__name__}: expected at most {', '.join(names) or 'nothing'}, each once"
-            )
-        given |= zip(names, placed, strict=False)
-        for each in fields(cls):  # type: ignore[arg-type]
-            if is_needed(each) and each.name not in given:
-                raise InvalidPolicy(f"{cls.__name__}: expected {each.name}, found nothing")
-        try:
-            made = super().__call__(**given)
-        except InvalidEvent as error:
-            raise InvalidPolicy(str(error)) from None
-        if fault := made.fault():
-            raise InvalidPolicy(f"{cls.__name__}: {fault}")
-        return made
-
-    def found(cls, given: object) -> str:
-        """What was found, as it is: a policy is no secret."""
-        return repr(given)
-
-
-def is_needed(field: Field[Any]) -> bool:
-    """Whether a field of a rule has no default."""
-    declared = field.default if isinstance(field.default, FieldInfo) else None
-    if declared is not None:
-        return declared.is_required()
-    return field.default is MISSING and field.default_factory is MISSING
-
-
-@dataclass_transform(frozen_default=True, field_specifiers=(Declared,))
-def rule(cls: type[T]) -> type[T]:
-    """A value whose fields may be given by place."""
-    return value(cls, Placed)
 
 
 class Rule:
@@ -311,9 +271,12 @@ RULES: Mapping[str, type[Rule]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A whole policy: one rule in each slot, None where it has none. Made by `policy(…)` or by `|`."""
+    """A whole policy: one rule in each slot, None where it has none. Made by `policy(…)` or by `|`.
 
-    history: History = field(default_factory=FullHistory)
+    `chosen` is the history that was asked for, `history` the one that counts: everything, where none was.
+    """
+
+    chosen: History | None = None
     pins: Pins | None = None
     budget: Budget | None = None
     compact: Compact | None = None
@@ -327,16 +290,21 @@ class Policy:
         """Both together; where both have a rule in a slot, the other's."""
         theirs = policy(other)
         set_there = {f.name: getattr(theirs, f.name) for f in fields(Policy)}
-        given = {slot: r for slot, r in set_there.items() if r is not None and not isinstance(r, FullHistory)}
-        return replace(self, **given)
+        return replace(self, **{slot: rule for slot, rule in set_there.items() if rule is not None})
 
     def __ror__(self, other: PolicyLike) -> Policy:
         return policy(other) | self
 
     @property
+    def history(self) -> History:
+        """Which part of the conversation is wanted."""
+        return self.chosen or FullHistory()
+
+    @property
     def json(self) -> dict[str, Any]:
         """The policy as it stands in a card and in a receipt: defaults left out."""
-        shown: dict[str, Any] = {"history": {"kind": self.history.kind, **_changed(self.history)}}
+        chosen = self.chosen
+        shown: dict[str, Any] = {"history": {"kind": chosen.kind, **_changed(chosen)}} if chosen else {}
         for slot in RULES:
             rule = getattr(self, slot)
             if rule is not None:
@@ -369,7 +337,7 @@ def _policy(given: Any) -> Policy:
         case Policy():
             return given
         case History():
-            return Policy(history=given)
+            return Policy(given)
         case Rule():
             return Policy(**{given.slot: given})  # type: ignore[arg-type]
         case Mapping():
@@ -391,8 +359,8 @@ def _load(given: Mapping[str, Any]) -> Policy:
     for slot, body in given.items():
         if not isinstance(body, Mapping):
             raise InvalidPolicy(f"/{slot}: expected an object, found {type(body).__name__}")
-        if slot == "history":
-            loaded[slot] = _history(body)
+        if slot == History.slot:
+            loaded["chosen"] = _history(body)
         elif slot in RULES:
             loaded[slot] = _made(RULES[slot], slot, body)
         else:
@@ -422,5 +390,5 @@ def _changed(rule: Rule) -> dict[str, Any]:
         given = getattr(rule, each.name)
         default = getattr(each.default, "default", each.default)
         if given != default and given != {}:
-            shown[each.name] = list(given) if isinstance(given, tuple) else given
+            shown[each.name] = list(given) if isinstance(given, tuple) else deepcopy(given)
     return shown

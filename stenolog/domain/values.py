@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
 from .errors import InvalidEvent
-from .scalars import Integer, Json
+from .scalars import Integer, Json, Positive
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 """Validators are built when a class is first used: a program that merely imports stenolog pays for none."""
@@ -32,7 +32,7 @@ else:
 class Made(type):
     """The type of values: what their constructors take, before it is validated. Decoding passes it by."""
 
-    def __call__(cls, **fields: Any) -> Any:
+    def __call__(cls, /, **fields: Any) -> Any:
         """A value of these fields; a list stands for a tuple. Raises `InvalidEvent`."""
         prepared = cls.prepare(fields)
         try:
@@ -96,8 +96,8 @@ class Source:
 class Span:
     """The positions `first` to `last`, both included."""
 
-    first: Integer = Field(ge=1)
-    last: Integer = Field(ge=1)
+    first: Positive
+    last: Positive
 
     def __contains__(self, position: int) -> bool:
         return self.first <= position <= self.last

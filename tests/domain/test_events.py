@@ -162,3 +162,9 @@ def test_a_setting_that_is_left_alone_shows_as_unchanged() -> None:
 def test_an_agents_name_is_not_empty_and_holds_no_slash(name: str) -> None:
     with pytest.raises(InvalidEvent, match="/agent"):
         AssistantMessage(agent=name)
+
+
+@pytest.mark.parametrize("wrong", [{"first": 0, "last": 1}, {"first": 1, "last": -(2**63)}])
+def test_positions_begin_at_one(wrong: dict[str, int]) -> None:
+    with pytest.raises(InvalidEvent, match="greater than or equal to 1"):
+        Span(**wrong)

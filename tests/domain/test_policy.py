@@ -72,6 +72,21 @@ def test_where_two_are_of_one_slot_the_later_one_counts() -> None:
 
 def test_a_policy_without_a_history_leaves_the_history_of_the_other() -> None:
     assert (LastN(3) | Budget(tokens=2)).history == LastN(3)
+    assert (LastN(3) | policy(Budget(tokens=2).json)).history == LastN(3)
+
+
+def test_the_full_history_counts_where_it_is_asked_for_and_where_nothing_is() -> None:
+    assert (LastN(3) | FullHistory()).history == (LastN(3) | policy(FullHistory().json)).history
+    assert (LastN(3) | FullHistory()).history == policy().history == FullHistory()
+    assert (policy(FullHistory()).json, policy().json) == ({"history": {"kind": "full"}}, {})
+
+
+def test_what_is_done_to_the_json_is_not_done_to_the_policy() -> None:
+    chosen = policy(Instructions(modes={"run": "Go on."}))
+
+    chosen.json["instructions"]["modes"]["run"] = "Stop."
+
+    assert chosen.json == {"instructions": {"modes": {"run": "Go on."}}}
 
 
 def test_what_is_at_its_default_is_not_written() -> None:
@@ -104,6 +119,7 @@ def test_what_is_at_its_default_is_not_written() -> None:
         (lambda: policy({"history": {"kind": "last"}}), "/history: LastN: expected n, found nothing"),
         (lambda: policy({"budget": 5}), "/budget: expected an object, found int"),
         (lambda: policy({"budget": {"tokns": 1}}), "/budget: Budget: no such field: tokns"),
+        (lambda: policy({"budget": {"cls": 1}}), "/budget: Budget: no such field: cls"),
         (lambda: Card(policy={"history": {"kind": "lst"}}), "/history/kind: expected one of full,"),
     ],
 )

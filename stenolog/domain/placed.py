@@ -1,0 +1,55 @@
+"""Values whose fields may be given by place as well, as the rules of a policy are: `LastN(50)`."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, fields
+from typing import Any, TypeVar, dataclass_transform
+
+from pydantic import Field as Declared
+from pydantic.fields import FieldInfo
+
+from .errors import InvalidEvent, InvalidPolicy
+from .values import Made, value
+
+T = TypeVar("T")
+
+
+class Placed(Made):
+    """The type of values whose fields may be given by place as well: `LastN(50)`."""
+
+    def __call__(cls, /, *placed: Any, **given: Any) -> Any:
+        """A rule of these fields. Raises `InvalidPolicy`, which says what was expected and found."""
+        names = [each.name for each in fields(cls)]  # type: ignore[arg-type]
+        if len(placed) > len(names) or not given.keys().isdisjoint(names[: len(placed)]):
+            raise InvalidPolicy(
+                f"{cls.__name__}: expected at most {', '.join(names) or 'nothing'}, each once"
+            )
+        given |= zip(names, placed, strict=False)
+        for each in fields(cls):  # type: ignore[arg-type]
+            if is_needed(each) and each.name not in given:
+                raise InvalidPolicy(f"{cls.__name__}: expected {each.name}, found nothing")
+        try:
+            made = super().__call__(**given)
+        except InvalidEvent as error:
+            raise InvalidPolicy(str(error)) from None
+        if fault := made.fault():
+            raise InvalidPolicy(f"{cls.__name__}: {fault}")
+        return made
+
+    def found(cls, given: object) -> str:
+        """What was found, as it is: a policy is no secret."""
+        return repr(given)
+
+
+def is_needed(field: Field[Any]) -> bool:
+    """Whether a field of a rule has no default."""
+    declared = field.default if isinstance(field.default, FieldInfo) else None
+    if declared is not None:
+        return declared.is_required()
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(Declared,))
+def rule(cls: type[T]) -> type[T]:
+    """A value whose fields may be given by place."""
+    return value(cls, Placed)
