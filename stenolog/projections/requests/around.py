@@ -15,7 +15,6 @@ from stenolog.domain.policy import Instructions, Reminder
 from stenolog.domain.values import Card, Run
 
 from .away import with_away
-from .left_out import said_by
 from .model import Piece, Section, Size, compact, total
 from .quoting import note, quote
 from .stays import author_of, pinned
@@ -124,7 +123,7 @@ def _reminding(window: Window, rule: Reminder, card: Card, shown: Iterable[Entry
     pins = [entry for entry in shown if rule.pins and pinned(entry, window.policy.pins)]
     sections = [
         Section("reminder", card.persona if rule.persona else "", _set_at(window, "card")),
-        *(Section("reminder", _quoted(entry), (entry.position,)) for entry in pins),
+        *(Section("reminder", _quoted(window, entry), (entry.position,)) for entry in pins),
         Section("reminder", rule.text),
     ]
     if _said(sections):
@@ -132,8 +131,10 @@ def _reminding(window: Window, rule: Reminder, card: Card, shown: Iterable[Entry
     yield from sections
 
 
-def _quoted(entry: Entry) -> str:
-    said, author = text_of(said_by(entry.event)), author_of(entry.event)
+def _quoted(window: Window, entry: Entry) -> str:
+    """What the agent heard of an entry, compacted and rewritten as it was, with who said it."""
+    said = "\n".join(text_of(piece.parts) for piece in window.heard(entry.position))
+    author = author_of(entry.event)
     return quote("message", said, sender="user" if author == "person" else author) if said.strip() else ""
 
 

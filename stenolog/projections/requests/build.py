@@ -77,17 +77,29 @@ def every_request(
 def windows(
     log: Sequence[Entry], lane: Lane, given: PolicyLike, counters: Mapping[str, Counter] = COUNTERS
 ) -> Iterator[Window]:
-    """The lane's window after each entry: one window, unless the policy on its card changes."""
+    """The lane's window after each entry: one window, unless the policy on its card changes.
+
+    A policy that cannot be used has no windows until a later one mends it. Raises `InvalidPolicy` at the end
+    where none did.
+    """
     now, window = NOTHING, None
+    refused: InvalidPolicy | None = None
     for length, entry in enumerate(log, 1):
         before, now = now, configure(now, entry)
         changed = _card(before, lane.agent).policy != _card(now, lane.agent).policy
-        if window is None or (given is None and changed):
-            chosen, counter = choose(now, lane.agent, given, counters)
-            window = window_of(lane, chosen, log[:length], counter)
-        else:
+        if length == 1 or (given is None and changed):
+            window = refused = None
+            try:
+                chosen, counter = choose(now, lane.agent, given, counters)
+                window = window_of(lane, chosen, log[:length], counter)
+            except InvalidPolicy as error:
+                refused = error
+        elif window is not None:
             window.take(entry)
-        yield window
+        if window is not None:
+            yield window
+    if refused is not None:
+        raise refused
 
 
 def choose(
@@ -141,7 +153,8 @@ def from_window(window: Window, wire: str | Wire, blobs: Mapping[str, bytes] = E
         counter=window.counter.id,
         cuts=window.cuts,
     )
-    reason = _why_not(window, said) or _over_budget(window, shown, request)
+    reasons = (_why_not(window, said), _over_budget(window, shown, request))
+    reason = "; ".join(reason for reason in reasons if reason)
     return replace(request, sendable=not reason, reason=reason)
 
 

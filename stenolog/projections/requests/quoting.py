@@ -40,6 +40,14 @@ def quote(tag: str, text: str, **attributes: str) -> str:
     return f"<{tag}{shown}>\n{escape(text)}\n</{tag}>"
 
 
+def named(name: str, template: str) -> str:
+    """A name as it stands in a heading: on one line, and without what else a heading is made of."""
+    plain = " ".join(name.split())
+    for sign in template.partition("{name}")[::2]:
+        plain = plain.replace(sign.strip(), "_") if sign.strip() else plain
+    return plain
+
+
 def under(heading: str, text: str) -> str:
     """The text under a line that says whose it is; no delimiter can begin or end in it."""
     return f"{heading}\n{escape(text)}"

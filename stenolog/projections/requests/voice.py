@@ -17,7 +17,7 @@ from stenolog.projections.pairing import CallKey, Pair
 
 from .compact import compact
 from .model import Piece
-from .quoting import END_OF, escape, guard, note, quote, under
+from .quoting import END_OF, escape, guard, named, note, quote, under
 from .tokens import ESTIMATE, Counter, count_parts
 from .visible import INTERRUPTIONS, Lane
 
@@ -101,7 +101,7 @@ def _attributed(position: int, parts: tuple[Part, ...], speaker: str, ear: Ear) 
         tokens = count_parts(parts, ear.counter)
         rest = (part for part in parts if not isinstance(part, Text))
         return piece._replace(parts=(Text(text=words), *rest), tokens_in=tokens)
-    heading = ear.others.replace("{name}", ear.guarded(escape(" ".join(speaker.split()))))
+    heading = ear.others.replace("{name}", escape(named(speaker, ear.others)))
     headed = Text(text=under(heading, words))
     media = (part for part in parts if not isinstance(part, Text))
     return piece._replace(parts=(headed, *media), speaker="", tokens_in=count_parts(parts, ear.counter))

@@ -93,6 +93,9 @@ class Shown(NamedTuple):
     edits: dict[int, int]
 
 
+NOTHING_SHOWN = Shown([], {}, [], {})
+
+
 class Window:
     """What one lane is shown under one policy, kept up with the log."""
 
@@ -185,6 +188,10 @@ class Window:
         hidden = {key for key, at in self.pairing.results.items() if at not in here}
         return Shown(units(heard, hidden, self._ear), seen.left_out, seen.shown, now.edits)
 
+    def heard(self, position: int) -> tuple[Piece, ...]:
+        """What the lane hears of an entry in the window."""
+        return next((row.pieces for row in self.rows if row.entry.position == position), ())
+
     def context(self) -> Context:
         """What is in context, of the entries in the window."""
         return read([row.entry for row in self.rows], self.settings, self.pairing, self.summaries)
@@ -222,8 +229,8 @@ class Window:
         if rule == "not-addressed":
             self._keep_private(position)
         if rule == "setting":
-            if self.policy.budget is not None:
-                self._caps = self._caps_now(self.shown())
+            asks = self.policy.reminder is not None or self.policy.away is not None
+            self._caps = self._caps_now(self.shown() if asks and self._caps else NOTHING_SHOWN)
             return
         tokens = count_parts(said_by(entry.event), self.counter)
         last = self.left_out[-1] if self.left_out else None
