@@ -1,7 +1,7 @@
 """How much of a request its provider has seen already: bytes that begin as those of the request before.
 
 A hundred turns with a tool each, 200 requests, the last of 0.41 million characters with the full history; at
-most 16,000 tokens. The peers had the same work.
+most 16,000 tokens. The peers were measured on work of this size, with their own texts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LIMIT = 0.08
 """The share of the bytes sent that may be new: 92 % are a prefix of the request before."""
 WORDS = ("log", "agent", "software", "reads", "file", "error", "test", "value", "path", "request", "build")
 PEERS = (
-    "peers on the same work: trimming at each request 87.7 %, LangChain trim_messages 44.7 %, "
+    "peers on work of this size: trimming at each request 87.7 %, LangChain trim_messages 44.7 %, "
     "agent-framework 9.0 to 88.3 %"
 )
 
