@@ -7,6 +7,7 @@ policy = LastN(50) | Budget(tokens=16_000) | Pins(tags=("goal",))
 
 from __future__ import annotations
 
+from .domain.placed import rule
 from .domain.policy import (
     Away,
     Budget,
@@ -25,7 +26,6 @@ from .domain.policy import (
     Voices,
     policy,
     register,
-    rule,
 )
 
 __all__ = [

@@ -7,7 +7,7 @@ the next request takes it up from there. A policy without one shows everything, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 HELD = 1_000
 """So many entries are held in memory between two readings of them; more are read again."""
+GAP, SPARE = 3, 32
+"""Rows beyond the window that are read to ask fewer questions: between two runs of it, and in all."""
 WINDOW = "window "
 MARK = keeping.Json(Mark)
 
@@ -105,7 +107,24 @@ def _window(recent: _Recent, lane: Lane, policy: Policy, counter: Counter) -> Wi
 
 
 def _rows(talk: Conversation, mark: Mark) -> Iterator[Entry]:
-    return (entry for first, last in mark.rows for entry in talk.entries(first - 1, last))
+    """The entries at a mark's rows; two runs are read at once where little is between them."""
+    held = {position for first, last in mark.rows for position in range(first, last + 1)}
+    read = (entry for first, last in _joined(mark.rows) for entry in talk.entries(first - 1, last))
+    return (entry for entry in read if entry.position in held)
+
+
+def _joined(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The runs, neighbours as one where no more than `GAP` rows are between, of all gaps `SPARE` at most."""
+    joined: list[tuple[int, int]] = []
+    spare = SPARE
+    for first, last in runs:
+        gap = first - joined[-1][1] - 1 if joined else SPARE + 1
+        if gap <= min(GAP, spare):
+            spare -= gap
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    return joined
 
 
 def _marks(lane: Lane, policy: Policy, counter: Counter) -> Kept[Mark]:

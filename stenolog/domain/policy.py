@@ -9,7 +9,6 @@ plain JSON, one key for each rule, so that it is in the log and a later release'
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
@@ -18,7 +17,7 @@ from pydantic import Field as Declared
 
 from .errors import InvalidPolicy
 from .placed import rule
-from .scalars import Natural, Positive
+from .scalars import Natural, Positive, copied
 from .values import Many
 
 T = TypeVar("T")
@@ -154,7 +153,7 @@ class Budget(Rule):
     """How large a request may be: in messages, characters, tokens and bytes, each of them or several.
 
     `reserve` (tokens) is kept free for what stands before and behind the conversation: unless given, what
-    that comes to, and a sixteenth of the budget at least. `counter` says how tokens are counted: "bytes4",
+    that comes to, and a thirty-second part of the budget at least. `counter` says how tokens are counted: "bytes4",
     or "tiktoken:<encoding>" with the extra `tiktoken`.
     """
 
@@ -390,5 +389,5 @@ def _changed(rule: Rule) -> dict[str, Any]:
         given = getattr(rule, each.name)
         default = getattr(each.default, "default", each.default)
         if given != default and given != {}:
-            shown[each.name] = list(given) if isinstance(given, tuple) else deepcopy(given)
+            shown[each.name] = copied(given)
     return shown

@@ -54,6 +54,13 @@ def readable(value: Any, depth: int = 0) -> Any:
     return value
 
 
+def copied(value: Any) -> Any:
+    """The JSON value with objects and lists of its own."""
+    if isinstance(value, dict):
+        return {key: copied(inner) for key, inner in value.items()}
+    return [copied(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
 def whole(text: str) -> str:
     """The text, if it can be written as UTF-8; else a `ValueError`."""
     text.encode()

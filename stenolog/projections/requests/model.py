@@ -32,6 +32,8 @@ UNREAD = frozenset(
     ("model", "role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "media_type", "mimeType")
 )
 """The keys of a body whose texts are no words."""
+ARGUMENTS = frozenset(("input", "args"))
+"""The keys of a call, beside its name, that hold its arguments as an object: all of it is read, keys too."""
 
 
 PICTURES = frozenset(
@@ -263,12 +265,14 @@ def compact(body: object) -> str:
 
 
 def texts(value: object) -> Iterator[str]:
-    """Every text in a body that a model reads; blobs and ids are none."""
+    """Every text in a body that a model reads; blobs and ids are none. Arguments are JSON."""
     if isinstance(value, str) and not isinstance(value, BlobText):
         yield value
     elif isinstance(value, dict):
         for key, inner in value.items():
-            if key not in UNREAD:
+            if key in ARGUMENTS and isinstance(inner, dict) and isinstance(value.get("name"), str):
+                yield compact(inner)
+            elif key not in UNREAD:
                 yield from texts(inner)
     elif isinstance(value, list):
         for inner in value:

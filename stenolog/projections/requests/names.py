@@ -21,6 +21,7 @@ LONGEST_ID = 40
 LONGEST_ITEM_ID = 64
 LONGEST_TOOL_NAME = 64
 _BAD = re.compile(r"[^a-zA-Z0-9_-]")
+_EXPONENT = re.compile(r"\d[eE]")
 _GOOD = re.compile(r"[a-zA-Z0-9_-]+")
 
 
@@ -84,6 +85,15 @@ def arguments_text(raw: str) -> tuple[str, bool]:
     if _says_the_same(raw):
         return raw, False
     return json.dumps({"_raw": raw}, ensure_ascii=False, separators=(",", ":")), True
+
+
+def arguments_longest(raw: str) -> str:
+    """The longest text that the arguments come to: where they go out as an object, `1e15` has 18 digits."""
+    text = arguments_text(raw)[0]
+    if not _EXPONENT.search(text):
+        return text
+    again = json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":"))
+    return max(text, again, key=len)
 
 
 @lru_cache(maxsize=1_024)

@@ -66,6 +66,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "cut-note": "that something was left out before this",
             "persona": "the persona on the agent's card",
             "tools": "the tools on the agent's card",
+            "parameters": "the parameters on the agent's card that hold the schema of its answer",
             "tool-stub": "a tool that was called and that no card declares",
         },
         "wire: what its provider takes": {

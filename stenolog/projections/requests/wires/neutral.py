@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.errors import CallerError
+from stenolog.domain.scalars import copied
 from stenolog.domain.values import Card
 from stenolog.projections.requests.model import Body
 from stenolog.projections.requests.names import tool_name
@@ -67,13 +68,15 @@ def parameters(sheet: Sheet, prefix: Prefix, own: frozenset[str], say: Say) -> B
             lost[name] = value
     if lost:
         sheet.omit_parameters(prefix, lost)
-    return merged(said, given)
+    whole = merged(said, given)
+    sheet.explain_parameters(prefix, whole)
+    return whole
 
 
 def set_by(card: Card) -> Body:
-    """The parameters on a card without those that are null, the neutral names first and in their order."""
+    """A copy of the parameters on a card but those that are null, the neutral names first in their order."""
     given = card.parameters
-    return {name: given[name] for name in (*READERS, *given) if given.get(name) is not None}
+    return {name: copied(given[name]) for name in (*READERS, *given) if given.get(name) is not None}
 
 
 def merged(below: Body, above: Body) -> Body:

@@ -119,7 +119,7 @@ def described(output: Output) -> Body:
 def _write(sheet: Sheet, piece: Piece, message: Body, rule: str = "") -> None:
     sheet.messages.append(message)
     content = message.get("content")
-    said = content if isinstance(content, str) else "".join(texts(piece))
+    said = content if isinstance(content, str) else "".join(part.get("text", "") for part in content or ())
     sheet.explain(piece, said, rule=rule, continues=piece.rule == "media-after-results")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text
+from stenolog.domain.scalars import copied
 from stenolog.projections.requests.model import (
     BlobText,
     Body,
@@ -18,13 +19,17 @@ from stenolog.projections.requests.model import (
     Section,
 )
 from stenolog.projections.requests.prefix import Prefix
-from stenolog.projections.requests.quoting import quote
+from stenolog.projections.requests.quoting import escape, quote
 from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_json, count_part, count_parts
 
 PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 NOT_CARRIED = {Reasoning: "reasoning-not-carried", Opaque: "opaque-not-carried"}
 """The rule for a part that a form or a wire has no place for."""
 TOO_LARGE = "is too large to be shown"
+ANSWERS = frozenset({"response_format", "text", "output_config", "generationConfig"})
+"""The parameters of the wires that hold the JSON Schema of the answer, where there is one."""
+NO_BRACKETS = str.maketrans("[]", "()")
+SCHEMAS = frozenset({"schema", "responseSchema", "responseJsonSchema"})
 EMPTY_BLOBS: Mapping[str, bytes] = {}
 
 
@@ -99,6 +104,15 @@ class Sheet:
             Omitted(prefix.set_at, "parameter-not-carried", count_json(lost, self.counter), names)
         )
 
+    def explain_parameters(self, prefix: Prefix, said: Body) -> None:
+        """Say what the schemas among the parameters cost."""
+        read = {name: value for name, value in said.items() if name in ANSWERS and has_schema(value)}
+        if read:
+            tokens = count_json(read, self.counter)
+            self.parts.append(
+                Explained(prefix.set_at, "kept", "parameters", tokens, tokens, -1, "parameters")
+            )
+
     def rendered(self, body: Body) -> Rendered:
         """The body with everything that was said about it."""
         return Rendered(body, tuple(self.parts), tuple(self.omitted))
@@ -127,9 +141,10 @@ def media(piece: Piece) -> list[Image | File]:
 
 
 def placeholder(part: Image | File, why: str) -> str:
-    """What stands in the text for a picture or a file that cannot be sent."""
+    """The line that stands in the text for a picture or a file that cannot be sent."""
     name = f" {part.name}" if isinstance(part, File) and part.name else ""
-    return f"[{part.type}{name} ({part.media_type}) {why}]"
+    what = " ".join(f"{part.type}{name} ({part.media_type})".split())
+    return f"[{escape(what).translate(NO_BRACKETS)} {why}]"
 
 
 def in_order(
@@ -139,9 +154,10 @@ def in_order(
 ) -> tuple[list[Body], str]:
     """The texts, pictures and files of a piece as they were said, and the rule where one became a text.
 
-    Somebody else's words come first, quoted as one. What does not fit is not shown.
+    Somebody else's words come first, quoted as one, and what stands for their media with them. What does
+    not fit is not shown.
     """
-    blocks: list[Body] = [{"type": "text", "text": text} for text in texts(piece)] if piece.speaker else []
+    blocks: list[Body] = []
     rule = ""
     for part in piece.parts:
         if isinstance(part, Image | File):
@@ -149,14 +165,27 @@ def in_order(
             blocks.append({"type": "text", "text": placeholder(part, TOO_LARGE)} if too_large else show(part))
             if "text" in blocks[-1]:
                 rule = "media-too-large" if too_large else "media-as-text"
-        elif isinstance(part, Text | Refusal) and not piece.speaker:
+        elif isinstance(part, Text | Refusal):
             blocks.append({"type": "text", "text": part.text})
-    return blocks, rule
+    return (_quoted(blocks, piece.speaker) if piece.speaker else blocks), rule
+
+
+def _quoted(blocks: list[Body], speaker: str) -> list[Body]:
+    said = [block["text"] for block in blocks if "text" in block]
+    quoted = [{"type": "text", "text": quote("message", "\n".join(said), sender=speaker)}] if said else []
+    return quoted + [block for block in blocks if "text" not in block]
 
 
 def schema(parameters: dict[str, Any]) -> dict[str, Any]:
     """The JSON Schema of a tool's parameters as every provider takes it: of an object, with properties."""
-    return {"properties": {}, **parameters, "type": "object"}
+    return {"properties": {}, **copied(parameters), "type": "object"}
+
+
+def has_schema(value: object) -> bool:
+    """Whether a parameter holds the JSON Schema of an answer, which the model reads."""
+    if not isinstance(value, dict):
+        return False
+    return not SCHEMAS.isdisjoint(value) or any(map(has_schema, value.values()))
 
 
 def explain_tools(sheet: Sheet, prefix: Prefix, tools: list[dict[str, Any]]) -> None:
