@@ -9,12 +9,12 @@ from stenolog.domain.policy import Budget, Policy
 from .model import Size
 
 ENDLESS = 2**63 - 1
-RESERVE = 16
+RESERVE = 32
 """A budget keeps at least one part in so many free for what stands around the conversation."""
 NOTHING = Size()
 KEPT = 3
 """One part in so many of the room is kept by a cut. Measured on 100 turns with tools under 16,000 tokens:
-with a half, 91.4 % of the bytes sent begin as the request before did; with a third, 92.2 %."""
+with a half, 91.4 % of the bytes sent begin as the request before did; with a third, 92.5 %."""
 
 
 class Cap(NamedTuple):

@@ -1,0 +1,138 @@
+"""What a budget must not change: who may know what, what a person takes back, and where an edit stands."""
+
+from __future__ import annotations
+
+import pytest
+
+from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, Span, ToolResult, UserMessage
+from stenolog.context import Budget, FullHistory, MemoryBank, Pins, Policy, policy
+from stenolog.projections.requests import build, every_request
+from stenolog.projections.requests.visible import Lane
+from stenolog.projections.requests.window import Window, window
+from tests.requests.given import ASKED, CALL, calls, log
+
+HUGE = policy(Budget(tokens=10_000_000))
+SMALL = policy(Budget(tokens=1_000))
+WORDS = "word " * 60
+
+
+def words(*events: Event, chosen: Policy) -> str:
+    """Every text that the coder is sent."""
+    body = build(log(ModeSwitch(joins=["coder"]), *events), "coder", policy=chosen).body
+    return "\n".join(str(message["content"]) for message in body["messages"])
+
+
+@pytest.mark.parametrize("chosen", [policy(FullHistory()), HUGE, SMALL], ids=["full", "huge", "small"])
+def test_no_summary_tells_of_what_was_not_for_the_lane_wherever_the_cut_is(chosen: Policy) -> None:
+    talk = [UserMessage(text=WORDS, to=["coder"]), calls(WORDS)] * 20
+    told = AssistantMessage(
+        agent="rev", purpose="summary", covers=[Span(first=4, last=10)], text="The code is 4711."
+    )
+
+    said = words(
+        ModeSwitch(scope="addressed"), ASKED, UserMessage(text="4711", to=["rev"]), *talk, told, chosen=chosen
+    )
+
+    assert "4711" not in said
+
+
+def test_a_rewind_that_is_taken_back_brings_everything_back_under_a_budget_too() -> None:
+    talk = [UserMessage(text=f"number {n}.") for n in range(200)]
+    hidden = (*talk, ModeSwitch(hides=[Span(first=2, last=191)]), ASKED, ModeSwitch(hides=None), ASKED)
+
+    assert words(*hidden, chosen=HUGE) == words(*hidden, chosen=policy(FullHistory()))
+
+
+def test_edits_stay_where_the_edited_stood_however_many_there_are() -> None:
+    edits = [UserMessage(text=f"edit {n}", replaces=4) for n in range(120)]
+    talk = (
+        ASKED,
+        calls("ok"),
+        UserMessage(text="first"),
+        UserMessage(text="anew", replaces=2),
+        *edits,
+        ASKED,
+    )
+
+    assert words(*talk, chosen=HUGE) == words(*talk, chosen=policy(FullHistory()))
+
+
+def test_of_two_edits_only_the_later_is_shown_after_the_edited_has_left() -> None:
+    pinned = UserMessage(text="second wording", replaces=2, tags=["goal"])
+    talk = [UserMessage(text=WORDS) for _ in range(40)]
+
+    said = words(
+        UserMessage(text="first wording"),
+        pinned,
+        *talk,
+        UserMessage(text="third wording", replaces=2, tags=["goal"]),
+        chosen=SMALL | Pins(tags=["goal"]),
+    )
+
+    assert ("third wording" in said, "second wording" in said, "first wording" in said) == (
+        True,
+        False,
+        False,
+    )
+
+
+def test_the_message_that_is_being_answered_stays_when_it_was_edited() -> None:
+    work = [each for _ in range(20) for each in (calls("", CALL), ToolResult(call_id="c1", text=WORDS))]
+    edited = UserMessage(text="the task, edited", replaces=2)
+
+    said = words(UserMessage(text="the task"), calls("", CALL), edited, ASKED, *work, chosen=SMALL)
+
+    assert "the task, edited" in said
+
+
+def test_a_window_from_its_mark_agrees_when_a_replaced_summary_brings_back_what_it_covered() -> None:
+    entries = log(
+        *[UserMessage(text="small") for _ in range(26)],
+        *[UserMessage(text=WORDS * 8) for _ in range(9)],
+        AssistantMessage(agent="coder", purpose="summary", covers=[Span(first=27, last=35)], text="In short"),
+        ModeSwitch(title="more"),
+        *[UserMessage(text=WORDS * 6) for _ in range(6)],
+        calls("Done", replaces=36),
+        ASKED,
+    )
+    chosen = policy(Budget(tokens=8_000))
+    early = window(Lane("coder"), chosen, entries[:43])
+    held = {position for first, last in early.mark.rows for position in range(first, last + 1)}
+    late = Window(
+        Lane("coder"), chosen, early.counter, early.mark, [e for e in entries if e.position in held]
+    )
+    for entry in entries[43:]:
+        early.take(entry)
+        late.take(entry)
+
+    assert late.mark == early.mark == window(Lane("coder"), chosen, entries).mark
+
+
+def test_of_many_failures_in_a_row_the_last_partial_answer_stays() -> None:
+    failures = [LlmError(agent="coder", category="timeout", text=f"part {n} {WORDS}") for n in range(40)]
+
+    request = build(log(ASKED, *failures), "coder", policy=SMALL)
+
+    assert "part 39" in str(request.body)
+    assert request.size.tokens <= 1_000
+
+
+def test_what_is_kept_beside_the_last_messages_does_not_push_them_out() -> None:
+    facts = [AssistantMessage(agent="coder", purpose="memory", text=f"fact {n}") for n in range(30)]
+    talk = [each for n in range(5) for each in (UserMessage(text=f"question {n}"), calls(f"answer {n}"))]
+
+    said = words(ASKED, *facts, *talk, ASKED, chosen=policy(MemoryBank(3)))
+
+    assert [f"fact {n}" in said for n in range(30)] == [True] * 30
+    assert ("question 4" in said, "answer 4" in said, "answer 3" in said) == (True, True, False)
+
+
+def test_a_policy_that_cannot_be_used_ends_where_the_card_is_mended() -> None:
+    from stenolog.domain.codec import REGISTRY
+
+    wrong = REGISTRY.load("mode_switch@1", b'{"cards":{"coder":{"policy":{"mood":{}}}},"joins":["coder"]}')
+    mended = REGISTRY.load("mode_switch@1", b'{"cards":{"coder":{"policy":{}}}}')
+
+    positions = [request.upto for request in every_request(log(wrong, ASKED, mended, ASKED), "coder")]
+
+    assert positions == [3, 4]
