@@ -41,8 +41,8 @@ PREFACE = """\
 | `view` | `conversation`, `upto`, `agent`, `minus`, `seen` |
 | `replay` | `conversation`, `transitions`, `state`, `digest`, `equal` |
 | `verify` | `conversations`, `blobs`, `anomalies`, `requests`; that is null without `--requests`, else how many are the `same`, with each of `differs` and `not-provable`; what is wrong stands in `diagnostics` |
-| `fsck` | `conversations`, `all_prefixes`, `invalid`; each breach stands in `diagnostics` |
-| `gate` | `requests`, `changed`, `vanished`, `new`, `then`, `now`, `file`; without `--out` and `--against` an envelope for each line |
+| `fsck` | `conversations`, `all_prefixes`, `requests`, `invalid`; each breach stands in `diagnostics` |
+| `gate` | `requests`, `compared`, `changed`, `vanished`, `new`, `then`, `now`, `file`; without `--out` and `--against` an envelope for each line |
 | `budget` | `conversation`, `agent`, `wire`, `rows` |
 | `whatif` | `conversation`, `agent`, `same`, `difference`, `real`, `other` |
 | `bisect` | `conversation`, `agent`, `text`, `verdict`, `runs`, `last`, `vanished`, `source`, `rule`, `dropped` |

@@ -20,6 +20,7 @@ from stenolog.context import Budget, LastN
 from stenolog.projections.analysis.bodies import messages
 from stenolog.projections.analysis.diff import Change, Difference, diff
 from stenolog.projections.requests import WIRES, Request, build, every_request, lanes
+from stenolog.projections.requests.tokens import OVERHEAD
 from stenolog.testing import entries
 from tests.analysis.crew import crew
 from tests.strategies import logs
@@ -48,9 +49,10 @@ def test_what_was_said_since_came_and_all_before_it_is_shared() -> None:
     told = diff(before, after)
 
     assert rows(told) == [("+", 4, 4, "", "own"), ("+", 5, 5, "", "user")]
-    assert told.shared == (3, sum(part.tokens_out for part in before.parts))
+    assert told.shared == (3, before.size.tokens)
     assert (told.messages_before, told.messages_after) == (3, 5)
-    assert told.tokens_after - told.tokens_before == sum(change.tokens_after for change in told.changes)
+    more = sum(OVERHEAD + each.tokens_after for each in told.changes)
+    assert told.tokens_after - told.tokens_before == more
     assert (told.around, told.equal) == ((), False)
 
 
@@ -61,7 +63,8 @@ def test_a_run_that_was_dropped_is_one_line_with_its_rule_and_tokens() -> None:
 
     assert rows(told) == [("-", 1, 18, "", "beyond-last")]
     assert told.changes[0].parts == 18
-    assert told.changes[0].tokens_before == told.tokens_before - told.tokens_after
+    gone = told.changes[0].tokens_before + told.changes[0].parts * OVERHEAD
+    assert gone == told.tokens_before - told.tokens_after
 
 
 def test_what_comes_back_says_by_which_rule_it_had_been_left_out() -> None:
@@ -153,8 +156,13 @@ def test_the_shared_prefix_is_the_longest_and_nothing_is_lost(log: list[Entry]) 
 
             assert list(first[:same]) == list(second[:same])
             assert same == min(len(first), len(second)) or first[same] != second[same]
-            assert _net(told.changes) == told.tokens_after - told.tokens_before
+            assert _net(told.changes) == _words(after) - _words(before)
+            assert (told.tokens_before, told.tokens_after) == (before.size.tokens, after.size.tokens)
 
 
 def _net(changes: tuple[Change, ...]) -> int:
     return sum(change.tokens_after - change.tokens_before for change in changes)
+
+
+def _words(request: Request) -> int:
+    return sum(part.tokens_out for part in request.parts)

@@ -61,9 +61,16 @@ def test_nothing_that_is_otherwise_is_said_to_be_the_same() -> None:
     assert whatif(TALK, "coder", policy=LastN(50)).same
 
 
-@pytest.mark.parametrize("span", [Span(first=4, last=9), Span(first=6, last=6), Span(first=4, last=3)])
-def test_positions_that_are_not_there_are_refused(span: Span) -> None:
-    with pytest.raises(UnknownPosition, match="expected positions from 1 to 5"):
+@pytest.mark.parametrize(
+    ("span", "complaint"),
+    [
+        (Span(first=4, last=9), "expected a position from 1 to 5, found 9"),
+        (Span(first=6, last=6), "expected a position from 1 to 5, found 6"),
+        (Span(first=4, last=3), "expected the lower position first, found 4-3"),
+    ],
+)
+def test_positions_that_are_not_there_are_refused(span: Span, complaint: str) -> None:
+    with pytest.raises(UnknownPosition, match=complaint):
         whatif(TALK, "coder", without=[span])
 
 

@@ -37,11 +37,12 @@ def told(cli: Callable[..., Any]) -> Callable[..., list[str]]:
 def test_explain_says_in_whose_requests_until_when_and_why_no_longer(told: Callable[..., list[str]]) -> None:
     lines = told("explain", "crew", "3")
 
-    assert lines[3:9] == [
+    assert lines[3:10] == [
         "planner 14 on kept as #3 assistant 10 tok · in 1 request",
         "own: the lane's own answer",
         "coder 3-6 reworded as #2 user 10 → 19 tok · in 2 requests · 2 named by receipts",
         "attributed: somebody else's words, quoted with who said them",
+        "7-8 nobody would send one there",
         "9 on dropped",
         "over-budget: it is older than what the budget has room for",
     ]
@@ -90,7 +91,7 @@ def test_why_gives_each_message_its_rule_and_one_message_its_whole_text(
 
     assert one[1] == "4 tool from 5 165 tok kept by result: the result of one of the lane's own calls"
     assert "".join(one[2:]).count("lexer") == 60
-    assert len(told("why", "crew", "--agent", "coder", "--at", "6")) == 13
+    assert len(told("why", "crew", "--agent", "coder", "--at", "6")) == 14
     assert told("why", "crew", "--agent", "coder", "--at", "6", "--message", "0")[2] == "shell, deploy"
 
 
@@ -106,7 +107,7 @@ def test_diff_shows_the_shared_prefix_and_a_run_of_drops_as_one_line(told: Calla
     lines = told("diff", "crew", "6", "14", "--agent", "coder")
 
     assert lines[0].startswith("coder at 6 → 14 ")
-    assert lines[1] == "shared prefix 1 message, 3 tok"
+    assert lines[1] == "shared prefix 1 message, 7 tok"
     assert next(line for line in lines if line.startswith("- ")).startswith("- 3-6 dropped: over-budget -")
 
 

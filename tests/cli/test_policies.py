@@ -73,8 +73,9 @@ def test_nothing_written_is_no_policy_so_that_the_cards_holds() -> None:
         ("full:3", r"policy 'full:3': expected full"),
         ("tokens", r"policy 'tokens': expected full"),
         ("last:50+", r"policy 'last:50\+': expected full"),
-        ("last:0", r"expected a whole number such as 500, 16k or 1.5m, found '0'"),
+        ("last:0", r"--policy: last: expected a whole number from 1 on, such as 500, .*, found '0'$"),
         ("tokens:16 000", r"expected a whole number .*, found '16 000'"),
+        ("last:50,tokens:16k", r"found '50,tokens:16k'; several rules are joined by \+"),
         ("tokens:1.5", r"expected a whole number .*, found '1.5'"),
         ("tokens:-5k", r"expected a whole number .*, found '-5k'"),
         ("last:5+full", r"'full' says again what was said before it"),
@@ -89,4 +90,6 @@ def test_what_is_no_policy_is_refused_with_what_was_expected(written: str, compl
 
 
 def test_an_amount_is_written_in_thousands_and_millions() -> None:
-    assert [amount(text) for text in ("1", "16k", "1.5m", "2M")] == [1, 16_000, 1_500_000, 2_000_000]
+    written = {"1": 1, "16k": 16_000, "1.5m": 1_500_000, "2M": 2_000_000}
+
+    assert {text: amount(text, "--tokens") for text in written} == written

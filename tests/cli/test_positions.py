@@ -13,6 +13,7 @@ from stenolog.domain.errors import InvalidEvent, UnknownConversation, UnknownPos
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
 
+OUTSIDE = ["7", "0", "-1", "@~6", "@~7", "@{error}~6", "2026-11-19"]
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 EVENTS: list[Event] = [
     ModeSwitch(mode="chat"),
@@ -36,12 +37,10 @@ def talk() -> Conversation:
 @pytest.mark.parametrize(
     ("written", "expected"),
     [
-        ("0", 0),
         ("4", 4),
         ("@", 6),
         ("@~0", 6),
         ("@~2", 4),
-        ("@~6", 0),
         ("@{user}", 6),
         ("@{user}~1", 5),
         ("@{assistant}", 3),
@@ -53,8 +52,6 @@ def talk() -> Conversation:
         ("2026-11-20T12:00:00Z", 1),
         ("2026-11-20T13:30", 2),
         ("2026-11-20 15:00:00+01:00", 3),
-        ("2026-11-20T11:59", 0),
-        ("2026-11-19", 0),
         ("2026-11-20", 6),
     ],
 )
@@ -62,13 +59,25 @@ def test_a_position_may_be_written_as(talk: Conversation, written: str, expected
     assert resolve(talk, written) == expected
 
 
-@pytest.mark.parametrize("written", ["7", "@~7", "@{error}~6", "@call:c2"])
+@pytest.mark.parametrize("written", [*OUTSIDE, "@call:c2"])
 def test_a_position_that_is_not_there_is_unknown(talk: Conversation, written: str) -> None:
     with pytest.raises(UnknownPosition, match="'talk'"):
         resolve(talk, written)
 
 
-@pytest.mark.parametrize("written", ["", "-1", "last", "@last", "@{nonsense}", "1.5", "²", "2026-13-01"])
+@pytest.mark.parametrize("written", OUTSIDE)
+def test_what_is_outside_is_refused_in_the_same_words_everywhere(talk: Conversation, written: str) -> None:
+    with pytest.raises(UnknownPosition) as told:
+        resolve(talk, written)
+
+    assert str(told.value) == f"'talk': expected a position from 1 to 6, found {written}"
+
+
+def test_before_the_first_entry_is_a_position_where_one_asks_for_what_comes_after(talk: Conversation) -> None:
+    assert [resolve(talk, written, least=0) for written in ("0", "@~6", "2026-11-19")] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("written", ["", "last", "@last", "@{nonsense}", "1.5", "²", "2026-13-01"])
 def test_what_is_no_position_is_refused_with_the_forms_that_are(talk: Conversation, written: str) -> None:
     with pytest.raises(InvalidEvent, match="expected a position"):
         resolve(talk, written)

@@ -117,7 +117,7 @@ def test_a_gate_that_was_written_stays_open_while_the_code_is_the_same(demo: Cli
 
     assert (written.status, again.status) == (0, 0)
     assert re.fullmatch(r"✓ \d+ requests, written to gate.jsonl\n", written.out)
-    assert re.fullmatch(r"✓ \d+ requests\n", again.out)
+    assert re.fullmatch(r"✓ \d+ requests compared, none changed\n", again.out)
     lines = Path("gate.jsonl").read_text().splitlines()
     assert json.loads(lines[0])["form"] == "stenolog-gate@1"
     assert not Path("gate.jsonl.part").exists()
@@ -161,7 +161,7 @@ def test_what_is_only_new_does_not_fail(demo: Cli) -> None:
 
     assert ran.status == 0
     assert "5 new" in ran.out
-    assert demo("gate", "--against", "gate.jsonl").out.endswith("requests\n")
+    assert demo("gate", "--against", "gate.jsonl").out.endswith("requests compared, none changed\n")
 
 
 def test_the_older_file_says_which_wires_and_which_policy(demo: Cli) -> None:
@@ -198,7 +198,7 @@ def test_several_databases_are_told_apart_by_their_names(demo: Cli, tmp_path: Pa
         (("budget", "demo", "--agent", "coder", "--tokens", "many"), 2),
         (("budget", "demo", "--agent", "coder", "--prices", "bad.toml"), 2),
         (("whatif", "demo", "--agent", "coder"), 2),
-        (("whatif", "demo", "--agent", "coder", "--without", "0"), 2),
+        (("whatif", "demo", "--agent", "coder", "--without", "0"), 3),
         (("whatif", "demo", "--agent", "coder", "--without", "4-3"), 3),
         (("whatif", "demo", "--agent", "coder", "--without", "99"), 3),
         (("bisect", "demo", "--agent", "coder", "--contains", ""), 2),
@@ -242,7 +242,7 @@ def test_prices_are_read_from_toml_and_json_in_the_place_of_the_examples(demo: C
 def test_the_policy_on_the_card_is_tried_where_none_is_named(demo: Cli) -> None:
     rows = demo("budget", "demo", "--agent", "coder", "--json").envelope["data"]["rows"]
 
-    assert [row["policy"] for row in rows] == [{"history": {"kind": "full"}}]
+    assert [row["policy"] for row in rows] == [{}]
 
 
 def test_what_if_shows_both_requests_and_what_differs(demo: Cli) -> None:

@@ -47,11 +47,11 @@ def fork_command(
     name: str | None,
     pending: Literal["close", "keep"],
 ) -> Answer:
-    """Begin a new conversation that shares the entries up to a position. No entry is copied."""
+    """Begin a new conversation that shares a beginning. No entry is copied."""
     if (after is None) == (before is None):
         raise click.UsageError("say where: --after POSITION or --before POSITION")
     talk = found(opened(db), conversation)
-    position = resolve(talk, after) if after is not None else resolve(talk, str(before)) - 1
+    position = resolve(talk, after, least=0) if after is not None else resolve(talk, str(before)) - 1
     fork = talk.fork(after=position, name=name, pending=pending)
     words = f"{fork.name} begins after {talk.name}@{position}, with which it shares {position} entries"
     return done(words, conversation=fork.name, fork_of=talk.name, after=position, head=fork.position)
@@ -74,7 +74,7 @@ def rename_command(db: Path, conversation: str, new: str) -> Answer:
 @conversation
 @takes_db
 def archive_command(db: Path, conversation: str, undo: bool) -> Answer:
-    """Put a conversation away: `ls` no longer lists it, everything else still finds it."""
+    """Put a conversation away. `ls` no longer lists it, everything else still finds it."""
     talk = found(opened(db), conversation)
     if undo:
         talk.unarchive()
@@ -106,7 +106,7 @@ def delete_command(db: Path, conversation: str, yes: bool) -> Answer:
 @click.argument("file", type=click.Path(path_type=Path))
 @takes_db
 def backup_command(db: Path, file: Path) -> Answer:
-    """Copy the whole database into a file, while others go on writing to it."""
+    """Copy the whole database into a file. Others may go on writing to it."""
     log = opened(db)
     if file.exists():
         raise click.UsageError(f"{file} exists; a backup overwrites nothing")

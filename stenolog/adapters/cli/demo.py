@@ -104,7 +104,10 @@ def record(talk: Conversation) -> None:
     "--db", type=click.Path(path_type=Path), help="Record it here, to look around in it afterwards."
 )
 def demo_command(db: Path | None) -> Answer:
-    """Record a bundled conversation, then show it: log, timeline, a request with its reasons, a proof."""
+    """Record a bundled conversation, and show it.
+
+    The log, the timeline, a request with its reasons, a proof.
+    """
     ctx = click.get_current_context()
     path = db or Path(ctx.with_resource(tempfile.TemporaryDirectory(prefix="stenolog-"))) / "demo.db"
     log = ctx.with_resource(open_log(path, entropy=bytes))

@@ -12,15 +12,16 @@ import click
 from stenolog.adapters.log import open as open_log
 from stenolog.adapters.transcripts import import_file
 from stenolog.domain.errors import StenologError
+from stenolog.projections.analysis.explain import PREVIEW
 from stenolog.projections.requests import DEFAULT_WIRE, WIRES, Dropped, Request, lanes
 from stenolog.projections.requests.rules import RULES
 
 from .answer import Answer, Diagnostic
 from .exchange import FILES, diagnostics
 from .lines import Piece, line
-from .screen import Bar
+from .screen import Bar, say
 from .shell import command
-from .views import print_raw, request_data, request_of
+from .views import print_raw, request_data, request_of, takes_agent_else
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
@@ -49,14 +50,14 @@ class Finding(NamedTuple):
 
 
 @command("doctor")
-@click.option("--agent", help="The agent whose request is shown; the first that speaks where it is left out.")
+@takes_agent_else("else the first that speaks")
 @click.option(
     "--wire", type=click.Choice([*WIRES]), default=DEFAULT_WIRE, show_default=True, help="The provider."
 )
 @click.option("--raw", is_flag=True, help="Only the repaired body: the exact bytes.")
 @FILES
 def doctor_command(files: tuple[Path, ...], agent: str | None, wire: str, raw: bool) -> Answer | None:
-    """Say what is wrong with transcripts, and show the request that would be accepted. Nothing is kept."""
+    """Say what is wrong with transcripts. And show the request that would be accepted; nothing is kept."""
     if len(files) > 1:
         if raw or agent:
             raise click.UsageError("--raw and --agent are for one file")
@@ -64,6 +65,8 @@ def doctor_command(files: tuple[Path, ...], agent: str | None, wire: str, raw: b
     one = _examined(files[0], wire)
     shown = _choose(one, agent)
     if raw and shown:
+        if note := _preview(shown[1]):
+            say(note, mark="·", style="cyan")
         print_raw(shown[1])
         return None
     data = [{**_data(one), "request": request_data(shown[1]) if shown else None}]
@@ -148,6 +151,7 @@ def _data(found: Finding) -> dict[str, Any]:
 
 def _whole(found: Finding, shown: tuple[tuple[Entry, ...], Request] | None) -> Iterator[Piece]:
     from .draw_request import drawn
+    from .drawing import wrapped
 
     style = OUTCOMES[found.outcome]
     yield line(
@@ -155,8 +159,20 @@ def _whole(found: Finding, shown: tuple[tuple[Entry, ...], Request] | None) -> I
     )
     if shown:
         yield from drawn(shown[1], shown[0])
+    preview = _preview(shown[1]) if shown else ""
     if not found.problems:
-        yield line(("✓ ", "green"), "nothing is wrong")
+        yield line(("✓ ", "green"), f"nothing is wrong{' with the transcript' if preview else ''}")
+    if preview:
+        yield wrapped(("· ", "cyan"), preview, hang=2)
+
+
+def _preview(request: Request) -> str:
+    """That nobody would send the request as it stands, and what makes it one that would be accepted."""
+    if request.sendable:
+        return ""
+    closed = any(part.rule == PREVIEW for part in request.parts)
+    end = "; a note of stenolog's closes it, so that the provider would take it" if closed else ""
+    return f"the request is a preview: {request.reason}{end}"
 
 
 def _table(found: list[Finding]) -> Iterator[Piece]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.state import address
@@ -16,15 +15,14 @@ from stenolog.projections.analysis.why import Missing, Reason
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.rules import RULES
 
-from .draw_request import DISPOSITIONS, head_lines, spans
-from .drawing import heading, indented, paragraph, table
+from .draw_request import DISPOSITIONS, folded, head_lines, spans
+from .drawing import Cell, heading, indented, legend, paragraph, table, wrapped
 from .lines import Piece, line
 from .policies import in_short
 from .reading import entry_line
 from .views import step_lines
-from .words import STYLES, describe
+from .words import STYLES, counted, describe
 
-Cell: TypeAlias = str | tuple[str, str]
 FATES = {**DISPOSITIONS, "dropped": "red", "a setting": "dim"}
 SIGNS = {"-": "red", "+": "green", "~": "yellow"}
 LINES_OF_TEXT = 40
@@ -51,7 +49,7 @@ def explanation_drawn(told: Explanation, log: Sequence[Entry]) -> Iterator[Piece
         if references:
             yield heading(title)
             yield table(
-                (">ENTRY", "BY", "KIND", "WHO", "*TEXT"),
+                (">ENTRY", "BY", "KIND", "~WHO", "*TEXT"),
                 [_reference(ref, entries, back) for ref in references],
             )
 
@@ -60,22 +58,31 @@ def _lane_lines(lane: InLane, last: int, width: int) -> Iterator[Piece]:
     """For each stretch where and as what, and below it what each rule does."""
     if not lane.stretches:
         yield line((f"{lane.lane:<{width}}", "cyan"), ("  no request yet", "dim"))
-    for number, stretch in enumerate(lane.stretches):
-        form = stretch.form
-        until = " on" if stretch.last == last else f"-{stretch.last}" if stretch.last > stretch.first else ""
-        yield line(
-            (f"{lane.lane if number == 0 else '':<{width}}", "cyan"),
-            f"  {f'{stretch.first}{until}':<10}",
+    indent, before = width + 14, 0
+    for stretch in lane.stretches:
+        form, name = stretch.form, "" if before else lane.lane
+        if before and stretch.first > before + 1:
+            gap = _from_to(before + 1, stretch.first - 1)
+            yield wrapped(f"{'':<{width}}  {gap:<10}", ("  nobody would send one there", "dim"), hang=indent)
+        before = stretch.last
+        span = f"{stretch.first} on" if stretch.last == last else _from_to(stretch.first, stretch.last)
+        yield wrapped(
+            (f"{name:<{width}}", "cyan"),
+            f"  {span:<10}",
             (f"  {form.fate}", FATES[form.fate]),
             _placed(form),
             (f"  {_counts(stretch)}", "dim"),
+            hang=indent,
         )
         for rule in form.rules:
-            yield line(" " * (width + 14), f"{rule}: ", (RULES.get(rule, ""), "dim"))
+            yield indented(wrapped(f"{rule}: ", (RULES.get(rule, ""), "dim"), hang=2), indent)
         for rule in form.without:
-            yield line(
-                " " * (width + 14), (f"left out of it by {rule}: ", "red"), (RULES.get(rule, ""), "dim")
-            )
+            words = f"left out of it by {rule}: "
+            yield indented(wrapped((words, "red"), (RULES.get(rule, ""), "dim"), hang=2), indent)
+
+
+def _from_to(first: int, last: int) -> str:
+    return f"{first}" if first == last else f"{first}-{last}"
 
 
 def _placed(form: Form) -> str:
@@ -105,19 +112,21 @@ def _reference(ref: Reference, entries: Mapping[int, Entry], back: bool) -> tupl
     first, last = (ref.first, ref.last) if back else (ref.position, ref.position)
     entry = entries.get(first)
     if entry is None or first != last:
-        return (str(first) if first == last else f"{first}-{last}", ref.field, "", "", "")
+        return (_from_to(first, last), ref.field, "", "", "")
     who, what = describe(entry)
     return (str(first), ref.field, (entry.event.kind, STYLES[entry.event.kind]), who, (what, "dim"))
 
 
 def blame_drawn(told: Blame) -> Iterator[Piece]:
     """The chain, the newest first; what is only possible stands apart from it."""
-    columns = ("", ">ENTRY", "BY", "KIND", "WHO", "*TEXT")
+    columns = ("", ">ENTRY", "BY", "KIND", "~WHO", "*TEXT")
     yield table(columns, [_link_row(link) for link in told.links])
     if told.gap:
-        yield line((f"{told.gap}.", "yellow"))
+        yield wrapped((f"{told.gap}.", "yellow"))
+    elif len(told.links) == 1:
+        yield wrapped((f"position {told.links[0].position} is the beginning: a person said it.", "green"))
     if told.possible:
-        yield line(("Possible, since it stood in view there; nothing says which, or whether:", "yellow"))
+        yield wrapped(("Possible, since it stood in view there; nothing says which, or whether:", "yellow"))
         yield table(columns, [_link_row(link, mark="?") for link in told.possible])
 
 
@@ -133,13 +142,14 @@ def reasons_drawn(request: Request, reasons: Iterable[Reason], whole: bool) -> I
     yield from head_lines(request)
     for reason in reasons:
         does = f": {reason.does}" if reason.does else ""
-        yield line(
+        yield wrapped(
             (f"{reason.message + 1:>4}" if reason.message >= 0 else "   ·", "bold"),
             f"  {reason.role:<9}",
             (f"  from {spans(reason.positions)}" if reason.positions else "", "dim"),
             (f"  {tokens(reason.tokens_in, reason.tokens_out)} tok", "dim"),
             (f"  {reason.disposition}", FATES[reason.disposition]),
             f" by {reason.rule}{does}",
+            hang=6,
         )
         if reason.text and whole:
             yield indented(paragraph(reason.text, lines=LINES_OF_TEXT), 6)
@@ -156,33 +166,31 @@ def left_out_drawn(request: Request, gone: Sequence[Missing]) -> Iterator[Piece]
     yield table(
         (">ENTRIES", "RULE", ">TOKENS", "*FIRST OF THEM"),
         [
-            (spans(range(run.first, run.last + 1)), (run.rule, "red"), f"{run.tokens:,}", (run.text, "dim"))
-            for run in gone
+            (
+                spans(range(run.first, run.last + 1)),
+                (run.rule, "red"),
+                f"{run.tokens:,}",
+                (run.text if times == 1 else f"{times} times, the first: {run.text}", "dim"),
+            )
+            for run, times in folded(gone)
         ],
     )
-    yield from _legend({run.rule: run.does for run in gone})
-
-
-def _legend(means: Mapping[str, str]) -> Iterator[Piece]:
-    """What the words of a table mean."""
-    width = max(map(len, means))
-    for word, meaning in means.items():
-        yield line(f"{word:<{width}}  ", (meaning, "dim"))
+    yield legend({run.rule: run.does for run in gone})
 
 
 def difference_drawn(told: Difference, before: Request, after: Request) -> Iterator[Piece]:
     """Two requests: how large they are, what they begin with in common, and every change."""
-    yield line(
+    yield wrapped(
         (_names(before, after), "bold cyan"),
         f"  {told.tokens_before:,} → {told.tokens_after:,} tok",
         (f"  {told.messages_before} → {told.messages_after} messages · {after.wire}", "dim"),
     )
     if before.policy != after.policy:
-        yield line(("policies  ", "dim"), f"{in_short(before.policy)} → {in_short(after.policy)}")
+        yield wrapped(("policies  ", "dim"), f"{in_short(before.policy)} → {in_short(after.policy)}")
     shared = told.shared
     yield line(("shared prefix  ", "dim"), f"{counted(shared.messages, 'message')}, {shared.tokens:,} tok")
     if told.around:
-        yield line(("differs beside the messages  ", "yellow"), ", ".join(told.around))
+        yield wrapped(("differs beside the messages  ", "yellow"), ", ".join(told.around))
     if told.equal:
         yield line(("the same, to the byte", "green"))
     if told.changes:
@@ -226,18 +234,17 @@ def _what(change: Change) -> str:
 
 def view_drawn(told: Sequence[Seen], agent: str, minus: str, log: Sequence[Entry]) -> Iterator[Piece]:
     """What one has seen and the other has not, with how it is known."""
-    many = "entry" if len(told) == 1 else "entries"
-    yield line(
-        (agent, "bold cyan"), f" has seen {len(told)} {many} that ", (minus, "bold cyan"),
-        f" has not, at {log[-1].position}",
+    yield wrapped(
+        (agent, "bold cyan"), f" has seen {counted(len(told), 'entry', 'entries')} that ",
+        (minus, "bold cyan"), f" has not, at {log[-1].position}",
     )  # fmt: skip
     if not told:
         return
     entries = {entry.position: entry for entry in log}
-    columns = (">ENTRY", "KIND", "WHO", "KNOWN BY", ">SINCE", "KEPT FROM THE OTHER BY", "*TEXT")
+    columns = (">ENTRY", "KIND", "~WHO", "KNOWN BY", ">SINCE", "KEPT BACK BY", "*TEXT")
     yield table(columns, [_seen_row(seen, entries[seen.position]) for seen in told])
     used = {seen.proof for seen in told}
-    yield from _legend({proof: means for proof, means in PROOFS.items() if proof in used})
+    yield legend({proof: means for proof, means in PROOFS.items() if proof in used})
 
 
 def _seen_row(seen: Seen, entry: Entry) -> tuple[Cell, ...]:
@@ -252,11 +259,6 @@ def _seen_row(seen: Seen, entry: Entry) -> tuple[Cell, ...]:
         seen.unseen_by,
         (what, "dim"),
     )
-
-
-def counted(number: int, what: str) -> str:
-    """So many of it."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def tokens(before: int, after: int) -> str:

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.state import address
 from stenolog.projections.analysis.bodies import said
+from stenolog.projections.analysis.why import Missing
 from stenolog.projections.requests import Dropped, Explained, Request
+from stenolog.projections.requests.wires.sheet import NOT_CARRIED
 
-from .drawing import table
-from .lines import Piece, line
-from .words import describe
+from .drawing import Cell, table, wrapped
+from .lines import Piece
+from .words import counted, describe
 
+Row: TypeAlias = Explained | tuple[Dropped, int]
+"""A part of the request; or what was left out, and how often."""
+Run = TypeVar("Run", Dropped, Missing)
+OF_THE_WIRE = frozenset(NOT_CARRIED.values()) | {"foreign-reasoning", "trailing-thinking"}
+"""What is left out part by part, since the wire has no place for it."""
+RUNS = 4
 DISPOSITIONS = {"kept": "green", "reworded": "yellow", "added": "magenta"}
 
 
@@ -28,35 +37,34 @@ def drawn(request: Request, entries: Iterable[Entry]) -> Iterator[Piece]:
 
 def head_lines(request: Request) -> Iterator[Piece]:
     """Which request it is, and whether anyone would send it."""
-    tokens = sum(part.tokens_out for part in request.parts)
-    yield line(
+    tokens = counted(request.size.tokens, "token")
+    yield wrapped(
         ("request for ", "dim"), (address(request.agent, request.task), "bold cyan"), f" at {request.upto}",
-        (f" · {request.wire} · about {tokens:,} tokens · sha256 {request.sha256[:12]}…", "dim"),
+        (f" · {request.wire} · {tokens} · sha256 {request.sha256[:12]}…", "dim"),
     )  # fmt: skip
     if not request.sendable:
-        yield line((f"a preview, nobody would send it: {request.reason}", "yellow"))
+        yield wrapped((f"a preview, nobody would send it: {request.reason}", "yellow"), hang=2)
 
 
-def _in_order(request: Request) -> list[Explained | Dropped]:
+def _in_order(request: Request) -> list[Row]:
     """The parts in the order of the body; each run that was left out before the first part behind it."""
-    rows: list[Explained | Dropped] = list(request.parts)
-    for run in reversed(request.dropped):
+    rows: list[Row] = list(request.parts)
+    for run, times in reversed(folded(request.dropped)):
         behind = (
             index
             for index, row in enumerate(rows)
             if isinstance(row, Explained) and row.message >= 0 and max(row.positions, default=0) > run.last
         )
-        rows.insert(next(behind, len(rows)), run)
+        rows.insert(next(behind, len(rows)), (run, times))
     return rows
 
 
-def _row(
-    row: Explained | Dropped, request: Request, words: Mapping[int, str], shared: Counter[int]
-) -> Sequence[str | tuple[str, str]]:
-    if isinstance(row, Dropped):
-        text = words.get(row.first, "")
-        span = spans(range(row.first, row.last + 1))
-        return ("-", span, "", ("left out", "red"), row.rule, f"{row.tokens:,} → 0", (text, "dim"))
+def _row(row: Row, request: Request, words: Mapping[int, str], shared: Counter[int]) -> Sequence[Cell]:
+    if not isinstance(row, Explained):
+        run, times = row
+        text = words.get(run.first, "") if times == 1 else f"{times} times"
+        span = spans(range(run.first, run.last + 1))
+        return ("-", span, "", ("left out", "red"), run.rule, f"{run.tokens:,} → 0", (text, "dim"))
     alone = shared[row.message] == 1 or not row.positions
     came_from = words[row.positions[0]] if row.positions and row.role != "tools" else ""
     text = said(request, row, alone) or came_from
@@ -74,12 +82,29 @@ def _row(
     )
 
 
+def folded(runs: Iterable[Run]) -> list[tuple[Run, int]]:
+    """What was left out, with how often: what a wire cannot carry is one for each rule, wherever it stood."""
+    first: dict[str, int] = {}
+    found: list[tuple[Run, int]] = []
+    for run in runs:
+        at = first.get(run.rule) if run.rule in OF_THE_WIRE else None
+        if at is None:
+            first[run.rule] = len(found)
+            found.append((run, 1))
+            continue
+        before, times = found[at]
+        lowest, highest = min(before.first, run.first), max(before.last, run.last)
+        found[at] = before._replace(first=lowest, last=highest, tokens=before.tokens + run.tokens), times + 1
+    return found
+
+
 def spans(positions: Sequence[int]) -> str:
-    """Positions as runs: 3-5, 8."""
+    """Positions as runs: 3-5, 8; only the first, the second and the last of more than `RUNS`."""
     runs: list[list[int]] = []
     for position in sorted(positions):
         if runs and position == runs[-1][1] + 1:
             runs[-1][1] = position
         else:
             runs.append([position, position])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+    shown = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+    return ", ".join(shown if len(shown) <= RUNS else [*shown[:2], "…", shown[-1]])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from stenolog.domain.entry import Entry
+from stenolog.domain.policy import Policy
 from stenolog.projections.analysis.bisect import Bisected
 from stenolog.projections.analysis.budget import Row
 from stenolog.projections.analysis.whatif import WhatIf
@@ -13,38 +14,59 @@ from stenolog.projections.requests import Request
 from stenolog.projections.requests.rules import RULES
 
 from .draw_explaining import difference_drawn
-from .drawing import table
+from .drawing import Cell, table, wrapped
 from .lines import Piece, line
-from .policies import in_short
+from .policies import in_short, titled
 from .words import describe
 
-Cell: TypeAlias = str | tuple[str, str]
 BUDGET_COLUMNS = (
-    "POLICY", ">BUDGET", ">REQUESTS", ">OVER", ">CUTS", ">LOST", ">CACHEABLE", ">SENT", ">FRESH", ">USD",
+    "~POLICY", ">BUDGET", ">REQUESTS", ">OVER", ">CUTS", ">LOST", ">CACHEABLE", ">SENT", ">FRESH", ">USD",
 )  # fmt: skip
+
+NOTES = (
+    "LOST: messages of a person that some request was without",
+    "CACHEABLE: how much of the conversation was a prefix of the request before, in bytes",
+)
 
 
 def budget_drawn(rows: Sequence[Row], as_of: str | None) -> Iterator[Piece]:
     """A line for each policy under each budget, and what the columns mean."""
-    yield table(BUDGET_COLUMNS, [_budget_row(row) for row in rows])
-    model = next((row.model for row in rows if row.model), "")
+    names = _names(row.policy for row in rows)
+    yield table(BUDGET_COLUMNS, [_budget_row(row, names[in_short(row.policy)]) for row in rows])
+    for written, name in names.items():
+        if name != written:
+            yield wrapped((f"{name}: {written}", "dim"), hang=2)
     if any(row.over for row in rows):
-        yield line(("OVER: what must stay is more than the budget; these could not be sent", "yellow"))
-    yield line(("LOST: messages of a person that some request was without", "dim"))
-    yield line(
-        ("CACHEABLE: how much of the conversation was a prefix of the request before, in bytes", "dim")
-    )
+        over = "OVER: what must stay is more than the budget; these could not be sent"
+        yield wrapped((over, "yellow"), hang=2)
+    for note in (*NOTES, _on_price(rows, as_of)):
+        yield wrapped((note, "dim"), hang=2)
+
+
+def _names(policies: Iterable[Policy]) -> dict[str, str]:
+    """A short name for each policy, by what one would write for it; no two have the same."""
+    titles = {in_short(chosen): titled(chosen) for chosen in policies}
+    times: Counter[str] = Counter()
+    names = {}
+    for written, title in titles.items():
+        times[title] += 1
+        names[written] = title if times[title] == 1 else f"{title} {times[title]}"
+    return names
+
+
+def _on_price(rows: Sequence[Row], as_of: str | None) -> str:
+    """Whose price it is."""
+    model = next((row.model for row in rows if row.model), "")
     if all(row.cost is None for row in rows):
-        yield line((f"no price is known for {model or 'this model'}: give one with --prices", "dim"))
-    elif as_of is not None:
-        yield line((f"USD at an example price for {model} of {as_of}: give yours with --prices", "dim"))
-    else:
-        yield line((f"USD at your price for {model}", "dim"))
+        return f"no price is known for {model or 'this model'}: give one with --prices"
+    if as_of is not None:
+        return f"USD at an example price for {model} of {as_of}: give yours with --prices"
+    return f"USD at your price for {model}"
 
 
-def _budget_row(row: Row) -> Sequence[Cell]:
+def _budget_row(row: Row, name: str) -> Sequence[Cell]:
     return (
-        in_short(row.policy),
+        name,
         f"{row.tokens:,}" if row.tokens is not None else "-",
         f"{row.requests:,}",
         (f"{row.over:,}", "red") if row.over else "-",
@@ -59,8 +81,12 @@ def _budget_row(row: Row) -> Sequence[Cell]:
 
 def whatif_drawn(made: WhatIf) -> Iterator[Piece]:
     """Both requests in numbers, then what differs, line by line."""
-    columns = ("", ">MESSAGES", ">TOKENS", ">BYTES", ">LEFT OUT", "*SENDABLE")
-    yield table(columns, [_size_row("real", made.real), _size_row("what if", made.other)])
+    both = {"real": made.real, "what if": made.other}
+    columns = ("", ">MESSAGES", ">TOKENS", ">BYTES", ">LEFT OUT", "SENDABLE")
+    yield table(columns, [_size_row(title, request) for title, request in both.items()])
+    for title, request in both.items():
+        if not request.sendable:
+            yield wrapped((f"{title}: a preview, nobody would send it: {request.reason}", "yellow"), hang=2)
     if made.same:
         yield line("nothing would have been otherwise")
     else:
@@ -72,7 +98,7 @@ def _size_row(title: str, request: Request) -> Sequence[Cell]:
     size = request.size
     here = {position for part in request.parts for position in part.positions}
     out = len({at for run in request.dropped for at in range(run.first, run.last + 1)} - here - {0})
-    sendable: Cell = "yes" if request.sendable else (request.reason, "yellow")
+    sendable: Cell = "yes" if request.sendable else ("no", "yellow")
     return (title, f"{size.messages:,}", f"{size.tokens:,}", f"{size.bytes:,}", f"{out:,}", sendable)
 
 
@@ -80,18 +106,19 @@ def bisect_drawn(made: Bisected, lane: str, entries: Mapping[int, Entry]) -> Ite
     """What became of the text, and the entries that tell why."""
     quoted = f"“{made.text}”"
     if made.verdict == "never in":
-        yield line((quoted, "bold"), f" was never in a request of {lane}")
+        yield wrapped((quoted, "bold"), f" was never in a request of {lane}")
         return
     for first, last in made.runs[:-1]:
         span = f"{first}-{last}" if first < last else f"{first}"
         yield line((f"in at {span}, gone at {last + 1}", "dim"))
     first, last = made.runs[-1]
     if made.verdict == "still in":
-        yield line((quoted, "bold"), f" is still in the request of {lane}: from {first} on")
+        yield wrapped((quoted, "bold"), f" is still in the request of {lane}: from {first} on")
         return
-    yield line((quoted, "bold"), f" was last in the request of {lane} at {last}, from {first} on")
+    yield wrapped((quoted, "bold"), f" was last in the request of {lane} at {last}, from {first} on")
     run = f" (with {made.dropped[0]}-{made.dropped[1]})" if made.dropped[1] > made.dropped[0] else ""
-    yield line(("gone by   ", "dim"), (made.rule, "red"), f"{run}: {RULES.get(made.rule, '')}")
+    does = RULES.get(made.rule, "")
+    yield wrapped(("gone by   ", "dim"), (made.rule, "red"), f"{run}: {does}", hang=10)
     for title, position in (*(("said at", at) for at in made.source), ("after", made.vanished)):
         if position in entries:
             told = describe(entries[position])

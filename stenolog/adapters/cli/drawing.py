@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from .safety import one_line, safe
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.padding import Padding
     from rich.table import Table
+
+Cell: TypeAlias = str | tuple[str, str]
+NARROWEST = 8
+"""A column that may be cut keeps at least so many cells."""
+GAPS = (2, 1)
+"""So many blanks stand between two columns: one where two are too many."""
+APART = "  "
+"""What stands between two values where a row is written as lines."""
 
 
 def paragraph(text: str, style: str = "", *, lines: int | None = None) -> Text:
@@ -22,6 +31,30 @@ def paragraph(text: str, style: str = "", *, lines: int | None = None) -> Text:
     if lines is not None and len(rows) > lines:
         shown = "\n".join([*rows[:lines], f"… {len(rows) - lines} more lines"])
     return Text(shown, style, overflow="fold")
+
+
+class Wrapped:
+    """A line of pieces that goes on on the next ones, `hang` cells from the left, and is never cut."""
+
+    def __init__(self, *pieces: Cell, hang: int = 0) -> None:
+        pairs = ((piece, "") if isinstance(piece, str) else piece for piece in pieces)
+        shown = ((safe(words).replace("\n", " "), style) for words, style in pairs)
+        self.text = Text.assemble(*shown, overflow="fold")
+        self.hang = hang
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        room = options.max_width
+        short = self.text.cell_len <= room
+        first, *rest = self.text.wrap(console, room if short else room - self.hang)
+        yield first
+        for more in rest:
+            more.pad_left(self.hang)
+            yield more
+
+
+def wrapped(*pieces: Cell, hang: int = 0) -> Wrapped:
+    """A line of pieces that is never cut: see `Wrapped`."""
+    return Wrapped(*pieces, hang=hang)
 
 
 def indented(drawn: RenderableType, by: int = 2) -> Padding:
@@ -36,30 +69,104 @@ def heading(text: str) -> Text:
     return Text(f"\n{one_line(text)}", style="bold")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str | tuple[str, str]]]) -> Table:
-    """A table without lines. A column whose title begins with `>` stands to the right; one with `*` takes
-    the room that is left and is cut there.
-    """
-    from rich import box
+def legend(means: Mapping[str, str]) -> Table:
+    """What the words of a table mean, each behind its word; a long meaning goes on below itself."""
     from rich.table import Table
 
-    drawn = Table(
-        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim"
-    )
-    for title in columns:
-        free = title.startswith("*")
-        drawn.add_column(
-            title.lstrip(">*"),
-            justify="right" if title.startswith(">") else "left",
-            no_wrap=not free,
-            min_width=8 if free else None,
-            overflow="ellipsis",
-        )
-    for row in rows:
-        drawn.add_row(*(_cell(cell) for cell in row))
+    drawn = Table.grid(padding=(0, 2, 0, 0))
+    drawn.add_column(no_wrap=True)
+    drawn.add_column(overflow="fold")
+    for word, meaning in means.items():
+        drawn.add_row(one_line(word), Text(one_line(meaning), "dim"))
     return drawn
 
 
-def _cell(cell: str | tuple[str, str]) -> Text:
+class Rows:
+    """A table without lines.
+
+    A column whose title begins with `>` stands to the right; one with `*` or `~` has words that are cut
+    where there is no room for them, those with `*` first. All else is never cut: where it does not fit
+    side by side, each row is written as lines of titles and values.
+    """
+
+    def __init__(self, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+        self.columns = columns
+        self.titles = [title.lstrip(">*~") for title in columns]
+        self.rows = [[_cell(cell) for cell in row] for row in rows]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        room = options.max_width
+        for gap in GAPS:
+            widths = self._widths(room - gap * (len(self.titles) - 1))
+            if widths is not None:
+                yield from self._side_by_side(widths, " " * gap)
+                return
+        yield from (line for row in self.rows for line in self._lines(row, room))
+
+    def _widths(self, room: int) -> list[int] | None:
+        """How wide each column is; None where there is no room for all of them."""
+        cells = zip(*self.rows, strict=True) if self.rows else [()] * len(self.titles)
+        widths = [
+            max([cell_len(title), *(cell.cell_len for cell in column)])
+            for title, column in zip(self.titles, cells, strict=True)
+        ]
+        over = sum(widths) - room
+        for mark in "*~":
+            for at in sorted(range(len(widths)), key=lambda at: -widths[at]):
+                if over > 0 and self.columns[at].startswith(mark):
+                    least = min(widths[at], max(NARROWEST, cell_len(self.titles[at])))
+                    less = min(over, widths[at] - least)
+                    widths[at], over = widths[at] - less, over - less
+        return None if over > 0 else widths
+
+    def _side_by_side(self, widths: Sequence[int], gap: str) -> Iterator[Text]:
+        """The titles, a rule, and a line for each row."""
+        between = Text(gap)
+        for row in ([Text(title, "dim") for title in self.titles], None, *self.rows):
+            if row is None:
+                yield Text("─" * (sum(widths) + len(gap) * (len(widths) - 1)))
+                continue
+            cells = zip(self.columns, row, widths, strict=True)
+            line = between.join(_fitted(cell, width, column.startswith(">")) for column, cell, width in cells)
+            line.no_wrap = True
+            yield line
+
+    def _lines(self, row: Sequence[Text], room: int) -> Iterator[Text]:
+        """A row as lines: its values behind their titles, and the words that may be cut on the last one."""
+        begun = Text()
+        for column, title, cell in zip(self.columns, self.titles, row, strict=True):
+            if not cell.plain or column.startswith("*"):
+                continue
+            value = Text.assemble((f"{title} " if title else "", "dim"), cell)
+            if begun.plain and begun.cell_len + len(APART) + value.cell_len > room:
+                yield _fold(begun)
+                begun = Text("  ")
+            begun = Text.assemble(begun, APART if begun.plain.strip() else "", value)
+        yield _fold(begun)
+        for column, cell in zip(self.columns, row, strict=True):
+            if column.startswith("*") and cell.plain:
+                yield Text.assemble("  ", cell, no_wrap=True, overflow="ellipsis")
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Rows:
+    """A table without lines: see `Rows`."""
+    return Rows(columns, rows)
+
+
+def _fitted(cell: Text, width: int, right: bool) -> Text:
+    """The cell, as wide as its column."""
+    fitted = cell.copy()
+    fitted.truncate(width, overflow="ellipsis")
+    blanks = width - fitted.cell_len
+    fitted.pad_left(blanks) if right else fitted.pad_right(blanks)
+    return fitted
+
+
+def _fold(text: Text) -> Text:
+    text.overflow = "fold"
+    return text
+
+
+def _cell(cell: Cell) -> Text:
     words, style = (cell, "") if isinstance(cell, str) else cell
     return Text(one_line(words), style, no_wrap=True, overflow="ellipsis")

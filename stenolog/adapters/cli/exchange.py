@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
@@ -17,11 +16,13 @@ from stenolog.domain.errors import StenologError
 
 from .acts import done
 from .answer import Answer, Diagnostic
+from .files import FILE as OUTPUT
+from .files import STDOUT, whole_or_not_at_all
 from .lines import Piece, line
 from .safety import Unarmed
 from .screen import Bar
 from .shell import command, found, opened, takes_conversation, takes_db
-from .views import only_agent
+from .views import lane, only_agent, takes_agent_else
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
-OUTPUT = click.Path(dir_okay=False, path_type=Path)
-FORMS = click.Choice(["jsonl", "openai"])
 
 
 @command("import")
@@ -39,9 +38,10 @@ FORMS = click.Choice(["jsonl", "openai"])
 @FILES
 @takes_db
 def import_command(db: Path, files: tuple[Path, ...], name: str | None, keep_raw: bool) -> Answer:
-    """Bring in transcripts: Claude Code sessions, Codex rollouts, lists of OpenAI messages, our own exports.
+    """Bring in transcripts of other programs, and our own exports.
 
-    What a file is, is seen from what it holds. Of a file that has grown since, only what is new is appended.
+    Claude Code sessions, Codex rollouts, lists of OpenAI messages: what a file is, is seen from what it
+    holds. Of a file that has grown since, only what is new is appended.
     """
     if name and len(files) > 1:
         raise click.UsageError("--name is for one file")
@@ -111,23 +111,25 @@ def _counts(talk: Imported) -> str:
     show_default=True,
     help="The form.",
 )
-@click.option("--agent", help="With --as openai: whose messages; may be left out where there is one agent.")
-@click.option("-o", "--output", type=OUTPUT, help="Into this file; to stdout where it is left out.")
+@takes_agent_else("for --as openai, where there are several")
+@click.option("-o", "--output", type=OUTPUT, help="Into this file; else, and with -, to stdout.")
 @takes_conversation
 def export_command(
     db: Path, conversation: str, form: str, agent: str | None, output: Path | None
 ) -> Answer | None:
-    """Write a conversation as JSONL, which imports back to the same digests, or as OpenAI messages."""
+    """Write a conversation as JSONL, or as OpenAI messages. The JSONL imports back to the same digests."""
     talk = found(opened(db), conversation)
     write = (
-        export_jsonl if form == "jsonl" else partial(_export_openai, agent or only_agent(talk, talk.position))
+        export_jsonl
+        if form == "jsonl"
+        else partial(_export_openai, lane(agent or only_agent(talk, talk.position)).agent)
     )
-    if output is None:
+    if output is None or output == STDOUT:
         if click.get_current_context().params["as_json"]:
             raise click.UsageError("with --json, say where the export goes: -o FILE")
         write(talk, cast("TextIO", Unarmed(sys.stdout)) if sys.stdout.isatty() else sys.stdout)
         return None
-    with _whole_or_not_at_all(output) as stream:
+    with whole_or_not_at_all(output) as stream:
         write(talk, stream)
     words = f"{talk.name} is exported as {output}, {talk.position} entries"
     return done(words, conversation=talk.name, entries=talk.position, form=form, file=str(output))
@@ -136,15 +138,3 @@ def export_command(
 def _export_openai(agent: str, talk: Conversation, stream: TextIO) -> None:
     messages = export_openai(talk, agent)
     stream.write(f"{json.dumps(messages, ensure_ascii=False, indent=2)}\n")
-
-
-@contextmanager
-def _whole_or_not_at_all(path: Path) -> Iterator[TextIO]:
-    """A stream into a file that takes its name once everything is in it."""
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with part.open("w", encoding="utf-8", newline="\n") as stream:
-            yield stream
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from stenolog.domain.errors import InvalidEvent
-from stenolog.projections.requests import DEFAULT_WIRE, WIRES, Lane, Request
+from stenolog.projections.requests import DEFAULT_WIRE, WIRES, Request
 
 from .answer import Answer
 from .lines import Piece
 from .policies import policy_of
 from .positions import resolve
 from .shell import command, found, names, opened, takes_conversation, takes_db
-from .views import only_agent
+from .views import LANE, lane, lane_of, only_agent, request_of, takes_agent
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
 
 F = TypeVar("F", bound=Callable[..., Any])
-LANE = "agent, or agent/task"
 
 
 def takes_conditions(function: F) -> F:
@@ -43,7 +42,7 @@ def takes_conditions(function: F) -> F:
 def explain_command(
     db: Path, conversation: str, position: str, at: str, wire: str, policy: str | None
 ) -> Answer:
-    """Show where an entry went: into whose requests, when, in which form; what it led to."""
+    """Show where an entry went. Into whose requests, when, in which form; what it led to."""
     from stenolog.projections.analysis.explain import explain
 
     talk = found(opened(db), conversation)
@@ -64,7 +63,7 @@ def explain_command(
 @click.argument("position", metavar="POSITION[/CALL]")
 @takes_db
 def blame_command(db: Path, conversation: str, position: str) -> Answer:
-    """Show who told it to do that: from a call (57, or its second: 57/2) back to the words of a person."""
+    """Show who told it to do that. From a call (57, or its second: 57/2) back to the words of a person."""
     from stenolog.projections.analysis.blame import blame
 
     talk = found(opened(db), conversation)
@@ -80,8 +79,7 @@ def blame_command(db: Path, conversation: str, position: str) -> Answer:
 
 
 @command("why")
-@click.option("--agent", help=f"The {LANE}; may be left out where there is one.")
-@click.option("--task", default="", help="The agent's task.")
+@takes_agent
 @click.option("--at", default="@", help="The request at this position or time.")
 @click.option("--message", type=click.IntRange(min=0), help="Only this one, as numbered; 0: around them.")
 @click.option("--dropped", is_flag=True, help="Only what was left out.")
@@ -91,19 +89,20 @@ def why_command(
     db: Path,
     conversation: str,
     agent: str | None,
-    task: str,
     at: str,
     message: int | None,
     dropped: bool,
     wire: str,
     policy: str | None,
 ) -> Answer:
-    """Show the reason for every message of a request, and for everything that was left out of it."""
+    """Show the reason for every part of a request. And for everything that was left out of it."""
     from stenolog.projections.analysis.why import left_out, why
 
+    if dropped and message is not None:
+        raise click.UsageError("--message is about what is there, --dropped about what is not: choose one")
     talk = found(opened(db), conversation)
     upto = resolve(talk, at)
-    request = _request(talk, _lane(agent or only_agent(talk, upto), task), upto, wire, policy)
+    request = request_of(talk, agent or only_agent(talk, upto), upto, wire, policy_of(policy))
     log = list(talk.entries(upto=upto))
     reasons = [one for one in why(request, log) if message in (None, one.message + 1)]
     if not reasons:
@@ -126,7 +125,7 @@ def why_command(
 @click.argument("conversation", shell_complete=names)
 @click.argument("position")
 @click.argument("second", required=False)
-@click.option("--agent", help=f"The {LANE}; may be left out where there is one.")
+@takes_agent
 @click.option("--other", help=f"Another {LANE}, whose request is the second.")
 @click.option("--other-policy", help="The policy of the second request.")
 @click.option("--exit-code", is_flag=True, help="Exit 1 where the two differ.")
@@ -144,7 +143,7 @@ def diff_command(
     wire: str,
     policy: str | None,
 ) -> Answer:
-    """Compare two requests: of one agent at two positions, of two agents, or under two policies."""
+    """Compare two requests. Of one agent at two positions, of two agents, or under two policies."""
     from stenolog.projections.analysis.diff import diff
 
     if second is None and other is None and other_policy is None:
@@ -152,9 +151,10 @@ def diff_command(
     talk = found(opened(db), conversation)
     first_at = resolve(talk, position)
     second_at = first_at if second is None else resolve(talk, second)
-    lane = agent or only_agent(talk, max(first_at, second_at))
-    before = _request(talk, _lane(lane), first_at, wire, policy)
-    after = _request(talk, _lane(other or lane), second_at, wire, other_policy or policy)
+    mine = agent or only_agent(talk, max(first_at, second_at))
+    chosen, others = policy_of(policy), policy_of(other_policy, "--other-policy")
+    before = request_of(talk, mine, first_at, wire, chosen)
+    after = request_of(talk, lane_of(other) or mine, second_at, wire, others or chosen)
     told = diff(before, after)
     data = {"before": _place(before), "after": _place(after), **told._asdict()}
 
@@ -167,20 +167,21 @@ def diff_command(
 
 
 @command("view")
-@click.option("--agent", required=True, help=f"Who has seen it: {LANE}.")
-@click.option("--minus", required=True, help=f"Who has not: {LANE}.")
+@takes_agent
+@click.option("--minus", required=True, help=f"Who has not seen it: {LANE}.")
 @click.option("--at", default="@", help="As it stood at this position or time.")
 @takes_conditions
 @takes_conversation
 def view_command(
-    db: Path, conversation: str, agent: str, minus: str, at: str, wire: str, policy: str | None
+    db: Path, conversation: str, agent: str | None, minus: str, at: str, wire: str, policy: str | None
 ) -> Answer:
-    """Show what one agent has seen, and how that is known, that another has not."""
+    """Show what one agent has seen and another has not. And how that is known."""
     from stenolog.projections.analysis.view import view
 
     talk = found(opened(db), conversation)
     log = list(talk.entries(upto=resolve(talk, at)))
-    told = view(log, _lane(agent), _lane(minus), wire=wire, policy=policy_of(policy), **_means(talk))
+    agent, minus = agent or only_agent(talk, len(log)), lane_of(minus) or minus
+    told = view(log, lane(agent), lane(minus), wire=wire, policy=policy_of(policy), **_means(talk))
     data = {"conversation": talk.name, "upto": len(log), "agent": agent, "minus": minus, "seen": told}
 
     def draw() -> Iterable[Piece]:
@@ -196,15 +197,6 @@ def _means(talk: Conversation) -> dict[str, Any]:
     from stenolog.adapters.counters import COUNTERS
 
     return {"blobs": talk.log.blobs, "counters": COUNTERS}
-
-
-def _lane(written: str, task: str = "") -> Lane:
-    agent, _, own = written.partition("/")
-    return Lane(agent, task or own)
-
-
-def _request(talk: Conversation, lane: Lane, upto: int, wire: str, policy: str | None) -> Request:
-    return talk.request(lane.agent, upto, wire, task=lane.task, policy=policy_of(policy))
 
 
 def _place(request: Request) -> dict[str, Any]:

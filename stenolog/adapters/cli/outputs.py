@@ -24,7 +24,7 @@ DIRECTORY = click.Path(file_okay=False, path_type=Path)
 @click.option("--materialise", "directory", type=DIRECTORY, help="Write them as read-only files under DIR.")
 @takes_conversation
 def outputs_command(db: Path, conversation: str, directory: Path | None) -> Answer:
-    """List what tools gave back, and the artifacts, by their aliases; or write them as files."""
+    """List what tools gave back, by alias; or write it as files. Artifacts too."""
     talk = found(opened(db), conversation)
     written = [] if directory is None else talk.outputs.materialise(directory)
     rows = [_row(output, _size(talk.outputs, output)) for output in talk.outputs.listed()]
@@ -38,7 +38,7 @@ def outputs_command(db: Path, conversation: str, directory: Path | None) -> Answ
     def draw() -> Iterable[Piece]:
         from .drawing import table
 
-        columns = (">ENTRY", ">BYTES", "TOOL", "*ALIAS")
+        columns = (">ENTRY", ">BYTES", "TOOL", "ALIAS")
         yield table(columns, [_cells(row) for row in rows])
         if directory is not None:
             yield line(("✓ ", "green"), f"{len(written)} of {len(rows)} written under {directory}")
@@ -70,7 +70,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 @click.argument("alias")
 @takes_db
 def output_command(db: Path, conversation: str, alias: str, offset: int, limit: int | None) -> Answer:
-    """Show a tool output or an artifact by its alias, whole or a piece of it."""
+    """Show a tool output, or an artifact, by its alias. Whole, or a piece of it."""
     talk = found(opened(db), conversation)
     read = talk.outputs.read(alias, offset, limit)
     data = {"conversation": talk.name, "alias": alias, **read._asdict(), "next": read.next}

@@ -39,32 +39,59 @@ HINT = f"expected {FORMS}, joined by +, or JSON beginning with {{"
 MULTIPLES = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
-def policy_of(written: str | None) -> Policy | None:
-    """The policy that was written; None where nothing was: each agent's own, from its card.
+def policy_of(written: str | None, option: str = "--policy") -> Policy | None:
+    """The policy that was written for an option; None where nothing was: each agent's own, from its card.
 
-    Raises `InvalidPolicy`, which says what was expected and what was found.
+    Raises `InvalidPolicy`, which says what was expected, what was found, and for which option.
     """
     if written is None:
         return None
     text = written.strip()
-    return _from_json(text) if text.startswith("{") else _from_short(text)
+    try:
+        return _from_json(text) if text.startswith("{") else _from_short(text)
+    except InvalidPolicy as error:
+        raise InvalidPolicy(f"{option}: {error}") from None
 
 
-def amount(written: str) -> int:
-    """A number as one writes it: 500, 16k, 1.5m (k is a thousand). Raises `InvalidPolicy`."""
+def amount(written: str, what: str) -> int:
+    """A number as one writes it: 500, 16k, 1.5m (k is a thousand). Raises `InvalidPolicy`, for `what`."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([km]?)", written.strip().lower(), re.ASCII)
     number = float(match[1]) * MULTIPLES[match[2]] if match else 0
     if number < 1 or number != int(number):
-        raise InvalidPolicy(f"expected a whole number such as 500, 16k or 1.5m, found {written!r}")
+        expected = "a whole number from 1 on, such as 500, 16k or 1.5m"
+        raise InvalidPolicy(f"{what}: expected {expected}, found {written!r}{_hint(written)}")
     return int(number)
+
+
+def _hint(written: str) -> str:
+    """What may have been meant."""
+    return "; several rules are joined by +" if re.search(r"[,;|&\s]", written.strip()) else ""
 
 
 def in_short(chosen: Policy) -> str:
     """The policy as it would be written here: the short form where it has one, else its JSON."""
+    return _in_short(chosen) or json.dumps(chosen.json, ensure_ascii=False, separators=(",", ":"))
+
+
+def titled(chosen: Policy) -> str:
+    """The policy in a few words, for a table: the short form, and the names of what that cannot say."""
+    rest = [slot for slot in _rest(chosen) if slot != "budget"]
+    return _in_short(chosen) or "+".join([*_pieces(chosen), *rest])
+
+
+def _in_short(chosen: Policy) -> str:
+    """The short form; empty where it has none that says everything."""
     short = "+".join(_pieces(chosen))
-    if _from_short(short) == chosen:
-        return short
-    return json.dumps(chosen.json, ensure_ascii=False, separators=(",", ":"))
+    try:
+        again = _from_short(short)
+    except InvalidPolicy:  # a history of an application's own
+        return ""
+    return short if again.history == chosen.history and _rest(again) == _rest(chosen) else ""
+
+
+def _rest(chosen: Policy) -> dict[str, object]:
+    """What a policy has beside its history."""
+    return {slot: rule for slot, rule in chosen.json.items() if slot != "history"}
 
 
 def _from_json(text: str) -> Policy:
@@ -82,7 +109,7 @@ def _from_short(text: str) -> Policy:
         name, colon, number = piece.strip().partition(":")
         if name in LIMITS and colon:
             _once(name in limits, piece, text)
-            limits[name] = amount(number)
+            limits[name] = amount(number, name)
         else:
             chosen = _history(name, number, bool(colon), text)
             _once(history is not None, piece, text)
@@ -95,7 +122,7 @@ def _history(name: str, number: str, counted: bool, text: str) -> History:
         return PLAIN[name]()
     if name in COUNTED and (counted or name != "last"):
         kind, field = COUNTED[name]
-        return kind(**({field: amount(number)} if counted else {}))
+        return kind(**({field: amount(number, name)} if counted else {}))
     raise InvalidPolicy(f"policy {text!r}: {HINT}")
 
 

@@ -40,16 +40,16 @@ class Talk(Protocol):
     def entries(self, after: int = 0, upto: int | None = None) -> Iterable[Entry]: ...
 
 
-def resolve(talk: Talk, written: str) -> int:
-    """The position that was written, between 0 and the last one.
+def resolve(talk: Talk, written: str, least: int = 1) -> int:
+    """The position that was written, from `least` to the last one.
 
     Raises `InvalidEvent` for what is no position at all, `UnknownPosition` for one that is not there.
     """
     head = talk.position
     anchor, back = _split(written)
     found = _anchor(talk, anchor, head) - back
-    if not 0 <= found <= head:
-        raise UnknownPosition(f"{talk.name!r}: expected a position from 0 to {head}, found {written}")
+    if not least <= found <= head:
+        raise UnknownPosition(f"{talk.name!r}: expected a position from {least} to {head}, found {written}")
     return found
 
 
@@ -61,7 +61,7 @@ def _split(written: str) -> tuple[str, int]:
 
 
 def _anchor(talk: Talk, anchor: str, head: int) -> int:
-    if anchor.isascii() and anchor.isdigit():
+    if re.fullmatch(r"-?\d+", anchor, re.ASCII):
         return int(anchor)
     if anchor == "@":
         return head

@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from stenolog.domain.errors import CallerError, StoredDataError
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, Transition, step
-from stenolog.projections.requests.prefixes import Invalid, invalid_requests
+from stenolog.projections.requests.laws import Breach
+from stenolog.projections.requests.prefixes import Checked, checked
 
 from .answer import Answer, Diagnostic
 from .lines import Piece, line
 from .receipts import request_data, request_line, request_notes
+from .refusals import refusal
 from .screen import progress
 from .shell import chosen, command, found, opened, takes_conversation
 from .views import step_lines
+from .words import counted
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
@@ -47,7 +51,7 @@ def replayed(talk: Conversation) -> Replay:
 @command("replay")
 @takes_conversation
 def replay_command(db: Path, conversation: str) -> Answer:
-    """Fold the log from zero, show each transition with its decision, and compare with the kept state."""
+    """Fold the log from zero, and compare with the kept state. Each transition is shown with its decision."""
     replay = replayed(found(opened(db), conversation))
     return Answer(replay, lambda: replay_lines(replay), failed=not replay.equal)
 
@@ -75,7 +79,10 @@ def replay_lines(replay: Replay) -> Iterator[Piece]:
 @click.option("--strict", is_flag=True, help="With --requests: one that is not provable is a failure too.")
 @takes_conversation
 def verify_command(db: Path, conversation: str, head: str | None, requests: bool, strict: bool) -> Answer:
-    """Work out anew every digest, link, payload, blob and checkpoint; name what is not as it was written."""
+    """Check that the log is as it was written.
+
+    Every digest, link, payload, blob and checkpoint is worked out anew; what is another is named.
+    """
     from stenolog.adapters.proving import prove
     from stenolog.adapters.verify import verify
 
@@ -125,45 +132,72 @@ def _anomaly(anomaly: Anomaly) -> Diagnostic:
 
 def _verify_lines(report: Report) -> Iterator[Piece]:
     broken = {problem.conversation for problem in report.problems}
-    for checked in report.conversations:
-        mark = ("✗ ", "red") if checked.conversation in broken else ("✓ ", "green")
-        words = f"{checked.conversation}: {checked.entries} entries, head at {checked.position}"
-        yield line(mark, words, (f"  {checked.digest}", "dim"))
+    for one in report.conversations:
+        mark = ("✗ ", "red") if one.conversation in broken else ("✓ ", "green")
+        words = f"{one.conversation}: {counted(one.entries, 'entry', 'entries')}, head at {one.position}"
+        yield line(mark, words)
+        yield f"  {one.digest}"
     if report.blobs:
-        yield line(("✓ ", "green"), f"{report.blobs} blobs")
+        yield line(("✓ ", "green"), counted(report.blobs, "blob"))
 
 
 @command("fsck")
 @click.option("--all-prefixes", is_flag=True, help="At every position, and not at the last one alone.")
 @takes_conversation
 def fsck_command(db: Path, conversation: str, all_prefixes: bool) -> Answer:
-    """Build every agent's request on every wire, and name each law of its provider that one breaks."""
-    talks = chosen(opened(db), conversation)
-    broken = {
-        talk.name: list(
-            invalid_requests(
-                progress(talk.entries(), f"checking {talk.name}", talk.position),
-                all_prefixes=all_prefixes,
-                blobs=talk.log.blobs,
-            )
-        )
-        for talk in talks
+    """Check every agent's request by its provider's laws. On every wire; each breach is named."""
+    found = [_checked(talk, all_prefixes) for talk in chosen(opened(db), conversation)]
+    notes = tuple(note for one in found for note in one.notes)
+    data = {
+        "conversations": [one.conversation for one in found],
+        "all_prefixes": all_prefixes,
+        "requests": sum(one.requests for one in found),
+        "invalid": sum(one.invalid for one in found),
     }
-    notes = tuple(_breach(name, invalid) for name, found in broken.items() for invalid in found)
-    data = {"conversations": list(broken), "all_prefixes": all_prefixes, "invalid": len(notes)}
-    return Answer(data, lambda: _fsck_lines(broken), failed=bool(notes), diagnostics=notes)
+    return Answer(data, lambda: map(_fsck_line, found), failed=bool(notes), diagnostics=notes)
 
 
-def _breach(conversation: str, invalid: Invalid) -> Diagnostic:
-    law = invalid.breach
+class Fsck(NamedTuple):
+    """A conversation: how many of its requests were checked, how many break a law, and each breach.
+
+    `whole`: every one that there could be was built; where a policy or an entry forbids that, a note says so.
+    """
+
+    conversation: str
+    requests: int
+    invalid: int
+    notes: tuple[Diagnostic, ...]
+    whole: bool = True
+
+
+def _checked(talk: Conversation, all_prefixes: bool) -> Fsck:
+    """One conversation, whatever is wrong with it: the others are to be checked all the same."""
+    from stenolog.adapters.counters import COUNTERS
+
+    requests = invalid = 0
+    notes: list[Diagnostic] = []
+    made = checked(talk.entries(), all_prefixes=all_prefixes, blobs=talk.log.blobs, counters=COUNTERS)
+    try:
+        for one in progress(made, f"checking {talk.name}"):
+            requests += 1
+            invalid += bool(one.breaches)
+            notes += [_breach(talk.name, one, broken) for broken in one.breaches]
+    except (CallerError, StoredDataError) as error:
+        return Fsck(talk.name, requests, invalid, (*notes, refusal(talk.name, error)), whole=False)
+    return Fsck(talk.name, requests, invalid, tuple(notes))
+
+
+def _breach(conversation: str, request: Checked, broken: Breach) -> Diagnostic:
     message = (
-        f"{conversation!r} at {invalid.position}: the request of {invalid.lane} on {invalid.wire} "
-        f"breaks {law.law} at {law.pointer}: {law.found}"
+        f"{conversation!r} at {request.position}: the request of {request.lane} on {request.wire} "
+        f"breaks {broken.law} at {broken.pointer}: {broken.found}"
     )
-    return Diagnostic("error", law.law, message, conversation, invalid.position, law.pointer)
+    return Diagnostic("error", broken.law, message, conversation, request.position, broken.pointer)
 
 
-def _fsck_lines(broken: dict[str, list[Invalid]]) -> Iterator[Piece]:
-    for name, invalid in broken.items():
-        mark = ("✗ ", "red") if invalid else ("✓ ", "green")
-        yield line(mark, f"{name}: {len(invalid)} invalid requests")
+def _fsck_line(found: Fsck) -> Piece:
+    mark = ("✗ ", "red") if found.notes else ("✓ ", "green")
+    rest = "" if found.whole else ", the rest cannot be built"
+    return line(
+        mark, f"{found.conversation}: {counted(found.requests, 'request')}, {found.invalid:,} invalid{rest}"
+    )

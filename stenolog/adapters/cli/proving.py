@@ -3,36 +3,44 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from stenolog.adapters.counters import COUNTERS
-from stenolog.domain.errors import InvalidEvent
+from stenolog.domain.errors import (
+    InvalidEvent,
+    StenologError,
+    StoredDataError,
+)
 from stenolog.domain.policy import Policy, policy
 from stenolog.projections.analysis import gate
-from stenolog.projections.analysis.gate import Compared, Fresh, Header
+from stenolog.projections.analysis.gate import Compared, Digest, Fresh, Header
 from stenolog.projections.requests import WIRES
 
 from .answer import Answer
+from .files import FILE, STDOUT, whole_or_not_at_all
 from .lines import Piece, line
 from .policies import policy_of
+from .refusals import PassedOver
 from .screen import progress
 from .shell import command, opened, takes_db
+from .words import counted
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log
 
 THERE = click.Path(exists=True, dir_okay=False, path_type=Path)
-FILE = click.Path(dir_okay=False, path_type=Path)
+DATABASE = click.Path(dir_okay=False, path_type=Path)
 STYLES = {"changed": "red", "vanished": "red", "new": "yellow"}
 
 
 @command("gate")
-@click.argument("dbs", metavar="[DB]...", nargs=-1, type=FILE)
-@click.option("--out", type=FILE, help="Write the digests here; without it and --against: to stdout.")
+@click.argument("dbs", metavar="[DB]...", nargs=-1, type=DATABASE)
+@click.option("--out", type=FILE, help="Write the digests here; -, or neither this nor --against: to stdout.")
 @click.option("--against", type=THERE, help="An older file: list what would come out differently today.")
 @click.option("--wire", "wires", multiple=True, type=click.Choice([*WIRES]), help="A provider; else all.")
 @click.option("--policy", "written", metavar="POLICY", help="One for all; else each agent's own.")
@@ -45,23 +53,28 @@ def gate_command(
     wires: tuple[str, ...],
     written: str | None,
 ) -> Answer:
-    """Write the digests of every request of a corpus; with an older file, compare.
+    """Write the digests of all requests, or compare with a file.
 
     Exit 1 where a request of the older file would be another today, or none.
     """
     logs = _logs(dbs or (db,))
+    passed = PassedOver()
     if against is None:
         head = gate.header({name: WIRES[name] for name in wires or WIRES}, policy_of(written))
-        made = _requests(logs, head)
-        if out is None:
-            return _streamed(head, made)
-        return _answer(head, head, out, (Compared(each.place, "same") for each in _kept(made, head, out)))
+        made = _requests(logs, head, passed)
+        if out is None or out == STDOUT:
+            return _streamed(head, [request.digest for request in made], passed)
+        fresh = (Compared(each.place, "same") for each in _kept(made, head, out))
+        return _answer(head, head, out, fresh, passed, compared=False)
+    if out == STDOUT:
+        raise click.UsageError("with --against, say where the digests go: --out FILE")
     with against.open(encoding="utf-8", errors="replace") as older:
-        then = _of_wires(gate.read_header(older.readline()), wires)
+        then = _of_wires(_header(older, against), wires)
         head = _same_question(then, policy_of(written))
-        digests = (digest for digest in gate.read(older) if digest.place.wire in then.wires)
-        made = _requests(logs, head)
-        return _answer(then, head, out, gate.compare(digests, _kept(made, head, out) if out else made))
+        digests = (digest for digest in _digests(older, against) if digest.place.wire in then.wires)
+        made = _requests(logs, head, passed)
+        found = gate.compare(digests, _kept(made, head, out) if out else made)
+        return _answer(then, head, out, found, passed, compared=True)
 
 
 def _logs(dbs: Iterable[Path]) -> dict[str, Log]:
@@ -90,45 +103,74 @@ def _same_question(then: Header, chosen: Policy | None) -> Header:
     return gate.header(known, None if then.policy is None else policy(then.policy))
 
 
-def _requests(logs: dict[str, Log], head: Header) -> Iterator[Fresh]:
-    """Every request of the corpus, in the order of their places."""
+def _header(older: TextIO, file: Path) -> Header:
+    with _naming(file):
+        return gate.read_header(older.readline())
+
+
+def _digests(older: TextIO, file: Path) -> Iterator[Digest]:
+    with _naming(file):
+        yield from gate.read(older)
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """What is wrong with the lines of a file is said with its name."""
+    try:
+        yield
+    except InvalidEvent as error:
+        raise InvalidEvent(f"{file}: {error}") from None
+
+
+def _requests(logs: dict[str, Log], head: Header, passed: PassedOver) -> Iterator[Fresh]:
+    """Every request of the corpus that can be built, in the order of their places."""
     given: dict[str, Any] = {"wires": {name: WIRES[name] for name in head.wires}, "counters": COUNTERS}
     given["policy"] = None if head.policy is None else policy(head.policy)
     for db, log in logs.items():
         for name in sorted(log.names(archived=True)):
-            made = gate.fresh(log[name].entries(), db=db, blobs=log.blobs, **given)
-            yield from progress(made, f"building the requests of {name}")
+
+            def refused(lane: str, error: StenologError, db: str = db, name: str = name) -> None:
+                passed.take(db, name, error, lane)
+
+            made = gate.fresh(log[name].entries(), db=db, blobs=log.blobs, refused=refused, **given)
+            try:
+                yield from progress(made, f"building the requests of {name}")
+            except StoredDataError as error:
+                passed.take(db, name, error)
 
 
 def _kept(requests: Iterable[Fresh], head: Header, out: Path) -> Iterator[Fresh]:
     """The requests, each written down as it passes by; the file is there once all have."""
-    part = out.with_name(f"{out.name}.part")
-    try:
-        with part.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(f"{gate.header_line(head)}\n")
-            for request in requests:
-                file.write(f"{gate.line(request.digest)}\n")
-                yield request
-        part.replace(out)
-    finally:
-        part.unlink(missing_ok=True)
+    with whole_or_not_at_all(out) as file:
+        file.write(f"{gate.header_line(head)}\n")
+        for request in requests:
+            file.write(f"{gate.line(request.digest)}\n")
+            yield request
 
 
-def _streamed(head: Header, requests: Iterable[Fresh]) -> Answer:
+def _streamed(head: Header, digests: Sequence[Digest], passed: PassedOver) -> Answer:
     """The lines as they would stand in a file."""
 
     def data() -> Iterator[dict[str, Any]]:
         yield gate.header_data(head)
-        yield from (gate.data(request.digest) for request in requests)
+        yield from map(gate.data, digests)
 
     def draw() -> Iterator[Piece]:
         yield gate.header_line(head)
-        yield from (gate.line(request.digest) for request in requests)
+        yield from map(gate.line, digests)
 
-    return Answer(data, draw, streams=True)
+    return Answer(data, draw, passed.failed, passed.notes, streams=True)
 
 
-def _answer(then: Header, now: Header, out: Path | None, found: Iterable[Compared]) -> Answer:
+def _answer(
+    then: Header,
+    now: Header,
+    out: Path | None,
+    found: Iterable[Compared],
+    passed: PassedOver,
+    *,
+    compared: bool,
+) -> Answer:
     """What came of every request; only those that are not the same are kept."""
     counts: Counter[str] = Counter()
     listed: dict[str, list[Compared]] = {"changed": [], "vanished": [], "new": []}
@@ -138,22 +180,30 @@ def _answer(then: Header, now: Header, out: Path | None, found: Iterable[Compare
             listed[one.what].append(one)
     data = {
         "requests": counts.total() - counts["vanished"],
+        "compared": counts["same"] + counts["changed"] if compared else 0,
         **{what: [_flat(one) for one in some] for what, some in listed.items()},
         "then": then,
         "now": now,
         "file": None if out is None else str(out),
     }
-    failed = bool(listed["changed"] or listed["vanished"])
-    return Answer(data, lambda: _lines(then, now, listed, data, failed=failed), failed=failed)
+    failed = passed.failed or bool(listed["changed"] or listed["vanished"])
+
+    def draw() -> Iterator[Piece]:
+        yield from _lines(listed)
+        if then != now:
+            yield line(("built then  ", "dim"), _versions(then))
+            yield line(("built today ", "dim"), _versions(now))
+        yield line(("✗ ", "red") if failed else ("✓ ", "green"), ", ".join(_outcome(data, compared)))
+
+    return Answer(data, draw, failed, passed.notes)
 
 
 def _flat(one: Compared) -> dict[str, Any]:
     return {**one.place._asdict(), **({"difference": one.difference} if one.difference else {})}
 
 
-def _lines(
-    then: Header, now: Header, listed: dict[str, list[Compared]], data: dict[str, Any], *, failed: bool
-) -> Iterator[Piece]:
+def _lines(listed: dict[str, list[Compared]]) -> Iterator[Piece]:
+    """Each request that is not the same."""
     several = len({one.place.db for some in listed.values() for one in some}) > 1
     for what, some in listed.items():
         for one in some:
@@ -163,13 +213,20 @@ def _lines(
                 (f"{place.db} " if several else "", "dim"), f"{place.conversation} at {place.position}",
                 (f"  {place.lane}", "cyan"), (f"  {place.wire}", "dim"), f"  {one.difference}",
             )  # fmt: skip
-    if then != now:
-        yield line(("built then  ", "dim"), _versions(then))
-        yield line(("built today ", "dim"), _versions(now))
-    counts = ", ".join(f"{len(some)} {what}" for what, some in listed.items() if some)
-    file = f", written to {data['file']}" if data["file"] else ""
-    mark = ("✗ ", "red") if failed else ("✓ ", "green")
-    yield line(mark, f"{data['requests']:,} requests{file}{': ' if counts else ''}{counts}")
+
+
+def _outcome(data: dict[str, Any], compared: bool) -> Iterator[str]:
+    """How many there are, how many were compared, and what came of that."""
+    if compared:
+        yield f"{counted(data['compared'], 'request')} compared"
+        for what in ("changed", "vanished", "new"):
+            number = len(data[what])
+            if number or what == "changed":
+                yield f"{number:,} {what}" if number else f"none {what}"
+    else:
+        yield counted(data["requests"], "request")
+    if data["file"]:
+        yield f"written to {data['file']}"
 
 
 def _versions(header: Header) -> str:

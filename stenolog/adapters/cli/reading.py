@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import UnknownPosition
 
 from .answer import Answer, entry_data, when
 from .lines import Line, Piece, line
@@ -32,7 +31,7 @@ URGENCY = ("failed", "awaiting_approval", "awaiting_tools", "awaiting_llm")
 @click.option("--all", "-a", "archived", is_flag=True, help="Archived ones too.")
 @takes_db
 def ls_command(db: Path, archived: bool) -> Answer:
-    """List the conversations: entries, agents, state, last entry (UTC)."""
+    """List the conversations. Entries, agents, state, last entry (UTC)."""
     log = opened(db)
     shown = list(log) if not archived else list(log.names(archived=True))
     rows = [_conversation(log, name) for name in shown]
@@ -43,7 +42,7 @@ def ls_command(db: Path, archived: bool) -> Answer:
         if not rows:
             yield line(("no conversation yet: `stenolog import FILE` brings one in", "dim"))
             return
-        columns = ("NAME", ">ENTRIES", "AGENTS", "STATE", "LAST", "*TITLE")
+        columns = ("NAME", ">ENTRIES", "~AGENTS", "STATE", "LAST", "*TITLE")
         yield table(columns, [_row(row) for row in rows])
 
     return Answer(rows, draw)
@@ -95,10 +94,10 @@ def _row(row: dict[str, Any]) -> tuple[str | tuple[str, str], ...]:
 def log_command(
     db: Path, conversation: str, last: int | None, after: str, at: str, kinds: tuple[str, ...]
 ) -> Answer:
-    """Show the entries, one a line: position, time (UTC), kind, who, what."""
+    """Show the entries, one a line. Position, time (UTC), kind, who, what."""
     talk = found(opened(db), conversation)
     wanted = {KINDS[kind] for kind in kinds}
-    entries = _chosen(talk, resolve(talk, after), resolve(talk, at), last, wanted)
+    entries = _chosen(talk, resolve(talk, after, least=0), resolve(talk, at), last, wanted)
     return Answer(
         lambda: {"conversation": talk.name, "entries": entries},
         lambda: _lines(entries, talk.position),
@@ -144,15 +143,10 @@ def entry_line(entry: Entry, width: int = 4) -> Line:
 @click.argument("position")
 @takes_db
 def show_command(db: Path, conversation: str, position: str, raw: bool) -> Answer:
-    """Show one entry whole: where it stands, all its fields, its text unabridged."""
+    """Show one entry whole. Where it stands, all its fields, its text unabridged."""
     talk = found(opened(db), conversation)
     wanted = resolve(talk, position)
-    entry = next(iter(talk.entries(after=wanted - 1, upto=wanted)), None) if wanted else None
-    if entry is None:
-        raise UnknownPosition(
-            f"{talk.name!r}: expected a position from 1 to {talk.position}, found {position}"
-        )
-    shown = entry
+    (shown,) = talk.entries(after=wanted - 1, upto=wanted)
     return Answer(shown, lambda: _text(shown) if raw else _whole(shown))
 
 
@@ -195,7 +189,7 @@ def _json(value: object) -> str:
 @click.option("--timeout", type=float, help="Stop after this many seconds without a new entry.")
 @takes_conversation
 def tail_command(db: Path, conversation: str, last: int, timeout: float | None) -> Answer:
-    """Follow a conversation: the last entries, then each new one as it is appended."""
+    """Follow a conversation as it goes on. The last entries, then each new one as it is appended."""
     talk = found(opened(db), conversation)
     entries = talk.tail(after=max(0, talk.position - last), timeout=timeout)
     return Answer(entries, lambda: (entry_line(entry) for entry in entries), streams=True)

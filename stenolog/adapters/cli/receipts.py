@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .answer import Diagnostic
 from .lines import Line, line
+from .words import counted
 
 if TYPE_CHECKING:
     from stenolog.adapters.proving import Proved
@@ -55,5 +56,5 @@ def request_line(data: dict[str, Any], *, failed: bool) -> Line:
     if not same + differs + unproved:
         return line(("· ", "cyan"), "no request has a receipt, so there is none to build again")
     mark = ("✗ ", "red") if failed else ("✓ ", "green")
-    total = same + differs + unproved
-    return line(mark, f"{total:,} requests: {same:,} same, {differs:,} differs, {unproved:,} not provable")
+    total = counted(same + differs + unproved, "request")
+    return line(mark, f"{total}: {same:,} same, {differs:,} differs, {unproved:,} not provable")

@@ -26,7 +26,7 @@ SHELLS = {
 @command("schema")
 @click.argument("name", type=click.Choice([*REGISTRY.events, "envelope"]), required=False)
 def schema_command(name: str | None) -> Answer:
-    """Print a JSON Schema: of an event as it is stored, or of what --json prints; without NAME, list them."""
+    """Print a JSON Schema, or list them. Of an event as it is stored, or of what --json prints."""
     if name is None:
         known = {topic: _first_line(cls) for topic, cls in REGISTRY.events.items()}
         known["envelope"] = "What every command prints with --json."
@@ -54,7 +54,7 @@ def _listed(known: dict[str, str]) -> Iterator[Piece]:
 @command("completion")
 @click.argument("shell", type=click.Choice([*SHELLS]))
 def completion_command(shell: str) -> Answer:
-    """Print what makes a shell complete commands, options and the names of conversations."""
+    """Print what makes a shell complete a command line. Commands, options, names of conversations."""
     from click.shell_completion import get_completion_class
 
     from .commands import app

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 REPORT = "this is a defect of stenolog; run it again with --traceback and report what it prints"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What a stream says that nothing more can be written to."""
 MARKS = {"error": ("✗", "red"), "warning": ("!", "yellow"), "note": ("·", "cyan")}
 
 
@@ -47,9 +51,24 @@ def command(name: str) -> Callable[[Callable[..., Answer | None]], click.Command
                     raise
                 return fail(error, as_json=as_json, trace=trace)
 
-        return click.command(name)(_shared(called))
+        return click.command(name, cls=Command)(_shared(called))
 
     return made
+
+
+class Command(click.Command):
+    """A command that takes `-1` for the position that it is meant as, which there is none of."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The arguments, parsed."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            below = [arg for arg in given if arg.startswith(error.option_name) and arg[1:].isdecimal()]
+            if not below:
+                raise
+            raise click.UsageError(f"expected a position from 1 on, found {below[0]}", ctx) from None
 
 
 def _shared(function: F) -> F:
@@ -91,12 +110,33 @@ def fail(error: BaseException, *, as_json: bool, trace: bool) -> int:
     if trace and exit is not INTERRUPTED:
         say("".join(traceback.format_exception(error)).rstrip())
     message = _message(error, exit)
-    if as_json:
-        note = Diagnostic("error", type(error).__name__, message)
-        click.echo(safe_json(envelope("error", None, [note])))
-    elif exit is not INTERRUPTED:
-        say(message, mark="✗", style="red")
+    note = Diagnostic("error", type(error).__name__, message)
+    if _stdout_is_broken(error) or (as_json and not _printed(envelope("error", None, [note]))):
+        _let_go_of_stdout()
+        as_json = False
+    if not as_json and exit is not INTERRUPTED:
+        with suppress(OSError):  # nobody can be told where stderr is full as well
+            say(message, mark="✗", style="red")
     return exit.code
+
+
+def _printed(data: dict[str, Any]) -> bool:
+    """Print an envelope; whether that was possible."""
+    try:
+        click.echo(safe_json(data))
+    except OSError:
+        return False
+    return True
+
+
+def _stdout_is_broken(error: BaseException) -> bool:
+    """Whether the error may be one of writing to stdout: an `OSError` of a file has its name."""
+    return isinstance(error, OSError) and error.filename is None and error.errno in FULL
+
+
+def _let_go_of_stdout() -> None:
+    """What is still to be written goes nowhere, for Python would try again when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _message(error: BaseException, exit: Exit) -> str:
@@ -105,8 +145,8 @@ def _message(error: BaseException, exit: Exit) -> str:
     if exit is DEFECT:
         return f"{type(error).__name__}: {error}\n  {REPORT}"
     if isinstance(error, OSError) and not isinstance(error, StenologError):
-        where = f" {error.filename!s}" if error.filename else ""
-        return f"{error.strerror or error}{where}"
+        where = error.filename or ("stdout" if _stdout_is_broken(error) else "")
+        return f"{error.strerror or error} {where}".rstrip()
     return str(error)
 
 
@@ -174,5 +214,5 @@ def chosen(log: Log, written: str) -> list[Conversation]:
 
 def nobody_reads_on() -> int:
     """`stenolog log | head` is no error: what is still to be written goes nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _let_go_of_stdout()
     return OK.code

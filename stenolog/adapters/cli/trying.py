@@ -23,12 +23,11 @@ from .policies import amount, policy_of
 from .positions import resolve
 from .screen import progress
 from .shell import command, found, opened, takes_conversation
-from .views import only_agent
+from .views import lane, only_agent, takes_agent
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
 
-AGENT = click.option("--agent", help="The agent, or its lane agent/task; needless where there is one.")
 AT = click.option("--at", default="@", help="Up to this position or time.")
 WIRE = click.option(
     "--wire", type=click.Choice([*WIRES]), default=DEFAULT_WIRE, show_default=True, help="The provider."
@@ -37,8 +36,8 @@ THERE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @command("budget")
-@AGENT
-@click.option("--tokens", "written", default="", metavar="N,N…", help="The budgets: 8k,16k,32k.")
+@takes_agent
+@click.option("--tokens", "written", metavar="N,N…", help="The budgets: 8k,16k,32k.")
 @click.option("--policy", "policies", multiple=True, help="full,last:50 … or JSON; else the card's.")
 @click.option("--prices", type=THERE, help="A TOML or JSON file with your prices.")
 @AT
@@ -48,23 +47,23 @@ def budget_command(
     db: Path,
     conversation: str,
     agent: str | None,
-    written: str,
+    written: str | None,
     policies: tuple[str, ...],
     prices: Path | None,
     at: str,
     wire: str,
 ) -> Answer:
-    """Try policies and budgets on every request of an agent: what fits, what is lost, what it costs."""
+    """Try policies and budgets on an agent's requests. What fits, what is lost, what it costs."""
     talk = found(opened(db), conversation)
     upto = resolve(talk, at)
-    lane = agent or only_agent(talk, upto)
+    named = agent or only_agent(talk, upto)
     rows = list(
         progress(
             budget(
                 talk.entries(upto=upto),
-                **_split(lane),
-                policies=_policies(policies) or [_on_card(talk, lane, upto)],
-                tokens=[amount(one) for one in written.split(",") if one.strip()] or [None],
+                **lane(named)._asdict(),
+                policies=_policies(policies) or [_on_card(talk, named, upto)],
+                tokens=[None] if written is None else [amount(one, "--tokens") for one in written.split(",")],
                 wire=wire,
                 prices=_prices(prices),
                 blobs=talk.log.blobs,
@@ -73,7 +72,7 @@ def budget_command(
             "building every request",
         )
     )
-    data = {"conversation": talk.name, "agent": lane, "wire": wire, "rows": [_row_data(row) for row in rows]}
+    data = {"conversation": talk.name, "agent": named, "wire": wire, "rows": [_row_data(row) for row in rows]}
 
     def draw() -> Iterable[Piece]:
         from .draw_trying import budget_drawn
@@ -81,11 +80,6 @@ def budget_command(
         return budget_drawn(rows, None if prices else PRICES_AS_OF)
 
     return Answer(data, draw)
-
-
-def _split(written: str) -> dict[str, Any]:
-    agent, _, task = written.partition("/")
-    return {"agent": agent, "task": task}
 
 
 def _policies(written: Iterable[str]) -> list[Policy]:
@@ -98,9 +92,9 @@ def _policies(written: Iterable[str]) -> list[Policy]:
     return [made for piece in pieces if (made := policy_of(piece)) is not None]
 
 
-def _on_card(talk: Conversation, lane: str, upto: int) -> Policy:
+def _on_card(talk: Conversation, address: str, upto: int) -> Policy:
     """The policy on the agent's card at a position."""
-    card = talk.settings(upto=upto).cards.get(lane.partition("/")[0])
+    card = talk.settings(upto=upto).cards.get(lane(address).agent)
     return policy(card.policy if card else None)
 
 
@@ -115,7 +109,7 @@ def _row_data(row: Row) -> dict[str, Any]:
 
 
 @command("whatif")
-@AGENT
+@takes_agent
 @click.option("--without", multiple=True, metavar="Q[-R]", help="Hide these positions: 91 or 40-44,91.")
 @click.option("--policy", "written", help="Under this policy: full, last:50 …")
 @click.option("--budget", "tokens", metavar="N", help="Under a budget of so many tokens: 16k.")
@@ -132,18 +126,20 @@ def whatif_command(
     at: str,
     wire: str,
 ) -> Answer:
-    """Show the request as it would be without some entries or under another policy, beside the real one."""
+    """Show the request as it might be, beside the real one. Without some entries, or under another policy."""
     if not without and written is None and tokens is None:
         raise click.UsageError("name what would be otherwise: --without, --policy or --budget")
     talk = found(opened(db), conversation)
     upto = resolve(talk, at)
-    lane = agent or only_agent(talk, upto)
+    named = agent or only_agent(talk, upto)
     chosen = policy_of(written)
     if tokens is not None:
-        chosen = with_tokens(_on_card(talk, lane, upto) if chosen is None else chosen, amount(tokens))
+        chosen = with_tokens(
+            _on_card(talk, named, upto) if chosen is None else chosen, amount(tokens, "--budget")
+        )
     made = whatif(
         talk.entries(upto=upto),
-        **_split(lane),
+        **lane(named)._asdict(),
         without=[*_spans(talk, without)],
         policy=chosen,
         wire=wire,
@@ -156,7 +152,7 @@ def whatif_command(
 
         return whatif_drawn(made)
 
-    return Answer(_whatif_data(talk, lane, made), draw)
+    return Answer(_whatif_data(talk, named, made), draw)
 
 
 def _spans(talk: Conversation, written: Iterable[str]) -> Iterator[Span]:
@@ -166,17 +162,15 @@ def _spans(talk: Conversation, written: Iterable[str]) -> Iterator[Span]:
         if not (first.strip().isdecimal() and (last.strip().isdecimal() or not dash)):
             first, last = piece, ""
         begin = resolve(talk, first.strip())
-        if begin < 1:
-            raise InvalidEvent(f"expected positions such as 91 or 40-44, found {piece!r}")
         yield Span(first=begin, last=resolve(talk, last.strip()) if last else begin)
 
 
-def _whatif_data(talk: Conversation, lane: str, made: WhatIf) -> dict[str, Any]:
+def _whatif_data(talk: Conversation, address: str, made: WhatIf) -> dict[str, Any]:
     from .views import request_data
 
     return {
         "conversation": talk.name,
-        "agent": lane,
+        "agent": address,
         "same": made.same,
         "difference": made.difference,
         "real": request_data(made.real),
@@ -185,7 +179,7 @@ def _whatif_data(talk: Conversation, lane: str, made: WhatIf) -> dict[str, Any]:
 
 
 @command("bisect")
-@AGENT
+@takes_agent
 @click.option("--contains", "text", required=True, metavar="TEXT", help="The words that were to be known.")
 @click.option("--policy", "written", help="Under this policy: full, last:50 …; else the agent's own.")
 @AT
@@ -194,28 +188,28 @@ def _whatif_data(talk: Conversation, lane: str, made: WhatIf) -> dict[str, Any]:
 def bisect_command(
     db: Path, conversation: str, agent: str | None, text: str, written: str | None, at: str, wire: str
 ) -> Answer:
-    """Find where an agent last had a text in its request, and what took it away."""
+    """Find where an agent last had a text in its request. And what took it away."""
     if not text:
         raise InvalidEvent("--contains: expected a text, found nothing")
     talk = found(opened(db), conversation)
     upto = resolve(talk, at)
-    lane = agent or only_agent(talk, upto)
-    entries = progress(talk.entries(upto=upto), f"looking through the requests of {lane}", upto)
+    named = agent or only_agent(talk, upto)
+    entries = progress(talk.entries(upto=upto), f"looking through the requests of {named}", upto)
     made = bisect(
         entries,
         text=text,
-        **_split(lane),
+        **lane(named)._asdict(),
         wire=wire,
         policy=policy_of(written),
         blobs=talk.log.blobs,
         counters=COUNTERS,
     )
-    data = {"conversation": talk.name, "agent": lane, **made._asdict()}
+    data = {"conversation": talk.name, "agent": named, **made._asdict()}
 
     def draw() -> Iterable[Piece]:
         from .draw_trying import bisect_drawn
 
         told = {at: one for at in (*made.source, made.vanished) if at for one in talk.entries(at - 1, at)}
-        return bisect_drawn(made, lane, told)
+        return bisect_drawn(made, named, told)
 
     return Answer(data, draw)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -13,7 +14,7 @@ from stenolog.domain.errors import InvalidEvent
 from stenolog.domain.policy import Policy
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
-from stenolog.projections.requests import DEFAULT_WIRE, WIRES, Request, lanes
+from stenolog.projections.requests import DEFAULT_WIRE, WIRES, Lane, Request, lanes
 
 from .answer import Answer
 from .lines import Piece, line
@@ -24,6 +25,8 @@ from .shell import command, found, opened, takes_conversation
 if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
 
+F = TypeVar("F", bound=Callable[..., Any])
+LANE = "agent, or agent/task"
 DECISIONS = {
     "call_model": "cyan",
     "run_tools": "blue",
@@ -33,11 +36,45 @@ DECISIONS = {
 }
 
 
+def takes_agent_else(otherwise: str) -> Callable[[F], F]:
+    """The options `--agent` and `--task`, handed on as one `agent`: `agent/task`, or None."""
+
+    def made(function: F) -> F:
+        @functools.wraps(function)
+        def called(agent: str | None, task: str | None, **given: Any) -> Any:
+            return function(agent=lane_of(agent, task), **given)
+
+        named = click.option("--agent", help=f"The {LANE}; {otherwise}.")
+        return cast("F", named(click.option("--task", help="The agent's task.")(called)))
+
+    return made
+
+
+takes_agent = takes_agent_else("may be left out where there is one")
+
+
+def lane_of(agent: str | None, task: str | None = None) -> str | None:
+    """The lane that two options name, as `agent` or `agent/task`."""
+    if agent == "" or task == "":
+        raise click.UsageError(f"--agent, --task: expected an {LANE}, found an empty name")
+    if task is None:
+        return agent
+    if agent is None or "/" in agent:
+        raise click.UsageError(f"--task goes with --agent, and names the task of an agent once: {LANE}")
+    return f"{agent}/{task}"
+
+
+def lane(written: str) -> Lane:
+    """The lane of an address: `agent` or `agent/task`."""
+    agent, _, task = written.partition("/")
+    return Lane(agent, task)
+
+
 @command("timeline")
 @click.option("--at", default="@", help="As it stood at this position or time.")
 @takes_conversation
 def timeline_command(db: Path, conversation: str, at: str) -> Answer:
-    """Show what a person sees: messages, tools with their results, errors, mode changes, cuts."""
+    """Show what a person sees. Messages, tools with their results, errors, mode changes, cuts."""
     talk = found(opened(db), conversation)
     items = talk.timeline(upto=resolve(talk, at))
 
@@ -50,7 +87,7 @@ def timeline_command(db: Path, conversation: str, at: str) -> Answer:
 
 
 @command("request")
-@click.option("--agent", help="The agent, or its lane as agent/task; may be left out where there is one.")
+@takes_agent
 @click.option("--at", default="@", help="As it would be sent at this position or time.")
 @click.option(
     "--wire", type=click.Choice([*WIRES]), default=DEFAULT_WIRE, show_default=True, help="The provider."
@@ -61,7 +98,7 @@ def timeline_command(db: Path, conversation: str, at: str) -> Answer:
 def request_command(
     db: Path, conversation: str, agent: str | None, at: str, wire: str, policy: str | None, raw: bool
 ) -> Answer | None:
-    """Show what an agent's model is sent next, and the reason for every part."""
+    """Show what an agent's model is sent next. With the reason for every part."""
     talk = found(opened(db), conversation)
     upto = resolve(talk, at)
     request = request_of(talk, agent or only_agent(talk, upto), upto, wire, policy_of(policy))
@@ -77,15 +114,17 @@ def request_command(
     return Answer(request_data(request), draw)
 
 
-def request_of(talk: Conversation, lane: str, upto: int, wire: str, policy: Policy | None = None) -> Request:
+def request_of(
+    talk: Conversation, address: str, upto: int, wire: str, policy: Policy | None = None
+) -> Request:
     """The request of a lane, written as agent or agent/task."""
-    agent, _, task = lane.partition("/")
+    agent, task = lane(address)
     return talk.request(agent, upto, wire, task=task, policy=policy)
 
 
 def only_agent(talk: Conversation, upto: int) -> str:
     """The one agent there is. Raises `InvalidEvent` where there are none or several."""
-    there = [lane.address for lane in lanes(talk.entries(upto=upto))]
+    there = [each.address for each in lanes(talk.entries(upto=upto))]
     if len(there) == 1:
         return there[0]
     known = ", ".join(there) or "none has spoken yet"
@@ -111,11 +150,11 @@ def print_raw(request: Request) -> None:
 
 
 @command("steps")
-@click.option("--agent", help="Only this lane: agent, or agent/task.")
+@takes_agent_else("else all of them")
 @click.option("--at", default="@", help="Up to this position or time.")
 @takes_conversation
 def steps_command(db: Path, conversation: str, agent: str | None, at: str) -> Answer:
-    """Show the engine's transitions: what each entry did, and what had to be done next."""
+    """Show the engine's transitions. What each entry did, and what had to be done next."""
     talk = found(opened(db), conversation)
     made = [step for step in talk.transitions(upto=resolve(talk, at)) if agent in (None, step.lane)]
     return Answer({"conversation": talk.name, "transitions": made}, lambda: step_lines(made))

@@ -8,6 +8,7 @@ from typing import Any
 from stenolog.projections.requests import Explained, Request
 from stenolog.projections.requests.model import compact
 from stenolog.projections.requests.sections import MESSAGES, turns
+from stenolog.projections.requests.tokens import OVERHEAD
 
 SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
 
@@ -60,6 +61,11 @@ def said(request: Request, part: Explained, alone: bool) -> str:
     if part.message < 0:
         return words(next((request.body[key] for key in SYSTEM if key in request.body), ""))
     return words(messages(request.body)[part.message]) if alone else ""
+
+
+def tokens_of(parts: Iterable[Explained]) -> int:
+    """What parts count in a budget of tokens, as in `Request.size`; pictures apart."""
+    return sum(part.tokens_out + (0 if part.continues else OVERHEAD) for part in parts)
 
 
 def _tool_names(tools: Iterable[Any]) -> list[str]:

@@ -13,10 +13,10 @@ from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.policy import Budget, FullHistory, Policy, PolicyLike, policy
 from stenolog.projections.requests import DEFAULT_WIRE, Lane, Request, build, every_request
 from stenolog.projections.requests.rules import CUTS
-from stenolog.projections.requests.tokens import COUNTERS, OVERHEAD, Counter, count_parts
+from stenolog.projections.requests.tokens import COUNTERS, Counter, count_parts
 from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
 
-from .bodies import around, messages
+from .bodies import around, messages, tokens_of
 
 MILLION = 1_000_000
 
@@ -150,7 +150,7 @@ class _Ledger:
             self.common += _common(now[same][1], self.before[same][1])
         self.sent += request.size.tokens
         if front == self.front:
-            self.cached += sum(part.tokens_out + OVERHEAD for part in request.parts if part.message < same)
+            self.cached += tokens_of(part for part in request.parts if part.message < same)
         self.front, self.before = front, now
 
     def row(self, chosen: Policy, limit: int | None, lane: Lane, prices: Iterable[Price]) -> Row:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from stenolog.projections.requests import Explained, Request
 from stenolog.projections.requests.sections import by_hash
 
-from .bodies import around, messages, said
+from .bodies import around, messages, said, tokens_of
 from .matching import matches
 
 Sign: TypeAlias = Literal["-", "+", "~"]
@@ -44,7 +44,10 @@ class Change(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Two requests compared. `around` names what differs beside the messages, as JSON pointers."""
+    """Two requests compared, in tokens as a budget counts them.
+
+    `around` names what differs beside the messages, as JSON pointers.
+    """
 
     shared: Shared
     messages_before: int
@@ -64,13 +67,13 @@ def diff(before: Request, after: Request) -> Difference:
     """The difference between two requests, which must be of one wire."""
     first, second = _Side(before), _Side(after)
     same = _same(first.messages, second.messages)
-    shared = sum(part.tokens_out for part in before.parts if 0 <= part.message < same)
+    shared = tokens_of(part for part in before.parts if 0 <= part.message < same)
     return Difference(
         Shared(same, shared),
         len(first.messages),
         len(second.messages),
-        _tokens(before),
-        _tokens(after),
+        before.size.tokens,
+        after.size.tokens,
         tuple(_around(around(before.body), around(after.body))),
         tuple(_runs(_changes(first, second))),
     )
@@ -117,10 +120,6 @@ def _around(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[str
 def _written(value: Any) -> str:
     """The value as text that is equal where the bytes sent are: keys in their order, blobs by hash."""
     return repr(by_hash(value))
-
-
-def _tokens(request: Request) -> int:
-    return sum(part.tokens_out for part in request.parts)
 
 
 def _changes(before: _Side, after: _Side) -> Iterator[Change]:

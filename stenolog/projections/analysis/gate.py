@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import InvalidEvent, InvalidPolicy, LaterRelease
+from stenolog.domain.errors import CallerError, InvalidEvent, LaterRelease, StenologError
 from stenolog.domain.policy import Policy
 from stenolog.projections.requests import PIPELINE, WIRES, Wire, lanes
 from stenolog.projections.requests.build import from_window, takes_part, windows
@@ -83,17 +82,24 @@ def fresh(
     policy: Policy | None = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
+    refused: Callable[[str, StenologError], None] = lambda lane, error: None,
 ) -> Iterator[Fresh]:
-    """Every request of a conversation that anyone would send, in the order of their places."""
+    """Every request of a conversation that anyone would send, in the order of their places.
+
+    Behind what is not known here nobody sends anything: a lane ends there, and `refused` is told why. It is
+    called with the lane's address and the error.
+    """
     log = list(entries)
     for lane in sorted(lanes(log), key=lambda lane: lane.address):
-        with suppress(LaterRelease, InvalidPolicy):  # behind what is not known here nobody sends anything
+        try:
             for window in windows(log, lane, policy, counters):
                 for name, wire in sorted(wires.items()) if takes_part(window) else ():
                     request = from_window(window, wire, blobs)
                     if request.sendable:
                         place = Place(db, log[0].conversation, lane.address, request.upto, name)
                         yield Fresh(place, request.sha256, request.body)
+        except (CallerError, LaterRelease) as error:
+            refused(lane.address, error)
 
 
 def compare(old: Iterable[Digest], new: Iterable[Fresh]) -> Iterator[Compared]:
@@ -143,7 +149,12 @@ def read_header(text: str) -> Header:
     given = _object(text, 1)
     if given.get("form") != FORM:
         raise InvalidEvent(f"line 1: expected a header with the form {FORM!r}, found {given.get('form')!r}")
-    return Header(given["pipeline"], given["wires"], given["policy"])
+    match given:
+        case {"pipeline": str(pipeline), "wires": dict(wires), "policy": dict() | None as policy}:
+            return Header(pipeline, wires, policy)
+        case _:
+            names = ", ".join(Header._fields)
+            raise InvalidEvent(f"line 1: expected a header with {names}, found {', '.join(given)}")
 
 
 def read(lines: Iterable[str]) -> Iterator[Digest]:

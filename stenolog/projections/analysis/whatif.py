@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import UnknownPosition
+from stenolog.domain.errors import InvalidEvent, UnknownPosition
 from stenolog.domain.events import ModeSwitch
 from stenolog.domain.policy import PolicyLike
 from stenolog.domain.settings import settings
@@ -46,7 +46,8 @@ def whatif(
     """The lane's request after these entries, beside the one without some of them or under a policy.
 
     `without` hides entries as a mode switch would have done at the end. `policy` None is the card's.
-    Raises `UnknownPosition` for a span that is not in the log.
+    Raises `UnknownPosition` for a span that is not in the log, `InvalidEvent` for a mode switch: that is not
+    shown, it sets something.
     """
     log = list(entries)
     given: dict[str, Any] = {"task": task, "wire": wire, "blobs": blobs, "counters": counters}
@@ -61,8 +62,13 @@ def _hiding(log: Sequence[Entry], spans: Sequence[Span]) -> list[Entry]:
         return []
     last = log[-1]
     for span in spans:
-        if span.first > span.last or span.last > last.position:
-            where = f"{last.conversation!r}: expected positions from 1 to {last.position}"
-            raise UnknownPosition(f"{where}, found {span.first}-{span.last}")
+        where = f"{last.conversation!r}: expected"
+        if span.last > last.position:
+            raise UnknownPosition(f"{where} a position from 1 to {last.position}, found {span.last}")
+        if span.first > span.last:
+            raise UnknownPosition(f"{where} the lower position first, found {span.first}-{span.last}")
+        if all(isinstance(entry.event, ModeSwitch) for entry in log[span.first - 1 : span.last]):
+            reason = "it is a mode switch, and what it sets would stay in force"
+            raise InvalidEvent(f"{where} something that a request shows, found {span.first}: {reason}")
     event = ModeSwitch(hides=(*settings(log).hides, *spans))
     return [Entry(last.conversation, last.position + 1, "what-if", last.at, "", event)]

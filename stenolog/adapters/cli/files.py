@@ -1,0 +1,39 @@
+"""Files that a command writes for a person: whole or not at all, and never in the place of a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+STDOUT = Path("-")
+"""What one writes for stdout."""
+FILE = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
+"""A file to be written, or `-`."""
+
+
+@contextmanager
+def whole_or_not_at_all(path: Path) -> Iterator[TextIO]:
+    """A stream into a file that takes its name once everything is in it.
+
+    A link stays, and what it leads to is written. What is there and is no regular file, a pipe or a device,
+    is written straight into. An `OSError` names the path that was given.
+    """
+    straight = path.exists() and not path.is_file()
+    target = path if straight else path.resolve()
+    part = target if straight else target.with_name(f"{target.name}.part")
+    try:
+        with part.open("w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+        if not straight:
+            part.replace(target)
+    except OSError as error:
+        if error.filename in (None, str(part)):
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+    finally:
+        if not straight:
+            part.unlink(missing_ok=True)
