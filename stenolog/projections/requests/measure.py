@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from stenolog.domain.parts import File, Image, Opaque, Reasoning, Refusal, Text, ToolCall
 from stenolog.domain.policy import Budget
+from stenolog.domain.values import Card
 
 from .model import Piece, Size
-from .names import arguments_text
+from .names import arguments_longest
 from .quoting import quote
-from .tokens import IMAGE_TOKENS, OVERHEAD, Counter
+from .tokens import ESTIMATE, IMAGE_TOKENS, OVERHEAD, Counter, count_json
+from .wires.sheet import EMPTY_BLOBS, TOO_LARGE, has_schema, placeholder
 
 SLACK = 8
 """Tokens that a wire may add to a piece: a label, a delimiter, a placeholder."""
@@ -18,49 +21,67 @@ CHARACTERS = 80
 """The same in characters."""
 FRAME, CALL_FRAME = 90, 120
 """Bytes of JSON around a piece, and around each of its parts, at most."""
-PICTURE = 8_000_000
-"""Bytes that a picture may come to where its blob is not at hand: what the strictest provider takes."""
+WRAPPING = 32
+"""Tokens of a wire's own words around the schema of an answer, at most."""
 
 
 class Measure:
-    """Measures pieces in what a budget limits, and in messages; what is not limited is 0."""
+    """Measures pieces in what a budget limits, and in messages; what is not limited is 0.
 
-    def __init__(self, budget: Budget | None, counter: Counter) -> None:
-        self.counter = counter
+    A picture or file is as large as its blob in `blobs`, as its url, and as the line that may stand for it.
+    """
+
+    def __init__(
+        self, budget: Budget | None, counter: Counter, blobs: Mapping[str, bytes] = EMPTY_BLOBS
+    ) -> None:
+        self.counter, self.blobs = counter, blobs
         self.tokens = budget is not None and budget.tokens is not None
         self.characters = budget is not None and budget.characters is not None
         self.bytes = budget is not None and budget.bytes is not None
 
     def of(self, piece: Piece) -> Size:
         """The size of a piece."""
-        words, media = said_in(piece)
+        words = said_in(piece)
+        media = [part for part in piece.parts if isinstance(part, Image | File)]
+        characters = sum(map(len, words)) + sum(len(part.url) for part in media) + CHARACTERS
         return Size(
             1,
-            sum(map(len, words)) + CHARACTERS if self.characters else 0,
-            self._tokens(words, media) if self.tokens else 0,
-            _bytes(piece, words, media) if self.bytes else 0,
+            characters if self.characters else 0,
+            self._tokens(words, len(media)) if self.tokens else 0,
+            _bytes(piece, words) + sum(map(self._sent, media)) if self.bytes else 0,
         )
 
     def _tokens(self, words: list[str], media: int) -> int:
         return sum(map(self.counter.count, words)) + media * IMAGE_TOKENS + OVERHEAD + SLACK
 
+    def _sent(self, part: Image | File) -> int:
+        """The bytes of a picture or a file itself: the base64 text of its blob, or its url."""
+        found = self.blobs.get(part.blob, b"") if part.blob else b""
+        return (len(found) + 2) // 3 * 4 or len(_escaped(part.url).encode())
 
-def _bytes(piece: Piece, words: list[str], media: int) -> int:
+
+def parameters_size(card: Card, counter: Counter = ESTIMATE) -> int:
+    """The tokens of a card's parameters at most, where they hold the schema of an answer; else 0."""
+    if not has_schema(card.parameters):
+        return 0
+    return count_json(card.parameters, counter) + WRAPPING + OVERHEAD
+
+
+def _bytes(piece: Piece, words: list[str]) -> int:
     """The texts as JSON; arguments are text within JSON on some wires, and so escaped twice."""
     arguments = (_escaped(part.arguments) for part in piece.parts if isinstance(part, ToolCall))
     twice = sum(len(_escaped(once)) - len(once) for once in arguments)
     text = sum(len(_escaped(word).encode()) for word in words) + twice
-    return text + media * PICTURE + FRAME + CALL_FRAME * len(piece.parts)
+    return text + FRAME + CALL_FRAME * len(piece.parts)
 
 
 def _escaped(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def said_in(piece: Piece) -> tuple[list[str], int]:
-    """The texts of a piece as they will be written, and how many pictures and files it has."""
+def said_in(piece: Piece) -> list[str]:
+    """The texts of a piece as they will be written, among them a line for each picture and file."""
     words: list[str] = []
-    media = 0
     for part in piece.parts:
         match part:
             case Text(text=text) | Refusal(text=text):
@@ -68,11 +89,12 @@ def said_in(piece: Piece) -> tuple[list[str], int]:
             case Reasoning(text=text, signature=signature, encrypted=encrypted):
                 words += [word for word in (text, signature, encrypted) if word]
             case ToolCall(name=name, arguments=arguments):
-                words += [name, arguments_text(arguments)[0]]
+                words += [name, arguments_longest(arguments)]
             case Opaque(raw=raw):
                 words.append(raw)
             case Image() | File():
-                media += 1
+                # where a tool's result can hold none, it points to a message that may have but a line, too
+                words += [placeholder(part, TOO_LARGE)] * (2 if piece.role == "tool" else 1)
     if piece.speaker:
         words = [quote("message", "\n".join(words), sender=piece.speaker)] if words else []
-    return words, media
+    return words
