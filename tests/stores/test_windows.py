@@ -82,6 +82,21 @@ def test_a_lane_that_sees_one_entry_in_a_hundred_reads_no_others(
     assert len(rows) <= 30 + 64
 
 
+def test_where_little_is_between_the_rows_of_a_window_they_are_read_at_once(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk.append(ModeSwitch(scope="addressed"), expected=talk.position)
+    for turn in range(30):
+        talk.append(UserMessage(text=f"{turn}", to=["coder"]))
+        talk.extend([UserMessage(text=WORDS, to=["other"])] * 2)
+    talk.request("coder")
+    whole, asked = reading.entries, list[object]()
+    monkeypatch.setattr(reading, "entries", lambda *each: asked.append(each) or whole(*each))  # type: ignore[func-returns-value]
+
+    assert in_it(talk.request("coder")) == 30
+    assert len(asked) <= 30 - 32 // 2 + 2
+
+
 @pytest.mark.parametrize("policy", [POLICY, LastN(10), None], ids=["budget", "last", "the card's"])
 def test_a_request_from_its_window_is_the_request_from_the_whole_log(
     talk: Conversation, policy: Budget | LastN | None
