@@ -11,8 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from stenolog.adapters.cli.commands import MODULES, app
 from stenolog.adapters.log import open as open_log
 from stenolog.domain.events import ModeSwitch, UserMessage
 
@@ -164,6 +166,15 @@ def test_colour_is_a_choice_and_no_color_is_heard(
     assert "\x1b[" not in demo("log", "demo", "--color", "never").out
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[" not in demo("log", "demo").out
+
+
+def test_every_command_is_summed_up_in_a_line_of_sixty_characters() -> None:
+    ctx = click.Context(app)
+    made = {name: app.get_command(ctx, name) for name in MODULES}
+    summaries = {name: one.get_short_help_str(200) for name, one in made.items() if one}
+
+    assert len(summaries) == len(MODULES)
+    assert [name for name, words in summaries.items() if not 0 < len(words) <= 60] == []
 
 
 def test_the_schema_of_an_event_describes_its_fields(cli: Callable[..., Any]) -> None:

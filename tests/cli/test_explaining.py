@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stenolog import ModeSwitch, Span, UserMessage
+from stenolog import AssistantMessage, ModeSwitch, Reasoning, Span, Text, UserMessage
 from stenolog.adapters.log import open as open_log
 from tests.analysis.crew import crew
 
@@ -142,8 +142,11 @@ def test_view_says_what_one_has_seen_that_the_other_has_not_and_how_it_is_known(
     ]
 
 
+PINNED = '{"history":{"kind":"last","n":20},"pins":{"positions":[2]}}'
+
+
 @needs_transcripts
-@pytest.mark.parametrize("width", ["60", "100"])
+@pytest.mark.parametrize("width", ["60", "80", "100"])
 @pytest.mark.parametrize(
     "command",
     [
@@ -153,6 +156,11 @@ def test_view_says_what_one_has_seen_that_the_other_has_not_and_how_it_is_known(
         ("why", "s", "--dropped"),
         ("diff", "s", "@~9", "@", "--policy", "tokens:4k"),
         ("view", "s", "--agent", "claude", "--minus", "claude"),
+        ("budget", "s", "--tokens", "4k,16k", "--policy", "full,last:20", "--policy", PINNED),
+        ("request", "s", "--policy", "tokens:4k"),
+        ("outputs", "s"),
+        ("whatif", "s", "--budget", "1k"),
+        ("bisect", "s", "--contains", "the", "--policy", "last:3"),
     ],
     ids=" ".join,
 )
@@ -167,3 +175,43 @@ def test_a_real_session_is_explained_within_the_width_of_the_terminal(
 
     assert (ran.status, ran.err) == (0, "")
     assert [line for line in ran.out.splitlines() if cell_len(line) > int(width)] == []
+
+
+@needs_transcripts
+def test_numbers_and_reasons_are_whole_on_a_narrow_terminal(
+    cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("import", str(sorted((TRANSCRIPTS / "claude_code").glob("*.jsonl"))[0]), "--name", "s")
+    tried = ("budget", "s", "--tokens", "4k,16k", "--policy", "full,last:20")
+    outputs = cli("outputs", "s", "--json").envelope["data"]["outputs"]
+    rows = cli(*tried, "--json").envelope["data"]["rows"]
+    other = ("whatif", "s", "--budget", "20", "--at", "@{user}")
+    monkeypatch.setenv("COLUMNS", "60")
+
+    told = cli(*tried).out
+    assert [f"SENT {row['sent']:,} " in told for row in rows] == [True] * len(rows)
+    told = cli("outputs", "s").out.replace("\n", "")
+    assert [row["alias"] in told for row in outputs] == [True] * len(outputs)
+    reason = cli(*other, "--json").envelope["data"]["other"]["reason"]
+    assert reason.startswith("over budget")
+    assert reason in " ".join(cli(*other).out.split())
+
+
+def test_what_a_wire_cannot_carry_is_one_line_for_each_rule(cli: Callable[..., Any]) -> None:
+    with open_log("talks.db") as log:
+        for number in range(5):
+            log["talk"].append(UserMessage(text=f"question {number}"))
+            thought = Reasoning(text="let me see " * 4)
+            log["talk"].append(AssistantMessage(agent="coder", parts=[thought, Text(text="yes")]))
+
+    def left_out(*command: str) -> list[list[str]]:
+        rows = [line.split() for line in cli(*command).out.splitlines()]
+        return [row for row in rows if "reasoning-not-carried" in row[1:]]
+
+    [row] = left_out("request", "talk")
+    assert row[:7] == ["-", "3-11", "left", "out", "reasoning-not-carried", "55", "→"]
+    assert row[-2:] == ["5", "times"]
+    [row] = left_out("why", "talk", "--dropped")
+    assert row[:5] == ["3-11", "reasoning-not-carried", "55", "5", "times,"]
+    assert len(cli("request", "talk", "--json").envelope["data"]["dropped"]) == 5
+    assert len(cli("why", "talk", "--dropped", "--json").envelope["data"]["left_out"]) == 5

@@ -7,9 +7,11 @@ from collections.abc import Iterable
 
 import click
 import pytest
+from rich.console import Console
 from rich.text import Text
 
 from stenolog.adapters.cli import screen
+from stenolog.adapters.cli.drawing import table, wrapped
 
 
 class Terminal(io.StringIO):
@@ -101,3 +103,48 @@ def test_progress_is_quiet_while_there_is_patience(monkeypatch: pytest.MonkeyPat
 
     assert [*screen.progress(range(5), "counting")] == [0, 1, 2, 3, 4]
     assert err.getvalue() == ""
+
+
+COLUMNS = (">ENTRY", "WHO", "~POLICY", ">TOKENS", "ALIAS", "*TEXT")
+ROW = ("12", "coder", "last:50+tokens:16k+pins", "1,234,567", "@state/a.json", "words " * 20)
+
+
+def shown(width: int, *rows: tuple[str, ...]) -> list[str]:
+    """A table, as it is printed on so many cells."""
+    console = Console(file=io.StringIO(), width=width)
+    with console.capture() as captured:
+        console.print(table(COLUMNS, rows))
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+@pytest.mark.parametrize("width", [30, 40, 50, 60, 80, 100, 200])
+def test_numbers_and_aliases_are_never_cut_and_no_line_is_too_wide(width: int) -> None:
+    lines = shown(width, ROW, ROW)
+
+    assert max(map(len, lines)) <= width
+    for whole in ("12", "coder", "1,234,567", "@state/a.json"):
+        assert "\n".join(lines).count(whole) == 2
+
+
+def test_words_are_cut_before_a_policy_is_and_where_nothing_fits_a_row_is_written_as_lines() -> None:
+    assert "last:50+tokens:16k+pins" in shown(80, ROW)[2]
+    assert "last:5" in shown(60, ROW)[2]
+    assert shown(40, ROW) == [
+        "ENTRY 12  WHO coder",
+        "  POLICY last:50+tokens:16k+pins",
+        "  TOKENS 1,234,567  ALIAS @state/a.json",
+        "  words words words words words words w…",
+    ]
+
+
+def test_a_table_of_no_rows_has_its_titles() -> None:
+    assert shown(80)[0] == "ENTRY  WHO  POLICY  TOKENS  ALIAS  TEXT"
+
+
+def test_what_is_wrapped_is_whole_and_hangs() -> None:
+    console = Console(file=io.StringIO(), width=20)
+    with console.capture() as captured:
+        console.print(wrapped("gone by ", ("over-budget: it is older", "red"), hang=4))
+
+    lines = [line.rstrip() for line in captured.get().splitlines()]
+    assert lines == ["gone by", "    over-budget: it", "    is older"]

@@ -26,4 +26,6 @@ def run(arguments: Sequence[str]) -> int:
         return fail(error, as_json=as_json, trace=False)
     except click.Abort:
         return fail(KeyboardInterrupt(), as_json=as_json, trace=False)
+    except OSError as error:  # the help could not be printed
+        return fail(error, as_json=False, trace=False)
     return status if isinstance(status, int) else 0

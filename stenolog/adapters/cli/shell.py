@@ -108,16 +108,21 @@ def fail(error: BaseException, *, as_json: bool, trace: bool) -> int:
     """Say what went wrong, on stderr or as an envelope, and which exit code it is."""
     exit = exit_of(error)
     if trace and exit is not INTERRUPTED:
-        say("".join(traceback.format_exception(error)).rstrip())
+        _try_to_say("".join(traceback.format_exception(error)).rstrip())
     message = _message(error, exit)
     note = Diagnostic("error", type(error).__name__, message)
     if _stdout_is_broken(error) or (as_json and not _printed(envelope("error", None, [note]))):
         _let_go_of_stdout()
         as_json = False
     if not as_json and exit is not INTERRUPTED:
-        with suppress(OSError):  # nobody can be told where stderr is full as well
-            say(message, mark="✗", style="red")
+        _try_to_say(message, mark="✗", style="red")
     return exit.code
+
+
+def _try_to_say(text: str, mark: str = "", style: str = "") -> None:
+    """Say it on stderr; where that is full as well, nobody can be told."""
+    with suppress(OSError):
+        say(text, mark=mark, style=style)
 
 
 def _printed(data: dict[str, Any]) -> bool:
@@ -145,7 +150,7 @@ def _message(error: BaseException, exit: Exit) -> str:
     if exit is DEFECT:
         return f"{type(error).__name__}: {error}\n  {REPORT}"
     if isinstance(error, OSError) and not isinstance(error, StenologError):
-        where = error.filename or ("stdout" if _stdout_is_broken(error) else "")
+        where = error.filename or ("(stdout)" if _stdout_is_broken(error) else "")
         return f"{error.strerror or error} {where}".rstrip()
     return str(error)
 

@@ -1,0 +1,238 @@
+"""What one conversation, one file or one stream refuses, and what the others do about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from stenolog import Card, ModeSwitch, UserMessage
+from stenolog.adapters.log import open as open_log
+from stenolog.context import Budget
+
+Cli = Callable[..., Any]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+FULL = Path("/dev/full")
+
+
+@pytest.fixture
+def with_a_bad_one(demo: Cli) -> Cli:
+    """The demo, and before it a conversation whose policy names a counter that nobody knows."""
+    with open_log("talks.db") as log:
+        card = Card(policy=Budget(tokens=16_000, counter="abacus"))
+        log["bad"].append(ModeSwitch(cards={"coder": card}))
+        log["bad"].append(UserMessage(text="hi", to=("coder",)), expected=1)
+    return demo
+
+
+def test_fsck_names_a_conversation_that_cannot_be_built_and_checks_the_others(with_a_bad_one: Cli) -> None:
+    ran = with_a_bad_one("fsck", "--all-prefixes")
+
+    assert ran.status == 1
+    assert sorted(ran.out.splitlines()) == [
+        "✓ demo: 120 requests, 0 invalid",
+        "✗ bad: 0 requests, 0 invalid, the rest cannot be built",
+    ]
+    assert ran.err.startswith("✗ 'bad': its requests cannot be built: counter 'abacus': expected one of")
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_fsck_knows_every_counter(demo: Cli) -> None:
+    pytest.importorskip("tiktoken", reason="the extra is not installed")
+    with open_log("talks.db") as log:
+        card = Card(policy=Budget(tokens=16_000, counter="tiktoken:no-such-encoding"))
+        log["exact"].append(ModeSwitch(cards={"coder": card}))
+
+    assert "expected one of bytes4, tiktoken:" in demo("fsck", "exact").err
+
+
+def test_gate_passes_over_what_nobody_may_send_and_says_so(with_a_bad_one: Cli) -> None:
+    written = with_a_bad_one("gate", "--out", "gate.jsonl", "--wire", "plain")
+    again = with_a_bad_one("gate", "--against", "gate.jsonl")
+
+    assert (written.status, again.status) == (0, 0)
+    for ran in (written, again):
+        assert ran.err.startswith("! talks.db: 'bad' (coder): its requests cannot be built: counter 'abacus'")
+        assert len(ran.err.splitlines()) == 1
+    assert again.out.endswith("requests compared, none changed\n")
+
+
+def test_gate_goes_on_behind_a_damaged_conversation_and_fails(demo: Cli) -> None:
+    with open_log("talks.db") as log:
+        log["bad"].append(UserMessage(text="hi", to=("coder",)))
+        with log.datastore.writing() as connection:
+            rows = connection.execute("SELECT DISTINCT originator_id FROM stored_events").fetchall()
+            assert len(rows) == 2
+            connection.execute(
+                "UPDATE stored_events SET state = x'00' "
+                "WHERE rowid = (SELECT max(rowid) FROM stored_events WHERE topic LIKE 'user_message%')"
+            )
+
+    ran = demo("gate", "--wire", "plain", "--out", "gate.jsonl")
+
+    assert ran.status == 1
+    assert ran.err.startswith("✗ talks.db: 'bad': its requests cannot be built")
+    assert Path("gate.jsonl").read_text().count('"demo"') == 8
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("gate", "--wire", "plain", "--out"), ("export", "demo", "-o")],
+    ids=("gate", "export"),
+)
+class TestWhatIsWritten:
+    """`gate --out` and `export -o` write files whole or not at all, and nothing in the place of a device."""
+
+    def test_a_pipe_is_written_into_and_stays_one(self, demo: Cli, command: tuple[str, ...]) -> None:
+        pipe, read = Path("pipe"), list[str]()
+        os.mkfifo(pipe)
+        reader = Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+        reader.start()
+        ran = demo(*command, "pipe")
+        reader.join(10)
+
+        assert ran.status == 0
+        assert pipe.is_fifo()
+        assert len(read[0].splitlines()) > 5
+
+    def test_a_link_stays_and_what_it_leads_to_is_written(self, demo: Cli, command: tuple[str, ...]) -> None:
+        Path("there").mkdir()
+        Path("there/real").write_text("old")
+        Path("link").symlink_to("there/real")
+
+        assert demo(*command, "link").status == 0
+        assert Path("link").is_symlink()
+        assert len(Path("there/real").read_text().splitlines()) > 5
+        assert sorted(path.name for path in Path("there").iterdir()) == ["real"]
+
+    def test_a_dash_is_stdout(self, demo: Cli, command: tuple[str, ...]) -> None:
+        demo(*command, "file")
+
+        assert demo(*command, "-").out == Path("file").read_text()
+        assert not Path("-").exists()
+
+    def test_an_error_names_the_path_that_was_given(self, demo: Cli, command: tuple[str, ...]) -> None:
+        ran = demo(*command, "nowhere/file")
+
+        assert (ran.status, ran.err) == (3, "✗ No such file or directory nowhere/file\n")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no device here that is always full")
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        (("log", "demo"), 6),
+        (("request", "demo", "--agent", "coder", "--json"), 6),
+        (("request", "demo", "--agent", "coder", "--raw"), 6),
+        (("log", "nobody", "--json"), 3),
+        (("--help",), 6),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
+)
+def test_a_full_stdout_is_an_error_in_a_line_and_no_traceback(
+    demo: Cli, command: tuple[str, ...], status: int
+) -> None:
+    with FULL.open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "stenolog", *command],
+            env=ENVIRONMENT, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+
+    assert (ran.returncode, len(ran.stderr.splitlines())) == (status, 1)
+    assert ran.stderr.startswith("✗ no conversation" if status == 3 else "✗ No space left on device (stdout)")
+
+
+def test_a_file_that_is_no_gate_is_named(demo: Cli) -> None:
+    Path("notes.txt").write_text("hello\n")
+    Path("head.jsonl").write_text('{"form":"stenolog-gate@1"}\n')
+
+    assert demo("gate", "--against", "notes.txt").err.startswith("✗ notes.txt: line 1: expected JSON")
+    assert demo("gate", "--against", "head.jsonl").err == (
+        "✗ head.jsonl: line 1: expected a header with pipeline, wires, policy, found form\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "complaint"),
+    [
+        (("request", "demo", "--agent", "coder", "--at", "0"), "expected a position from 1 to 12, found 0"),
+        (("explain", "demo", "0"), "expected a position from 1 to 12, found 0"),
+        (("show", "demo", "99"), "expected a position from 1 to 12, found 99"),
+        (("why", "demo", "--agent", "coder", "--at", "-1"), "expected a position from 1 to 12, found -1"),
+        (("blame", "demo", "-12"), "expected a position from 1 on, found -12"),
+        (("diff", "demo", "0", "3", "--agent", "coder"), "expected a position from 1 to 12, found 0"),
+        (("whatif", "demo", "--agent", "coder", "--without", "1"), "it is a mode switch"),
+        (("why", "demo", "--agent", "coder", "--dropped", "--message", "2"), "choose one"),
+        (("request", "demo", "--agent", ""), "found an empty name"),
+        (("view", "demo", "--agent", "coder", "--minus", ""), "found an empty name"),
+        (("request", "demo", "--task", "x"), "--task goes with --agent"),
+        (("request", "demo", "--agent", "coder/x", "--task", "y"), "--task goes with --agent"),
+        (("budget", "demo", "--agent", "coder", "--tokens", ""), "--tokens: expected a whole number from 1"),
+        (("budget", "demo", "--agent", "coder", "--tokens", "0"), "--tokens: expected a whole number from 1"),
+        (("whatif", "demo", "--agent", "coder", "--budget", "x"), "--budget: expected a whole number from 1"),
+        (("diff", "demo", "3", "--agent", "coder", "--other-policy", "last:0"), "--other-policy: last: exp"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_meant_is_refused_with_what_was_expected(
+    demo: Cli, command: tuple[str, ...], complaint: str
+) -> None:
+    ran = demo(*command)
+
+    assert (ran.status in (2, 3), ran.out) == (True, "")
+    assert complaint in ran.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("request", "talk"),
+        ("why", "talk"),
+        ("diff", "talk", "2", "3"),
+        ("budget", "talk"),
+        ("whatif", "talk", "--policy", "last:5"),
+        ("bisect", "talk", "--contains", "hi"),
+        ("view", "talk", "--minus", "other"),
+        ("steps", "talk"),
+    ],
+    ids=" ".join,
+)
+def test_a_task_is_named_with_its_agent_or_by_an_option_of_its_own(
+    cli: Cli, command: tuple[str, ...]
+) -> None:
+    with open_log("talks.db", entropy=bytes) as log:
+        log["talk"].append(UserMessage(text="hi", to=("coder/one", "coder/two", "other")))
+        log["talk"].append(UserMessage(text="hi again", to=("coder/two",)))
+
+    together, apart = (
+        cli(*command, "--agent", "coder/two"),
+        cli(*command, "--agent", "coder", "--task", "two"),
+    )
+
+    assert (together.status, together.err) == (0, "")
+    assert together == apart
+    assert cli(*command, "--agent", "coder/one") != together
+
+
+def test_a_persons_own_words_are_said_to_be_that(demo: Cli) -> None:
+    assert demo("blame", "demo", "2").out.endswith("position 2 is the beginning: a person said it.\n")
+
+
+def test_doctor_says_of_a_preview_that_it_is_one(cli: Cli) -> None:
+    said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello."}]
+    Path("talk.json").write_text(json.dumps(said))
+
+    closing = cli("doctor", "talk.json").out.splitlines()[-3:]
+    preview = "the request is a preview: nothing to answer: the last word is the agent's own"
+
+    assert closing[0] == "✓ nothing is wrong with the transcript"
+    assert closing[1].startswith(f"· {preview}")
+    assert closing[2] == "  stenolog's closes it, so that the provider would take it"
+    assert cli("doctor", "talk.json", "--raw").err.startswith(f"· {preview}")
