@@ -106,7 +106,7 @@ def verify(subject: Log | Conversation, *, head: str | None = None, watch: Watch
             held = inspecting.conversations(connection)
             for one in held:
                 if only in (None, one.name):
-                    _Check(log.checkpoints, connection, one, found, watch, whole=only is not None).run()
+                    _Check(log, connection, one, found, watch, whole=only is not None).run()
             _check_blobs(connection, found, everything=only is None)
         except RAISED as error:
             found.problems.append(_of_file(str(error)))
@@ -142,7 +142,7 @@ class _Check:
 
     def __init__(
         self,
-        checkpoints: Checkpoints,
+        log: Log,
         connection: sqlite3.Connection,
         held: Held,
         found: _Findings,
@@ -161,11 +161,11 @@ class _Check:
         self.state = INITIAL
         self.settings = NOTHING
         self.kept: list[tuple[Kept[Any], Kepts]] = [
-            (kept, _kept(checkpoints, held.stream, kept)) for kept in (STATE, SETTINGS)
+            (kept, _kept(log.checkpoints, held.stream, kept)) for kept in (STATE, SETTINGS)
         ]
         self.windows = [
-            (kept, _kept(checkpoints, held.stream, kept), window)
-            for kept, window in viewing.marked(checkpoints, held.stream, COUNTERS)
+            (kept, _kept(log.checkpoints, held.stream, kept), window)
+            for kept, window in viewing.marked(log.checkpoints, held.stream, COUNTERS, log.blobs)
         ]
 
     def run(self) -> None:

@@ -93,7 +93,7 @@ def _window(recent: _Recent, lane: Lane, policy: Policy, counter: Counter) -> Wi
     talk = recent.talk
     marks = _marks(lane, policy, counter) if caps(policy) else None
     mark = START if marks is None else keeping.start(talk, marks, recent.upto)[0]
-    window = Window(lane, policy, counter, mark, _rows(talk, mark))
+    window = Window(lane, policy, counter, mark, _rows(talk, mark), talk.log.blobs)
     last: Entry | None = None
     for last in recent.after(mark.position):
         window.take(last)
@@ -135,7 +135,7 @@ def _marks(lane: Lane, policy: Policy, counter: Counter) -> Kept[Mark]:
 
 
 def marked(
-    checkpoints: Checkpoints, stream: int, counters: Mapping[str, Counter]
+    checkpoints: Checkpoints, stream: int, counters: Mapping[str, Counter], blobs: Mapping[str, bytes]
 ) -> Iterator[tuple[Kept[Mark], Window]]:
     """Each window that marks of a stream are kept of, at its beginning, for a check of the marks."""
     for name in checkpoints.names(stream):
@@ -146,4 +146,4 @@ def marked(
             except (StenologError, KeyError):
                 continue  # by a release, or with an extra, that is not here
             if (found.id, PIPELINE) == (version, pipeline):
-                yield _marks(lane, chosen, found), Window(lane, chosen, found)
+                yield _marks(lane, chosen, found), Window(lane, chosen, found, blobs=blobs)

@@ -153,8 +153,8 @@ class Budget(Rule):
     """How large a request may be: in messages, characters, tokens and bytes, each of them or several.
 
     `reserve` (tokens) is kept free for what stands before and behind the conversation: unless given, what
-    that comes to, and a thirty-second part of the budget at least. `counter` says how tokens are counted: "bytes4",
-    or "tiktoken:<encoding>" with the extra `tiktoken`.
+    that comes to, and a thirty-second part of the budget at least. `counter` says how tokens are counted:
+    "bytes4", or "tiktoken:<encoding>" with the extra `tiktoken`.
     """
 
     slot: ClassVar[str] = "budget"

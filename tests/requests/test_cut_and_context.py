@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, Span, ToolResult, UserMessage
+from stenolog import AssistantMessage, Event, Image, LlmError, ModeSwitch, Span, Text, ToolResult, UserMessage
 from stenolog.context import Budget, FullHistory, MemoryBank, Pins, Policy, policy
 from stenolog.projections.requests import build, every_request
 from stenolog.projections.requests.visible import Lane
@@ -38,14 +38,20 @@ def test_no_summary_tells_of_what_was_not_for_the_lane_wherever_the_cut_is(chose
 
 def test_a_rewind_that_is_taken_back_brings_everything_back_under_a_budget_too() -> None:
     talk = [UserMessage(text=f"number {n}.") for n in range(200)]
-    hidden = (*talk, ModeSwitch(hides=[Span(first=2, last=191)]), ASKED, ModeSwitch(hides=None), ASKED)
+    hidden: tuple[Event, ...] = (
+        *talk,
+        ModeSwitch(hides=[Span(first=2, last=191)]),
+        ASKED,
+        ModeSwitch(hides=None),
+        ASKED,
+    )
 
     assert words(*hidden, chosen=HUGE) == words(*hidden, chosen=policy(FullHistory()))
 
 
 def test_edits_stay_where_the_edited_stood_however_many_there_are() -> None:
     edits = [UserMessage(text=f"edit {n}", replaces=4) for n in range(120)]
-    talk = (
+    talk: tuple[Event, ...] = (
         ASKED,
         calls("ok"),
         UserMessage(text="first"),
@@ -136,3 +142,26 @@ def test_a_policy_that_cannot_be_used_ends_where_the_card_is_mended() -> None:
     positions = [request.upto for request in every_request(log(wrong, ASKED, mended, ASKED), "coder")]
 
     assert positions == [3, 4]
+
+
+def test_a_small_picture_costs_a_budget_in_bytes_what_is_sent_of_it() -> None:
+    sha = "a" * 64
+    picture = UserMessage(parts=[Text(text="Look"), Image(blob=sha)])
+    talk = [UserMessage(text=f"number {n}") for n in range(100)]
+    chosen, blobs = policy(Budget(bytes=400_000)), {sha: b"x" * 20_000}
+
+    request = build(log(ModeSwitch(joins=["coder"]), *talk, picture), "coder", policy=chosen, blobs=blobs)
+
+    assert (request.cuts, request.sendable) == (0, True)
+    assert 20_000 < request.size.bytes < 400_000
+
+
+def test_many_pictures_are_cut_where_a_budget_in_bytes_has_no_room() -> None:
+    sha = "a" * 64
+    talk = [UserMessage(parts=[Text(text=f"Look at {n}"), Image(blob=sha)]) for n in range(40)]
+    chosen, blobs = policy(Budget(bytes=400_000)), {sha: b"x" * 20_000}
+
+    requests = [*every_request(log(ModeSwitch(joins=["coder"]), *talk), "coder", policy=chosen, blobs=blobs)]
+
+    assert [request.reason for request in requests if request.upto > 1 and not request.sendable] == []
+    assert requests[-1].cuts > 0

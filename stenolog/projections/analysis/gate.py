@@ -92,7 +92,7 @@ def fresh(
     log = list(entries)
     for lane in sorted(lanes(log), key=lambda lane: lane.address):
         try:
-            for window in windows(log, lane, policy, counters):
+            for window in windows(log, lane, policy, counters, blobs):
                 for name, wire in sorted(wires.items()) if takes_part(window) else ():
                     request = from_window(window, wire, blobs)
                     if request.sendable:

@@ -23,7 +23,7 @@ def some_requests(
     counters: Mapping[str, Counter],
 ) -> Iterator[Request]:
     """The lane's request at each position where its window is wanted. Raises as `build`."""
-    for window in windows(log, lane, policy, counters):
+    for window in windows(log, lane, policy, counters, blobs):
         if takes_part(window) and wanted(window):
             yield from_window(window, wire, blobs)
 

@@ -15,6 +15,7 @@ from stenolog.domain.policy import Instructions, Reminder
 from stenolog.domain.values import Card, Run
 
 from .away import with_away
+from .measure import parameters_size
 from .model import Piece, Section, Size, compact, total
 from .quoting import note, quote
 from .stays import author_of, pinned
@@ -62,6 +63,7 @@ def reserved(window: Window, shown: Shown) -> Size:
     told = with_away(shown.units, shown.entries, window.lane, window.policy.away, window.own.began)
     notes = [piece for unit in told for piece in unit if piece.rule == "away-note"]
     around = total(window.measure.of(piece) for piece in pieces)
+    around = around.plus(Size(tokens=parameters_size(card, window.counter)))
     return _NOTES.plus(around._replace(messages=messages)).plus(total(map(window.measure.of, notes)))
 
 

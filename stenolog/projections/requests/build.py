@@ -53,7 +53,7 @@ def build(
     log = list(entries)
     now = settings(log) if policy is None else NOTHING
     chosen, counter = choose(now, agent, policy, counters)
-    return from_window(window_of(Lane(agent, task), chosen, log, counter), wire, blobs)
+    return from_window(window_of(Lane(agent, task), chosen, log, counter, blobs), wire, blobs)
 
 
 def every_request(
@@ -69,13 +69,17 @@ def every_request(
     """The lane's request after each entry from the first that it takes part in. Raises as `build`."""
     log = list(entries)
     lane = Lane(agent, task)
-    for window in windows(log, lane, policy, counters):
+    for window in windows(log, lane, policy, counters, blobs):
         if takes_part(window):
             yield from_window(window, wire, blobs)
 
 
 def windows(
-    log: Sequence[Entry], lane: Lane, given: PolicyLike, counters: Mapping[str, Counter] = COUNTERS
+    log: Sequence[Entry],
+    lane: Lane,
+    given: PolicyLike,
+    counters: Mapping[str, Counter] = COUNTERS,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
 ) -> Iterator[Window]:
     """The lane's window after each entry: one window, unless the policy on its card changes.
 
@@ -91,7 +95,7 @@ def windows(
             window = refused = None
             try:
                 chosen, counter = choose(now, lane.agent, given, counters)
-                window = window_of(lane, chosen, log[:length], counter)
+                window = window_of(lane, chosen, log[:length], counter, blobs)
             except InvalidPolicy as error:
                 refused = error
         elif window is not None:
@@ -262,13 +266,17 @@ def _why_not(window: Window, said: Sequence[Piece]) -> str:
         case "awaiting_llm" | "failed":
             return ""
         case "awaiting_tools":
-            return f"{len(stands.calls)} of its calls have no result yet"
+            return _calls(len(stands.calls), "has no result yet", "have no result yet")
         case "awaiting_approval":
-            return f"{sum(call.approval for call in stands.calls)} of its calls await approval"
+            return _calls(sum(call.approval for call in stands.calls), "awaits approval", "await approval")
         case "closed":
             return "the agent has left"
         case "idle":
             return "nothing to answer: the lane is idle"
+
+
+def _calls(number: int, does: str, do: str) -> str:
+    return f"{number} of its calls {does if number == 1 else do}"
 
 
 def _over_budget(window: Window, shown: Shown, request: Request) -> str:
@@ -290,7 +298,9 @@ def _over_budget(window: Window, shown: Shown, request: Request) -> str:
 
 def _stays(part: Explained, reasons: Mapping[int, str]) -> bool:
     """Whether no cut removes a part: it must stay, or it stands around the conversation."""
-    return part.role in ("system", "tools") or any(position in reasons for position in part.positions)
+    return part.role in ("system", "tools", "parameters") or any(
+        position in reasons for position in part.positions
+    )
 
 
 def _named(part: Explained, reasons: Mapping[int, str]) -> str:

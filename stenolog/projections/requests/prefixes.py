@@ -35,7 +35,7 @@ def checked(
     log = list(entries)
     for lane in lanes(log):
         last = None
-        for last in windows(log, lane, None, counters):
+        for last in windows(log, lane, None, counters, blobs):
             if all_prefixes:
                 yield from _check(last, wires, blobs)
         if last is not None and not all_prefixes:

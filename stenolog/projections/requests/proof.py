@@ -139,7 +139,7 @@ def _prove(
     lane, chosen = group[0].lane, policy(group[0].receipt.policy)
     why = "the lane took no part yet"
     try:
-        for window in windows(log[: max(waiting)], lane, chosen, counters):
+        for window in windows(log[: max(waiting)], lane, chosen, counters, blobs):
             for sent in waiting.pop(window.position, ()) if takes_part(window) else ():
                 yield _compared(sent, from_window(window, wires[sent.wire], blobs), log, blobs)
     except StenologError as error:

@@ -33,7 +33,7 @@ from .away import titles
 from .caps import Cap, caps
 from .groups import units
 from .left_out import absorb, said_by
-from .measure import Measure
+from .measure import EMPTY_BLOBS, Measure
 from .model import Dropped, Piece, Size, total
 from .own import Now, Own, remember
 from .rewrites import chosen, rewritten
@@ -106,8 +106,9 @@ class Window:
         counter: Counter = ESTIMATE,
         mark: Mark = START,
         entries: Iterable[Entry] = (),
+        blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     ) -> None:
-        """`entries` are those at the rows of `mark`."""
+        """`entries` are those at the rows of `mark`; `blobs` are measured under a budget in bytes alone."""
         self.lane, self.policy, self.counter = lane, policy, counter
         self.position, self.state, self.settings = mark.position, mark.state, mark.settings
         self.own, self.cuts = mark.own, mark.cuts
@@ -116,7 +117,7 @@ class Window:
         self.pairing = Pairing(mark.waiting, mark.pairs)
         self._ear: Ear = ear(lane, policy, counter)
         self._rewrites = chosen(policy.rewrites)
-        self.measure = Measure(policy.budget, counter)
+        self.measure = Measure(policy.budget, counter, blobs)
         self._caps = caps(policy)
         self.rows = [self._row(entry) for entry in entries]
         self._caps = self._caps_now(self.shown())
@@ -346,9 +347,15 @@ def changes_context(event: Event) -> bool:
             return False
 
 
-def window(lane: Lane, policy: Policy, entries: Iterable[Entry], counter: Counter = ESTIMATE) -> Window:
+def window(
+    lane: Lane,
+    policy: Policy,
+    entries: Iterable[Entry],
+    counter: Counter = ESTIMATE,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+) -> Window:
     """The window of a lane after all the entries of a log."""
-    made = Window(lane, policy, counter)
+    made = Window(lane, policy, counter, blobs=blobs)
     for entry in entries:
         made.take(entry)
     return made
