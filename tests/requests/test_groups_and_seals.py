@@ -26,7 +26,7 @@ def test_a_pending_call_is_sealed_and_the_request_is_a_preview() -> None:
     request = chat(ASKED, calls("", CALL))
 
     assert said(request)[-1] == ("tool", "[no result yet: the call is still running]")
-    assert (request.sendable, request.reason) == (False, "1 of its calls have no result yet")
+    assert (request.sendable, request.reason) == (False, "1 of its calls has no result yet")
 
 
 def test_a_call_that_the_user_interrupted_is_sealed_as_interrupted() -> None:
