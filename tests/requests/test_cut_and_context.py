@@ -24,7 +24,7 @@ def words(*events: Event, chosen: Policy) -> str:
 
 @pytest.mark.parametrize("chosen", [policy(FullHistory()), HUGE, SMALL], ids=["full", "huge", "small"])
 def test_no_summary_tells_of_what_was_not_for_the_lane_wherever_the_cut_is(chosen: Policy) -> None:
-    talk = [UserMessage(text=WORDS, to=["coder"]), calls(WORDS)] * 20
+    talk: list[Event] = [UserMessage(text=WORDS, to=["coder"]), calls(WORDS)] * 20
     told = AssistantMessage(
         agent="rev", purpose="summary", covers=[Span(first=4, last=10)], text="The code is 4711."
     )

@@ -33,7 +33,7 @@ from .away import titles
 from .caps import Cap, caps
 from .groups import units
 from .left_out import absorb, said_by
-from .measure import EMPTY_BLOBS, Measure
+from .measure import Measure
 from .model import Dropped, Piece, Size, total
 from .own import Now, Own, remember
 from .rewrites import chosen, rewritten
@@ -41,6 +41,7 @@ from .stays import BESIDE, pinned, positions_of, stays
 from .tokens import ESTIMATE, Counter, count_parts
 from .visible import Lane, Visible, passed_over, visible
 from .voice import Ear, ear, voice
+from .wires.sheet import EMPTY_BLOBS
 
 PER_CALL = 24
 """Tokens that the seal of a call, a stub of its tool, or its late result as text, may take."""
