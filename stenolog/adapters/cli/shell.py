@@ -44,9 +44,9 @@ def command(name: str) -> Callable[[Callable[..., Answer | None]], click.Command
                 status = OK.code if answer is None else show(answer, as_json, color, pager)
                 sys.stdout.flush()
                 return status
-            except BrokenPipeError:
-                return nobody_reads_on()
             except BaseException as error:
+                if isinstance(error, BrokenPipeError) and error.filename is None:
+                    return nobody_reads_on()
                 if isinstance(error, click.ClickException | click.exceptions.Exit):
                     raise
                 return fail(error, as_json=as_json, trace=trace)
