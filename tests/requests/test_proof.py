@@ -133,7 +133,7 @@ def test_where_the_window_was_cut_elsewhere_both_cuts_are_told() -> None:
         ({"wire": "telex@1"}, "wire telex@1 is not here"),
         ({"counter": "abacus@1"}, "counter abacus@1 is not here"),
         (
-            {"policy": {"budget": {"counter": "abacus"}}, "counter": "abacus@1"},
+            {"policy": {"budget": {"tokens": 9, "counter": "abacus"}}, "counter": "abacus@1"},
             "counter abacus@1 is not here",
         ),
         ({"policy": {"mood": {}}}, "policy /mood: no such rule; expected one of"),
