@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 
@@ -141,7 +142,7 @@ def test_verify_folds_every_mark_again_and_names_the_one_that_differs(
     go_on(talk, 200)
     talk.request("coder")
     assert verify(talk.log).problems == ()
-    with sqlite3.connect(f"{talk.log.path}-checkpoints", isolation_level=None) as connection:
+    with closing(sqlite3.connect(f"{talk.log.path}-checkpoints", isolation_level=None)) as connection:
         for fold, state in connection.execute("SELECT fold, state FROM checkpoints").fetchall():
             if fold.startswith("window "):
                 forge(connection, fold, state[:-1] + b"1]")
