@@ -93,7 +93,7 @@ def requests(
 ) -> Iterator[Built]:
     """The requests of each lane on each wire, at every position, or at every so manieth and the last."""
     for lane in lanes(talk.entries):
-        for window in windows(talk.entries, lane, chosen):
+        for window in windows(talk.entries, lane, chosen, blobs=talk.blobs):
             wanted = window.position % every == 0 or window.position == len(talk.entries)
             if wanted and window.state.blocked is None and takes_part(window):
                 for wire in wires:
