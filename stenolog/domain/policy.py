@@ -108,11 +108,9 @@ class LastN(History):
 
 
 @rule
-class SummaryAndRecent(History):
-    """Every summary that stands, and the last `recent` messages; the cut moves in steps of `step`."""
+class Recent(History):
+    """The last `recent` messages, beside what is kept wherever the cut is; it moves in steps of `step`."""
 
-    kind: ClassVar[str] = "summary"
-    keeps: ClassVar[tuple[str, ...]] = ("summary",)
     recent: Positive = 20
     step: Positive = 1
 
@@ -122,17 +120,19 @@ class SummaryAndRecent(History):
 
 
 @rule
-class MemoryBank(History):
+class SummaryAndRecent(Recent):
+    """Every summary that stands, and the last `recent` messages; the cut moves in steps of `step`."""
+
+    kind: ClassVar[str] = "summary"
+    keeps: ClassVar[tuple[str, ...]] = ("summary",)
+
+
+@rule
+class MemoryBank(Recent):
     """Every fact that the agent keeps (`purpose="memory"`), and the last `recent` messages."""
 
     kind: ClassVar[str] = "memory"
     keeps: ClassVar[tuple[str, ...]] = ("memory",)
-    recent: Positive = 20
-    step: Positive = 1
-
-    @property
-    def window(self) -> tuple[int | None, int]:
-        return self.recent, self.step
 
 
 @rule

@@ -33,6 +33,10 @@ class Settings(NamedTuple):
     parent: Link | None = None
     is_fork: bool = False
 
+    def card_of(self, agent: str) -> Card:
+        """An agent's card; an empty one where it has none."""
+        return self.cards.get(agent) or Card()
+
     def mode_of(self, agent: str) -> str:
         """The mode that an agent works in."""
         return self.modes.get(agent, self.mode)

@@ -52,7 +52,7 @@ def last(window: Window, card: Card, shown: Iterable[Entry]) -> Piece | None:
 
 def reserved(window: Window, shown: Shown) -> Size:
     """How large all that may stand around the conversation and in it is at most, with the tools."""
-    card = window.settings.cards.get(window.lane.agent) or Card()
+    card = window.settings.card_of(window.lane.agent)
     before, behind = first(window, card), [*_of_the_moment(window)]
     if window.policy.reminder is not None:
         behind += _reminding(window, window.policy.reminder, card, shown.entries)

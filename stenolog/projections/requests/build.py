@@ -15,7 +15,6 @@ from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserM
 from stenolog.domain.policy import Policy, PolicyLike, policy
 from stenolog.domain.settings import NOTHING, Settings, configure, settings
 from stenolog.domain.state import blocked_reason
-from stenolog.domain.values import Card
 
 from . import around
 from .away import with_away
@@ -90,7 +89,7 @@ def windows(
     refused: InvalidPolicy | None = None
     for length, entry in enumerate(log, 1):
         before, now = now, configure(now, entry)
-        changed = _card(before, lane.agent).policy != _card(now, lane.agent).policy
+        changed = before.card_of(lane.agent).policy != now.card_of(lane.agent).policy
         if length == 1 or (given is None and changed):
             window = refused = None
             try:
@@ -110,7 +109,7 @@ def choose(
     now: Settings, agent: str, given: PolicyLike, counters: Mapping[str, Counter]
 ) -> tuple[Policy, Counter]:
     """The policy that is asked for, or that is on the card, and the counter that it names."""
-    chosen = policy(_card(now, agent).policy if given is None else given)
+    chosen = policy(now.card_of(agent).policy if given is None else given)
     try:
         return chosen, counters[chosen.counter]
     except KeyError:
@@ -125,11 +124,10 @@ def from_window(window: Window, wire: str | Wire, blobs: Mapping[str, bytes] = E
         raise LaterRelease(blocked_reason(window.state.blocked))
     if not takes_part(window):
         raise UnknownAgent(_unknown(window))
-    lane, card = window.lane, _card(window.settings, window.lane.agent)
+    lane, card = window.lane, window.settings.card_of(window.lane.agent)
     shown = window.shown()
     units, delivered = _undelivered(window, shown)
-    began = window.own.began
-    told = with_away(units, shown.entries, lane, window.policy.away, began)
+    told = with_away(units, shown.entries, lane, window.policy.away, window.own.began)
     said = [piece for unit in told for piece in unit]
     around_it = [around.cut_note(window), *closed(said), around.last(window, card, shown.entries)]
     pieces = [piece for piece in around_it if piece is not None]
@@ -173,10 +171,6 @@ def _wire(wire: str | Wire) -> Wire:
     if wire not in WIRES:
         raise CallerError(f"wire {wire!r} is unknown; expected one of {', '.join(WIRES)}")
     return WIRES[wire]
-
-
-def _card(now: Settings, agent: str) -> Card:
-    return now.cards.get(agent) or Card()
 
 
 def takes_part(window: Window) -> bool:
@@ -236,7 +230,7 @@ def _dropped(
     heard = {position for piece in said for position in piece.positions}
     rules = {entry.position: "nothing-said" for entry in shown.entries if entry.position not in heard}
     rules |= dict.fromkeys(delivered, "delivered") | shown.left_out
-    runs = [run for run in window.left_out if run.rule != "setting"]
+    runs = list(window.left_out)
     for row in window.rows:
         position = row.entry.position
         if position in rules:

@@ -181,7 +181,7 @@ class Request:
 
     `body` is the provider's exact JSON body. `sendable` says whether anyone would send it here;
     `reason` says why not. `parts` explains what is in it, `dropped` what is not. `upto` is the position
-    of the view. `cuts` is how often the window has been cut so far, `missing` the runs that this left out.
+    of the view. `cuts` is how often the window has been cut so far.
     """
 
     agent: str

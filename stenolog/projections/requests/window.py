@@ -119,6 +119,7 @@ class Window:
         self._ear: Ear = ear(lane, policy, counter)
         self._rewrites = chosen(policy.rewrites)
         self.measure = Measure(policy.budget, counter, blobs)
+        self._titles = total(map(self.measure.of, titles(policy.away))) if policy.away else Size()
         self._caps = caps(policy)
         self.rows = [self._row(entry) for entry in entries]
         self._caps = self._caps_now(self.shown())
@@ -216,7 +217,7 @@ class Window:
         if self.policy.reminder is not None and pinned(entry, self.policy.pins):
             size = size.plus(size)  # it may be said again, in a reminder
         if self.policy.away is not None:
-            size = size.plus(total(map(self.measure.of, titles(self.policy.away))))
+            size = size.plus(self._titles)
         return Row(entry, pieces, size, count_parts(said_by(entry.event), self.counter))
 
     @property

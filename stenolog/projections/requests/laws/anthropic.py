@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from stenolog.projections.requests.names import fits_id, fits_tool_name
 from stenolog.projections.requests.wires.families import takes_system_turns
 
-from .law import Body, Finding, Law, blank, law, messages
+from .law import Body, Finding, Law, blank, law, messages, unfit
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
 SMALLEST_BUDGET = 1024
@@ -101,11 +101,8 @@ def results_first(body: Body) -> Iterator[Finding]:
 @law
 def call_ids(body: Body) -> Iterator[Finding]:
     """The ids of calls are unique in the request, of letters, digits, _ and -, at most 40 long."""
-    seen: set[str] = set()
-    for place, block in _all_blocks(body, "tool_use"):
-        if block["id"] in seen or not fits_id(block["id"]):
-            yield f"{place}/id", repr(block["id"])
-        seen.add(block["id"])
+    calls = _all_blocks(body, "tool_use")
+    yield from unfit(((f"{place}/id", block["id"]) for place, block in calls), fits_id)
 
 
 @law
@@ -114,11 +111,8 @@ def tool_names(body: Body) -> Iterator[Finding]:
     for place, block in _all_blocks(body, "tool_use"):
         if not fits_tool_name(block["name"]):
             yield f"{place}/name", repr(block["name"])
-    declared: set[str] = set()
-    for i, tool in enumerate(body.get("tools", [])):
-        if not fits_tool_name(tool["name"]) or tool["name"] in declared:
-            yield f"/tools/{i}/name", repr(tool["name"])
-        declared.add(tool["name"])
+    tools = enumerate(body.get("tools", []))
+    yield from unfit(((f"/tools/{i}/name", tool["name"]) for i, tool in tools), fits_tool_name)
 
 
 @law

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 Body: TypeAlias = dict[str, Any]
@@ -54,6 +54,15 @@ def is_object(text: object) -> bool:
         return isinstance(text, str) and isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         return False
+
+
+def unfit(named: Iterable[Finding], fits: Callable[[str], bool]) -> Iterator[Finding]:
+    """Those of several names or ids, each with its pointer, that are unfit or stand twice."""
+    seen: set[str] = set()
+    for pointer, name in named:
+        if name in seen or not fits(name):
+            yield pointer, repr(name)
+        seen.add(name)
 
 
 def asks_for_json_object(format: object) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stenolog.projections.requests.names import fits_id, fits_tool_name
 
-from .law import Body, Finding, Law, asks_for_json_object, blank, is_object, law, messages, says_json
+from .law import Body, Finding, Law, asks_for_json_object, blank, is_object, law, messages, says_json, unfit
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 
@@ -81,12 +81,9 @@ def tool_names(body: Body) -> Iterator[Finding]:
             name = call["function"]["name"]
             if not fits_tool_name(name):
                 yield f"{place}/function/name", repr(name)
-    declared: set[str] = set()
-    for i, tool in enumerate(body.get("tools", [])):
-        name = tool["function"]["name"]
-        if not fits_tool_name(name) or name in declared:
-            yield f"/tools/{i}/function/name", repr(name)
-        declared.add(name)
+    tools = enumerate(body.get("tools", []))
+    declared = ((f"/tools/{i}/function/name", tool["function"]["name"]) for i, tool in tools)
+    yield from unfit(declared, fits_tool_name)
 
 
 @law

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stenolog.projections.requests.names import fits_id, fits_tool_name
 
-from .law import Body, Finding, Law, asks_for_json_object, blank, is_object, law, says_json
+from .law import Body, Finding, Law, asks_for_json_object, blank, is_object, law, says_json, unfit
 
 ITEMS = frozenset(
     {
@@ -118,11 +118,8 @@ def every_output_has_its_call(body: Body) -> Iterator[Finding]:
 @law
 def call_ids(body: Body) -> Iterator[Finding]:
     """The ids of calls are unique in the request, of letters, digits, _ and -, at most 40 long."""
-    seen: set[str] = set()
-    for at, call in _items(body, "function_call"):
-        if call["call_id"] in seen or not fits_id(call["call_id"]):
-            yield f"{at}/call_id", repr(call["call_id"])
-        seen.add(call["call_id"])
+    calls = _items(body, "function_call")
+    yield from unfit(((f"{at}/call_id", call["call_id"]) for at, call in calls), fits_id)
 
 
 @law
@@ -131,11 +128,8 @@ def tool_names(body: Body) -> Iterator[Finding]:
     for at, call in _items(body, "function_call"):
         if not fits_tool_name(call["name"]):
             yield f"{at}/name", repr(call["name"])
-    declared: set[str] = set()
-    for i, tool in enumerate(body.get("tools", [])):
-        if not fits_tool_name(tool["name"]) or tool["name"] in declared:
-            yield f"/tools/{i}/name", repr(tool["name"])
-        declared.add(tool["name"])
+    tools = enumerate(body.get("tools", []))
+    yield from unfit(((f"/tools/{i}/name", tool["name"]) for i, tool in tools), fits_tool_name)
 
 
 @law
