@@ -13,6 +13,8 @@ StenologError
 │   ├── NotATranscript          a file that no importer recognises
 │   ├── InvalidPolicy           a context policy that no request can be made by
 │   ├── NotSendable             a request that nobody may send: nothing to answer, or over its budget
+│   ├── ClaimLost               somebody else has taken this effect over
+│   ├── Diverged                a run that is replayed asks for something that was not recorded
 │   └── MissingExtra            an optional package is not installed
 ├── StoredDataError             what is on disk is not what was written, or not for us
 │   ├── CorruptLog              a gap, a digest that does not match, undecodable bytes
@@ -20,6 +22,7 @@ StenologError
 │   ├── NotALog                 the file is not a stenolog database
 │   └── LaterRelease            written by a release later than this one
 ├── ProviderError               the model's provider failed or refused
+│   └── ModelFailed             one call of a model failed, in a category of `llm_error`
 ├── ToolError                   a tool failed
 └── MachineError                the machine under us
     ├── StoreBusy               the store did not answer before the deadline
@@ -96,6 +99,14 @@ class NotSendable(CallerError):
     """A request that nobody may send: there is nothing to answer, or what must stay is over its budget."""
 
 
+class ClaimLost(CallerError):
+    """Somebody else has taken this effect over, so what came of it here is not appended; nothing was written."""
+
+
+class Diverged(CallerError):
+    """A run that is replayed asks for something that was not recorded; the message names the first difference."""
+
+
 class MissingExtra(CallerError, ImportError):
     """An optional package is not installed; the message is the line that installs it."""
 
@@ -132,6 +143,30 @@ class LaterRelease(StoredDataError):
 
 class ProviderError(StenologError):
     """The model's provider failed or refused."""
+
+
+class ModelFailed(ProviderError):
+    """One call of a model failed.
+
+    `category` is one of `llm_error`'s. `retry_after` is how many seconds the provider asks to wait, where it
+    says so; `status` is its HTTP status, 0 where there is none.
+    """
+
+    def __init__(
+        self, category: str, message: str, *, retry_after: float | None = None, status: int = 0
+    ) -> None:
+        super().__init__(message)
+        self.category = category
+        self.message = message
+        self.retry_after = retry_after
+        self.status = status
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _model_failed, (self.category, self.message, self.retry_after, self.status)
+
+
+def _model_failed(category: str, message: str, retry_after: float | None, status: int) -> ModelFailed:
+    return ModelFailed(category, message, retry_after=retry_after, status=status)
 
 
 class ToolError(StenologError):

@@ -1,0 +1,1 @@
+"""What answers a request: a provider's model through its own SDK, a command, a script, a recording."""

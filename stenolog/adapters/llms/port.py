@@ -1,0 +1,94 @@
+"""What the engine asks of a model: stream an answer to one request, or fail in a category.
+
+A model of your own is a subclass of `Model` with `stream`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+
+from stenolog.domain.parts import AssistantPart
+from stenolog.domain.values import Usage
+from stenolog.projections.requests import Wire
+
+Kind: TypeAlias = Literal["text", "reasoning", "refusal", "tool_call"]
+
+
+class Said(NamedTuple):
+    """A little more of an answer, as it streams: what to add to the part with this index.
+
+    `text` is more text, or for a tool call more of its arguments; a call's first piece has its `id` and
+    `name`. Indexes count from 0, in the order in which the parts begin.
+    """
+
+    part: int
+    kind: Kind
+    text: str = ""
+    id: str = ""
+    name: str = ""
+
+
+class Answer(NamedTuple):
+    """A whole answer: the last thing that a stream gives. `session` is a stateful backend's."""
+
+    parts: tuple[AssistantPart, ...]
+    model: str = ""
+    finish_reason: str = ""
+    usage: Usage | None = None
+    session: str = ""
+
+
+class Prompt(NamedTuple):
+    """One request on its way to a model.
+
+    `body` is what the model's wire made, and is sent as it is. `key` names the effect: a repetition after a
+    crash has the same one. `lane` is the address of who asks, `session` that lane's with a stateful backend.
+    """
+
+    body: dict[str, Any]
+    key: str
+    lane: str
+    conversation: str
+    session: str = ""
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """How long a model may take, in seconds: to connect, until the first piece of the answer, between two
+    pieces, and for the whole call. None: for ever."""
+
+    connect: float | None = 10.0
+    first: float | None = 120.0
+    between: float | None = 60.0
+    whole: float | None = 900.0
+
+
+class Model(ABC):
+    """Something that answers requests. One may serve many agents and conversations at the same time.
+
+    `name` is the model's name, as the card and the body have it; `provider` is who serves it; `wire` is the
+    form of its requests. `timeouts` are kept by the engine; a model itself sees to `timeouts.connect` alone.
+    """
+
+    provider: ClassVar[str] = ""
+    wire: str | Wire = "openai-chat"
+    name: str = ""
+    timeouts: Timeouts = Timeouts()
+
+    @abstractmethod
+    def stream(self, prompt: Prompt) -> AsyncIterator[Said | Answer]:
+        """Pieces of the answer as they come, and at the end the whole answer, once.
+
+        Raises `ModelFailed`. Closing the iterator, or cancelling who waits for it, ends the call.
+        """
+
+    async def lost(self, lane: str, conversation: str, session: str) -> str:
+        """Why a stateful backend no longer has what this lane was told before; empty where it has it, or where
+        every request tells everything. Asked before a request is built."""
+        return ""
+
+    async def close(self) -> None:
+        """Give back connections and processes; the model may be used again after."""

@@ -1,0 +1,1 @@
+"""What an agent may call: plain Python functions, and the tools of MCP servers."""

@@ -1,0 +1,75 @@
+"""What the engine asks of a tool: run one call, and say what came of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from stenolog.domain.values import Tool
+
+Repeat: TypeAlias = Literal["never", "safe", "keyed"]
+"""Whether a call may be run again when nobody knows how its first run ended: never; yes, since nothing changes
+by it (safe), or since its idempotency key makes the second run harmless (keyed)."""
+TIMEOUT = 120.0
+LIMIT = 100_000_000
+
+
+class Call(NamedTuple):
+    """One call of a tool. `arguments` is the model's raw string. `key` is the idempotency key: the same
+    whenever this very call is run again. `lane` is the address of who calls."""
+
+    name: str
+    arguments: str
+    key: str
+    lane: str
+    conversation: str
+    id: str = ""
+
+
+class Media(NamedTuple):
+    """A picture, or a file, that a tool gave back."""
+
+    content: bytes
+    media_type: str = "application/octet-stream"
+    name: str = ""
+
+
+class Outcome(NamedTuple):
+    """What came of a call: texts and media in order. `is_error`: the tool failed, and the text says how.
+    `meta` is kept with the result, for the application."""
+
+    content: tuple[str | Media, ...] = ()
+    is_error: bool = False
+    meta: Mapping[str, Any] = {}  # noqa: RUF012 - never changed
+
+
+class Runnable(ABC):
+    """A tool that can be run.
+
+    `spec` is what the model is told. `repeat` says whether a call may run twice. `timeout` is in seconds
+    (None: for ever), `limit` in bytes of content. `approves` is asked where `spec.approval` is set: whether a
+    person has to approve these arguments; None: always.
+    """
+
+    spec: Tool
+    repeat: Repeat = "never"
+    timeout: float | None = TIMEOUT
+    limit: int = LIMIT
+    approves: Callable[[Mapping[str, Any]], bool] | None = None
+
+    @abstractmethod
+    async def run(self, call: Call) -> Outcome:
+        """Run it. What it raises becomes an `Outcome` with `is_error`; cancelling ends it where it can."""
+
+
+class Toolbox(ABC):
+    """Several tools that share a connection, such as an MCP server's."""
+
+    @abstractmethod
+    async def open(self) -> Sequence[Runnable]:
+        """Connect, if that is not done yet, and list the tools."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Disconnect; it may be opened again after."""
