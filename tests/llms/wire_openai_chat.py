@@ -1,0 +1,75 @@
+"""An answer as OpenAI Chat Completions streams it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from stenolog.adapters.llms.port import Answer
+from stenolog.domain.parts import AssistantPart, Reasoning, Refusal, Text, ToolCall
+from stenolog.domain.values import Usage
+from tests.llms.server import sse
+
+PIECE = 5
+
+
+def frames(answer: Answer, piece: int = PIECE) -> Iterator[bytes]:
+    """Texts and arguments come in pieces of so many characters; the usage comes last."""
+    yield _chunk(answer, {"role": "assistant", "content": ""})
+    calls = 0
+    for part in answer.parts:
+        for delta in deltas(part, piece, calls):
+            yield _chunk(answer, delta)
+        calls += isinstance(part, ToolCall)
+    yield _chunk(answer, {}, answer.finish_reason or None)
+    if answer.usage:
+        yield sse({"model": answer.model, "choices": [], "usage": usage(answer.usage)})
+    yield sse("[DONE]")
+
+
+def deltas(part: AssistantPart, piece: int, index: int) -> Iterator[dict[str, Any]]:
+    """One part in pieces; a call's first has its id and name."""
+    match part:
+        case Text(text=text):
+            yield from ({"content": some} for some in pieces(text, piece))
+        case Refusal(text=text):
+            yield from ({"refusal": some} for some in pieces(text, piece))
+        case Reasoning(text=text):
+            yield from ({"reasoning_content": some} for some in pieces(text, piece))
+        case ToolCall(id=id, name=name, arguments=arguments):
+            yield _call(index, {"name": name, "arguments": ""}, id=id, type="function")
+            yield from (_call(index, {"arguments": some}) for some in pieces(arguments, piece))
+        case _:
+            raise NotImplementedError(part)
+
+
+def pieces(text: str, size: int) -> Iterator[str]:
+    """A text in pieces of so many characters."""
+    return (text[at : at + size] for at in range(0, len(text), size))
+
+
+def usage(tokens: Usage) -> dict[str, Any]:
+    """Tokens in this API's words."""
+    return {
+        "prompt_tokens": tokens.input,
+        "completion_tokens": tokens.output,
+        "total_tokens": tokens.input + tokens.output,
+        "prompt_tokens_details": {"cached_tokens": tokens.cache_read},
+        "completion_tokens_details": {"reasoning_tokens": tokens.reasoning},
+    }
+
+
+def _call(index: int, function: dict[str, Any], **named: str) -> dict[str, Any]:
+    return {"tool_calls": [{"index": index, **named, "function": function}]}
+
+
+def _chunk(answer: Answer, delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
+    return sse(
+        {
+            "id": "chatcmpl-1",
+            "object": "chat.completion.chunk",
+            "created": 1_700_000_000,
+            "model": answer.model,
+            "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}],
+        }
+    )
