@@ -9,6 +9,7 @@ from pydantic import Field as Declared
 from pydantic.fields import FieldInfo
 
 from .errors import InvalidEvent, InvalidPolicy
+from .scalars import copied
 from .values import Made, value
 
 T = TypeVar("T")
@@ -53,3 +54,14 @@ def is_needed(field: Field[Any]) -> bool:
 def rule(cls: type[T]) -> type[T]:
     """A value whose fields may be given by place."""
     return value(cls, Placed)
+
+
+def changed(rule: Any) -> dict[str, Any]:
+    """The fields of a rule that are not at their defaults, as JSON."""
+    shown = {}
+    for each in fields(rule):
+        given = getattr(rule, each.name)
+        default = getattr(each.default, "default", each.default)
+        if given != default and given != {}:
+            shown[each.name] = copied(given)
+    return shown

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 from pydantic import Field as Declared
 
 from .errors import InvalidPolicy
-from .placed import rule
-from .scalars import Natural, Positive, copied
+from .placed import changed, rule
+from .scalars import Natural, Positive
 from .values import Many
 
 T = TypeVar("T")
@@ -303,11 +303,11 @@ class Policy:
     def json(self) -> dict[str, Any]:
         """The policy as it stands in a card and in a receipt: defaults left out."""
         chosen = self.chosen
-        shown: dict[str, Any] = {"history": {"kind": chosen.kind, **_changed(chosen)}} if chosen else {}
+        shown: dict[str, Any] = {"history": {"kind": chosen.kind, **changed(chosen)}} if chosen else {}
         for slot in RULES:
             rule = getattr(self, slot)
             if rule is not None:
-                shown[slot] = _changed(rule)
+                shown[slot] = changed(rule)
         return shown
 
     @property
@@ -380,14 +380,3 @@ def _made(cls: type[T], slot: str, body: Mapping[str, Any]) -> T:
         return cls(**body)
     except InvalidPolicy as error:
         raise InvalidPolicy(f"/{slot}: {error}") from None
-
-
-def _changed(rule: Rule) -> dict[str, Any]:
-    """The fields of a rule that are not at their defaults, as JSON."""
-    shown = {}
-    for each in fields(rule):  # type: ignore[arg-type]
-        given = getattr(rule, each.name)
-        default = getattr(each.default, "default", each.default)
-        if given != default and given != {}:
-            shown[each.name] = copied(given)
-    return shown
