@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -264,9 +264,16 @@ def store_large(
     """The result to append for one that may be large: of more than `over` tokens (1,000 unless given) only a
     preview is left in its parts, and the whole text is a blob of the log, which `talk.outputs` reads.
     """
+    return large_apart(event, log.blobs.put, over, counter)
+
+
+def large_apart(
+    event: ToolResult, put: Callable[[bytes], str], over: int | None = None, counter: Counter = ESTIMATE
+) -> ToolResult:
+    """`store_large` with whatever keeps bytes and gives their sha256."""
     if event.blob or event.name == READ_OUTPUT:
         return event
     shorter = shortened(event.text, Compact() if over is None else Compact(over=over), counter)
     if shorter is None:
         return event
-    return replace(event, parts=with_text(event.parts, shorter.text), blob=log.blobs.put(event.text.encode()))
+    return replace(event, parts=with_text(event.parts, shorter.text), blob=put(event.text.encode()))

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from stenolog.domain.values import Tool
 
 Repeat: TypeAlias = Literal["never", "safe", "keyed"]
-"""Whether a call may be run again when nobody knows how its first run ended: never; yes, since nothing changes
-by it (safe), or since its idempotency key makes the second run harmless (keyed)."""
+"""Whether a call may be run again when nobody knows how its first run ended: never; yes, since nothing
+changes by it (safe), or since its idempotency key makes the second run harmless (keyed)."""
 TIMEOUT = 120.0
 LIMIT = 100_000_000
 
@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
 
     content: tuple[str | Media, ...] = ()
     is_error: bool = False
-    meta: Mapping[str, Any] = {}  # noqa: RUF012 - never changed
+    meta: Mapping[str, Any] = {}
 
 
 class Runnable(ABC):
@@ -49,7 +49,8 @@ class Runnable(ABC):
 
     `spec` is what the model is told. `repeat` says whether a call may run twice. `timeout` is in seconds
     (None: for ever), `limit` in bytes of content. `approves` is asked where `spec.approval` is set: whether a
-    person has to approve these arguments; None: always.
+    person has to approve these arguments; None: always. `stops` is false where a call goes on in the
+    background after it was cancelled, as one in a thread does.
     """
 
     spec: Tool
@@ -57,6 +58,7 @@ class Runnable(ABC):
     timeout: float | None = TIMEOUT
     limit: int = LIMIT
     approves: Callable[[Mapping[str, Any]], bool] | None = None
+    stops: bool = True
 
     @abstractmethod
     async def run(self, call: Call) -> Outcome:

@@ -1,0 +1,168 @@
+"""What a function takes: as a JSON Schema for the model, and from the model's arguments.
+
+Pydantic reads both off the signature: annotations, `Field` and defaults mean what they mean to it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema
+
+from stenolog.domain.errors import CallerError, ToolError
+
+from .port import Call
+
+LONGEST_WORD = 100
+"""Characters that are shown of a value that does not fit."""
+COMPLAINTS = 5
+"""Places that are named where the arguments do not fit."""
+COUNTED = 1_000
+"""From so many on they are only counted: to name them takes seconds and gigabytes."""
+_SCHEMAS_BY_NAME = ("properties", "$defs", "patternProperties", "dependentSchemas")
+_DATA = ("default", "const", "enum", "examples")
+_Kind = inspect.Parameter
+
+
+class Given(NamedTuple):
+    """What a function is called with."""
+
+    positional: list[Any]
+    named: dict[str, Any]
+
+
+class _Schema(GenerateJsonSchema):
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - pydantic's own
+
+
+class Parameters:
+    """The parameters of a function, but for those annotated `Call`, which are filled with the call itself.
+
+    `schema` is their JSON Schema, of type object. Raises `CallerError` for what a model cannot be told.
+    """
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        parameters = _signature(function, name)
+        self._name = name
+        self._positional = [p.name for p in parameters if p.kind is _Kind.POSITIONAL_ONLY]
+        self._calls = [p.name for p in parameters if p.annotation is Call]
+        self._taken = [p.name for p in parameters if p.annotation is not Call]
+        self._model = _model([p for p in parameters if p.annotation is not Call], name)
+        self.schema = _schema(self._model, name)
+        self.takes_call = bool(self._calls)
+
+    def read(self, call: Call) -> Given:
+        """What the function is called with. Raises `ToolError`: what was expected, what was found, where."""
+        text = call.arguments if call.arguments.strip() else "{}"
+        try:
+            read = self._model.model_validate_json(text.encode(errors="replace"))
+        except ValidationError as error:
+            raise ToolError(f"{self._name}: {self._complaint(error, call.arguments)}") from None
+        values = {name: getattr(read, f"p{nth}") for nth, name in enumerate(self._taken)}
+        values |= dict.fromkeys(self._calls, call)
+        return Given([values.pop(name) for name in self._positional], values)
+
+    def _complaint(self, error: ValidationError, text: str) -> str:
+        count = error.error_count()
+        if count > COUNTED:
+            return f"the arguments do not fit the schema in {count:,} places"
+        errors = error.errors(include_url=False)
+        first = errors[0]
+        if first["type"] == "json_invalid":
+            what = f"{first['ctx']['error']}, found {_found(text)}"
+            return f"expected the arguments as a JSON object: {what}"
+        lines = [self._line(found["type"], found) for found in errors[:COMPLAINTS]]
+        more = [f"and {count - COMPLAINTS} more"] if count > COMPLAINTS else []
+        return "\n".join(("the arguments do not fit", *lines, *more))
+
+    def _line(self, kind: str, error: Any) -> str:
+        place = "".join(f"/{step}" for step in error["loc"])[:LONGEST_WORD] or "the arguments"
+        if kind == "missing":
+            return f"{place}: expected a value, found none"
+        if kind == "extra_forbidden" and len(error["loc"]) == 1:
+            return f"{place}: no such argument; there {_listed(self._taken)}"
+        expected = error["msg"].replace("Input should be", "expected").replace("Value error, ", "")
+        return f"{place}: {expected[: 3 * LONGEST_WORD]}, found {_found(error['input'])}"
+
+
+def _signature(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
+    try:
+        parameters = list(inspect.signature(function, eval_str=True).parameters.values())
+    except (ValueError, TypeError, NameError) as error:
+        raise CallerError(f"{name}: its signature cannot be read: {error}") from None
+    for parameter in parameters:
+        if parameter.kind in (_Kind.VAR_POSITIONAL, _Kind.VAR_KEYWORD):
+            raise CallerError(
+                f"{name}: expected parameters with names that a model can be told, found {parameter}"
+            )
+    return parameters
+
+
+def _model(parameters: list[inspect.Parameter], name: str) -> type[BaseModel]:
+    """A model with one field for each parameter. Its fields are numbered, for a parameter may have a name
+    that a model's field may not."""
+    names = {f"p{nth}": parameter.name for nth, parameter in enumerate(parameters)}
+    fields: dict[str, Any] = {
+        f"p{nth}": (
+            Any if parameter.annotation is _Kind.empty else parameter.annotation,
+            ... if parameter.default is _Kind.empty else parameter.default,
+        )
+        for nth, parameter in enumerate(parameters)
+    }
+    config = ConfigDict(extra="forbid", alias_generator=names.__getitem__)
+    try:
+        return create_model("Arguments", __config__=config, **fields)
+    except (PydanticUserError, TypeError, NameError) as error:
+        raise _unfit(error, name) from None
+
+
+def _schema(model: type[BaseModel], name: str) -> dict[str, Any]:
+    try:
+        schema: dict[str, Any] = _small(model.model_json_schema(schema_generator=_Schema))
+    except PydanticUserError as error:
+        raise _unfit(error, name) from None
+    return {"type": "object", "properties": {}} | schema
+
+
+def _unfit(error: Exception, name: str) -> CallerError:
+    what = str(error).partition("\n")[0]
+    return CallerError(f"{name}: expected parameters that have a JSON Schema, found others: {what}")
+
+
+def _small(schema: Any) -> Any:
+    """The schema without titles, which only repeat names, and without `"default": null`."""
+    if isinstance(schema, list):
+        return [_small(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _named(inner) if key in _SCHEMAS_BY_NAME else inner if key in _DATA else _small(inner)
+        for key, inner in schema.items()
+        if key != "title" and not (key == "default" and inner is None)
+    }
+
+
+def _named(schemas: dict[str, Any]) -> dict[str, Any]:
+    return {name: _small(schema) for name, schema in schemas.items()}
+
+
+def _found(value: object) -> str:
+    """What was found, at most so many characters of it."""
+    match value:
+        case dict():
+            return "an object"
+        case list():
+            return f"a list of {len(value):,}"
+        case str():
+            return json.dumps(value[:LONGEST_WORD], ensure_ascii=False) + "…" * (len(value) > LONGEST_WORD)
+        case _:
+            return json.dumps(value, default=repr)[:LONGEST_WORD]
+
+
+def _listed(names: Iterable[str]) -> str:
+    return f"are {', '.join(names)}" if names else "are none"

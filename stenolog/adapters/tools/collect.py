@@ -1,0 +1,47 @@
+"""The tools of an agent: functions, tools and toolboxes, each name once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from stenolog.domain.errors import CallerError
+
+from .functions import tool
+from .port import Runnable, Toolbox
+
+ToolLike: TypeAlias = Callable[..., Any] | Runnable | Toolbox
+"""What an agent's `tools` may hold."""
+
+
+def as_runnables(tools: Iterable[ToolLike]) -> tuple[Runnable | Toolbox, ...]:
+    """The tools in their order, plain functions made into tools. Raises `CallerError`: see `tool`, and where
+    two have one name."""
+    made = tuple(each if isinstance(each, Runnable | Toolbox) else _made(each) for each in tools)
+    by_name(each for each in made if isinstance(each, Runnable))
+    return made
+
+
+async def opened(tools: Iterable[Runnable | Toolbox]) -> dict[str, Runnable]:
+    """All tools by name, those of toolboxes too, which are opened. Raises `CallerError` where two have one
+    name, and `ToolError` where a toolbox cannot be opened."""
+    found: list[Runnable] = []
+    for each in tools:
+        found.extend(await each.open() if isinstance(each, Toolbox) else [each])
+    return by_name(found)
+
+
+def by_name(tools: Iterable[Runnable]) -> dict[str, Runnable]:
+    """The tools by their names. Raises `CallerError` where two have one name."""
+    named: dict[str, Runnable] = {}
+    for each in tools:
+        name = each.spec.name
+        if named.setdefault(name, each) is not each:
+            raise CallerError(f"expected tools of different names, found two of the name {name!r}")
+    return named
+
+
+def _made(function: object) -> Runnable:
+    if not callable(function):
+        raise CallerError(f"expected a function, a tool or a toolbox, found {function!r:.100}")
+    return tool(function)

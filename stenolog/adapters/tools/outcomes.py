@@ -1,0 +1,121 @@
+"""What a tool gave back, or how it failed, as an `Outcome`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from enum import Enum
+from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+
+from stenolog.domain.errors import ToolError
+
+from .port import Media, Outcome
+
+LONGEST_ERROR = 2_000
+"""Characters that a model is told of an exception."""
+_LISTED = 20
+_SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+)
+
+
+def outcome_of(value: object) -> Outcome:
+    """What a function gave back: a text as it is, bytes as a file, a list that has media in it as its items
+    in their order, None as nothing, anything else as compact JSON.
+
+    Raises `ToolError` for what cannot be written as JSON.
+    """
+    match value:
+        case Outcome():
+            return value
+        case None:
+            return Outcome()
+        case list() | tuple() if not isinstance(value, Media) and any(map(_is_media, value)):
+            return Outcome(tuple(_item(inner) for inner in value))
+        case _:
+            return Outcome((_item(value),))
+
+
+def media_of(content: bytes) -> Media:
+    """The bytes as a picture or a PDF where they begin as one, else as a file of no known type.
+
+    Bytes that happen to be text stay a file too: whoever means text gives text.
+    """
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return Media(content, "image/webp")
+    found = (kind for signature, kind in _SIGNATURES if content.startswith(signature))
+    return Media(content, next(found, "application/octet-stream"))
+
+
+def failure(error: BaseException) -> Outcome:
+    """An exception as the model is told it: its type and its words, no traceback."""
+    return failed("\n".join(_said(leaf) for leaf in _leaves(error)))
+
+
+def failed(text: str) -> Outcome:
+    """A failure in these words, of which a bounded part is kept."""
+    return Outcome((text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}…",), is_error=True)
+
+
+def unknown(name: str, known: Sequence[str]) -> Outcome:
+    """There is no such tool; those that there are, the nearest first."""
+    names = sorted(set(known))
+    nearest = get_close_matches(name[: _LISTED * 5], names, _LISTED, cutoff=0.0)
+    more = f" and {len(names) - len(nearest)} more" if len(names) > len(nearest) else ""
+    there = f"there are {', '.join(nearest)}{more}" if names else "there are none"
+    return failed(f"there is no tool {name!r:.120}; {there}")
+
+
+def _is_media(value: object) -> bool:
+    return isinstance(value, Media | bytes | bytearray | memoryview)
+
+
+def _item(value: object) -> str | Media:
+    match value:
+        case Media():
+            return value
+        case bytes() | bytearray() | memoryview():
+            return media_of(bytes(value))
+        case str() if not isinstance(value, Enum):
+            return str.__str__(value)
+        case _:
+            return _json(value)
+
+
+def _json(value: Any) -> str:
+    try:
+        return to_json(value, bytes_mode="base64", inf_nan_mode="strings").decode()
+    except (PydanticSerializationError, RecursionError):
+        pass
+    try:  # halves of surrogate pairs, as file names may have them, are only mended in the whole text
+        return json.dumps(to_jsonable_python(value), ensure_ascii=False, separators=(",", ":"))
+    except (ValueError, TypeError, RecursionError) as error:
+        kind = type(value).__name__
+        raise ToolError(f"expected a result that can be written as JSON, found a {kind}: {error}") from None
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    """The exceptions themselves, where they come in groups."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
+
+
+def _said(error: BaseException) -> str:
+    try:
+        words = str(error)
+    except Exception:  # an exception of the tool's own, and so is its `__str__`
+        words = ""
+    if isinstance(error, ToolError) and words:
+        return words
+    kind = type(error).__name__
+    return f"{kind}: {words}" if words else kind
