@@ -24,11 +24,6 @@ def clean(text: str) -> str:
     return text
 
 
-def count(value: object) -> int:
-    """A number of tokens, where it is one; else 0."""
-    return value if isinstance(value, int) and 0 <= value < 2**63 else 0
-
-
 @dataclass
 class _Growing:
     """A part that is not whole yet. `half` is the first half of a surrogate pair, whose second is to come."""

@@ -1,0 +1,175 @@
+"""What both models of OpenAI share: the SDK's client, one streamed call, and what its errors are called."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from urllib.parse import quote
+
+from stenolog.adapters.transcripts.fields import Json, obj, text, whole
+from stenolog.domain.errors import MissingExtra, ModelFailed
+from stenolog.domain.values import Usage
+from stenolog.projections.requests.model import Body
+
+from .clients import Clients
+from .failing import failed, told
+from .port import Answer, Model, Prompt, Said, Timeouts
+
+if TYPE_CHECKING:
+    from openai import APIError, AsyncOpenAI, AsyncStream
+
+NO_KEY = "no-key"
+"""Servers of one's own ask for no key, but the SDK does."""
+
+
+class Reading(Protocol):
+    """Makes an answer of the events of one stream."""
+
+    def read(self, event: Json) -> Iterator[Said]:
+        """What an event adds to the answer. Raises `ModelFailed` where it tells of an error."""
+
+    def answer(self) -> Answer:
+        """The whole, once there are no more events. Raises `ModelFailed` where that is none."""
+
+
+class OpenAIModel(Model):
+    """A model at OpenAI, or at any server that speaks its API, through the `openai` SDK.
+
+    `base_url` is such a server's; it needs no key where it asks for none. `client` is an `AsyncOpenAI` of
+    your own, which stays yours to close; otherwise `options` go to the one that is made.
+    """
+
+    provider: ClassVar[str] = "openai"
+    path: ClassVar[str]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeouts: Timeouts = Timeouts(),  # noqa: B008 - it is frozen
+        client: AsyncOpenAI | None = None,
+        **options: Any,
+    ) -> None:
+        try:
+            import openai
+        except ImportError:
+            raise MissingExtra("openai", "openai") from None
+        self.name = name
+        self.timeouts = timeouts
+        self._given = client and client.with_options(max_retries=0)
+        own_server = base_url or os.environ.get("OPENAI_BASE_URL")
+        if own_server and not api_key and not os.environ.get("OPENAI_API_KEY"):
+            api_key = NO_KEY
+        timeout = openai.Timeout(None, connect=timeouts.connect)
+        options = {"api_key": api_key, "base_url": base_url, "timeout": timeout} | options
+        self._clients = Clients(lambda: openai.AsyncOpenAI(**options, max_retries=0), _shut)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    @abstractmethod
+    def reading(self) -> Reading:
+        """A reader for the events of one stream."""
+
+    def sent(self, body: Body) -> Body:
+        """The body with what asks for it as a stream."""
+        return body | {"stream": True}
+
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+        """Pieces of the answer, then the whole. Raises `ModelFailed`."""
+        import httpx2
+        import openai
+
+        secrets: list[str] = []
+        reading = self.reading()
+        try:
+            client = self._given or await self._clients.get()
+            secrets.append(client.api_key)
+            async with await self._opened(client, prompt) as events:
+                async for event in events:
+                    for said in reading.read(event):
+                        yield said
+        except openai.APIError as error:
+            raise named(error, secrets) from None
+        except openai.OpenAIError as error:  # no client can be made, for want of a key
+            raise failed(401, "", str(error)) from None
+        except httpx2.HTTPError as error:  # the body of an error broke off, which the SDK does not look for
+            raise ModelFailed("network", told(str(error), secrets)) from None
+        except (ValueError, ArithmeticError, RecursionError) as error:
+            raise garbled(error) from None
+        yield reading.answer()
+
+    async def _opened(self, client: AsyncOpenAI, prompt: Prompt) -> AsyncStream[object]:
+        """The stream of events as plain JSON: so no field of another server's is lost, and the body goes out
+        in the order that it has."""
+        import openai
+
+        headers = {"Idempotency-Key": quote(prompt.key)} if prompt.key else {}
+        return await client.post(
+            self.path,
+            cast_to=object,
+            body=self.sent(prompt.body),
+            options={"headers": headers},
+            stream=True,
+            stream_cls=openai.AsyncStream[object],
+        )
+
+    async def close(self) -> None:
+        """Close the connections of the running event loop."""
+        await self._clients.close()
+
+
+async def _shut(client: AsyncOpenAI) -> None:
+    await client.close()
+
+
+def named(error: APIError, secrets: list[str]) -> ModelFailed:
+    """An error of the SDK in the engine's words."""
+    import openai
+
+    if isinstance(error, openai.APITimeoutError):
+        return ModelFailed("timeout", f"{error.message} ({type(error.__cause__).__name__})")
+    if isinstance(error, openai.APIConnectionError):
+        return ModelFailed("network", f"{error.message} {error.__cause__ or ''}".strip())
+    response = getattr(error, "response", None)
+    status = response.status_code if response is not None else 0
+    return refusal(error.body, status, response.headers if response is not None else {}, secrets)
+
+
+def refusal(
+    body: Json, status: int = 0, headers: Mapping[str, str] | None = None, secrets: Iterable[str] = ()
+) -> ModelFailed:
+    """An error that the provider itself tells of, in the forms that servers have for it."""
+    match body:
+        case {"error": dict() | str() as inner}:
+            return refusal(inner, status, headers, secrets)
+        case dict():
+            code = " ".join(str(body[field]) for field in ("code", "type") if body.get(field))
+            message = text(body.get("message")) or text(body.get("detail"))
+            return failed(status, code, message, headers=headers, secrets=secrets)
+        case _:
+            return failed(status, "", text(body), headers=headers, secrets=secrets)
+
+
+def garbled(error: Exception) -> ModelFailed:
+    """What streams is no JSON."""
+    found = getattr(error, "doc", "") or error
+    return ModelFailed("invalid_response", f"expected JSON in the stream, found {str(found)[:100]!r}")
+
+
+def usage(given: Json, input: str, output: str) -> Usage | None:
+    """The tokens used, by an API's names for those that went in and out; None where it tells of none."""
+    if not obj(given):
+        return None
+    details, thought = obj(given.get(f"{input}_details")), obj(given.get(f"{output}_details"))
+    return Usage(
+        input=whole(given.get(input)),
+        output=whole(given.get(output)),
+        cache_read=whole(details.get("cached_tokens")),
+        cache_write=whole(details.get("cache_write_tokens")),
+        reasoning=whole(thought.get("reasoning_tokens")),
+    )

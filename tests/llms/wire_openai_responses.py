@@ -1,0 +1,128 @@
+"""An answer as OpenAI Responses streams it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from stenolog.adapters.llms.port import Answer
+from stenolog.domain.parts import AssistantPart, Opaque, Reasoning, Refusal, Text, ToolCall
+from stenolog.domain.values import Usage
+from tests.llms.server import sse
+from tests.llms.wire_openai_chat import PIECE, pieces
+
+
+def frames(answer: Answer, piece: int = PIECE) -> Iterator[bytes]:
+    """Each part is an item of its own, which streams and is then told whole; the response comes last."""
+    yield event("created", response=response(answer, status="in_progress"))
+    for place, part in enumerate(answer.parts):
+        whole = item(place, part)
+        yield event("output_item.added", output_index=place, item=begun(whole))
+        yield from (event(named, output_index=place, **more) for named, more in deltas(part, piece))
+        yield event("output_item.done", output_index=place, item=whole)
+    yield from [end(answer)]
+
+
+def end(answer: Answer) -> bytes:
+    """The event that a response ends with."""
+    if answer.finish_reason == "completed":
+        return event("completed", response=response(answer, status="completed"))
+    details = {"reason": answer.finish_reason}
+    return event("incomplete", response=response(answer, status="incomplete", incomplete_details=details))
+
+
+def event(named: str, **more: Any) -> bytes:
+    """One event of a response."""
+    return sse({"type": f"response.{named}", **more}, f"response.{named}")
+
+
+def response(answer: Answer, **more: Any) -> dict[str, Any]:
+    """The response that the events tell of."""
+    done = more["status"] != "in_progress"
+    output = [item(place, part) for place, part in enumerate(answer.parts)] if done else []
+    tokens = usage(answer.usage) if done and answer.usage else None
+    return {
+        "id": "resp_1",
+        "object": "response",
+        "model": answer.model,
+        "output": output,
+        "usage": tokens,
+        **more,
+    }
+
+
+def item(place: int, part: AssistantPart) -> dict[str, Any]:
+    """The item that a part is."""
+    match part:
+        case Text(text=text):
+            return _message(place, {"type": "output_text", "text": text, "annotations": []})
+        case Refusal(text=text):
+            return _message(place, {"type": "refusal", "refusal": text})
+        case ToolCall(id=id, name=name, arguments=arguments):
+            return {"type": "function_call", "id": f"fc_{place}", "call_id": id, "name": name} | {
+                "arguments": arguments,
+                "status": "completed",
+            }
+        case Reasoning(id=id, text=text, encrypted=encrypted):
+            summary = [{"type": "summary_text", "text": section} for section in text.split("\n\n") if section]
+            return {"type": "reasoning", "id": id, "summary": summary, "encrypted_content": encrypted}
+        case Opaque(raw=raw):
+            whole: dict[str, Any] = json.loads(raw)
+            return whole
+
+
+def begun(whole: dict[str, Any]) -> dict[str, Any]:
+    """An item as it is when nothing of it has streamed."""
+    empty: dict[str, dict[str, Any]] = {
+        "message": {"content": []},
+        "function_call": {"arguments": ""},
+        "reasoning": {"summary": []},
+    }
+    return {**whole, **empty.get(whole["type"], {}), "status": "in_progress"}
+
+
+def deltas(part: AssistantPart, piece: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What streams of a part."""
+    match part:
+        case Text(text=text):
+            yield from _pieces("output_text.delta", text, piece, content_index=0)
+        case Refusal(text=text):
+            yield from _pieces("refusal.delta", text, piece, content_index=0)
+        case ToolCall(arguments=arguments):
+            yield from _pieces("function_call_arguments.delta", arguments, piece)
+        case Reasoning(text=text):
+            for at, section in enumerate(filter(None, text.split("\n\n"))):
+                empty = {"type": "summary_text", "text": ""}
+                yield "reasoning_summary_part.added", {"summary_index": at, "part": empty}
+                yield from _pieces("reasoning_summary_text.delta", section, piece, summary_index=at)
+        case Opaque():
+            pass
+
+
+def usage(tokens: Usage) -> dict[str, Any]:
+    """Tokens in this API's words."""
+    return {
+        "input_tokens": tokens.input,
+        "output_tokens": tokens.output,
+        "total_tokens": tokens.input + tokens.output,
+        "input_tokens_details": {
+            "cached_tokens": tokens.cache_read,
+            "cache_write_tokens": tokens.cache_write,
+        },
+        "output_tokens_details": {"reasoning_tokens": tokens.reasoning},
+    }
+
+
+def _pieces(named: str, text: str, piece: int, **more: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    return ((named, {**more, "delta": some}) for some in pieces(text, piece))
+
+
+def _message(place: int, content: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "message",
+        "id": f"msg_{place}",
+        "role": "assistant",
+        "status": "completed",
+        "content": [content],
+    }
