@@ -1,0 +1,227 @@
+"""Limits: what a lane has done since a person last spoke to it, and when that is enough."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import pytest
+from hypothesis import given
+from pydantic import TypeAdapter
+
+from stenolog import (
+    AssistantMessage,
+    CallRef,
+    Control,
+    Entry,
+    Event,
+    Image,
+    InvalidPolicy,
+    LlmError,
+    ModeSwitch,
+    ToolCall,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
+from stenolog.domain.limits import NEW, Account, Accounts, Limits, Tokens, exceeded, watch
+from stenolog.testing import entries
+from tests.strategies import logs
+
+ACCOUNTS = TypeAdapter(Accounts)
+ASKED = UserMessage(text="Go", to=["coder"])
+SHELL = ToolCall(id="c1", name="shell", arguments='{"cmd":"ls"}')
+READ = ToolCall(id="c2", name="read", arguments='{"file":"a"}')
+OFF = Limits(None, None, None, None, None, None)
+
+
+def step(*calls: ToolCall, result: str = "same", is_error: bool = False) -> list[Event]:
+    """An answer that calls tools, and what they all gave back."""
+    results = (ToolResult(call_id=call.id, text=result, is_error=is_error) for call in calls)
+    return [AssistantMessage(agent="coder", tool_calls=calls), *results]
+
+
+def accounts(*events: Event) -> Accounts:
+    return reduce(watch, entries(*events), Accounts())
+
+
+def account(*events: Event) -> Account:
+    return accounts(*events).lane("coder")
+
+
+def why(*events: Event, limits: Limits = Limits()) -> str:  # noqa: B008 - frozen
+    return exceeded(limits, account(ASKED, *events))
+
+
+def test_steps_since_the_last_message_are_limited() -> None:
+    said = AssistantMessage(agent="coder", text="Hm.")
+
+    assert why(*[said] * 49) == ""
+    assert why(*[said] * 50) == "max_steps: 50 steps since the last message"
+    assert why(*[said] * 3, limits=Limits(max_steps=3)) == "max_steps: 3 steps since the last message"
+
+
+@pytest.mark.parametrize(
+    ("event", "anew"),
+    [
+        (UserMessage(text="Go on"), True),
+        (ASKED, True),
+        (UserMessage(text="Go", to=["tester"]), False),
+        (UserMessage(text="A note", author_kind="system"), False),
+        (UserMessage(text="For the screen", in_context=False), False),
+        (UserMessage(control=Control(action="continue")), True),
+        (UserMessage(control=Control(action="continue", agent="coder")), True),
+        (UserMessage(control=Control(action="continue", agent="coder", task="docs")), False),
+        (UserMessage(control=Control(action="cancel")), False),
+        (ModeSwitch(mode="agent"), False),
+    ],
+)
+def test_whoever_is_spoken_to_begins_anew(event: Event, anew: bool) -> None:
+    assert account(ASKED, *step(SHELL), event) == (NEW if anew else account(ASKED, *step(SHELL)))
+
+
+def test_only_answers_are_steps_but_every_token_counts() -> None:
+    used = Usage(input=100, output=10, cache_read=60, reasoning=5)
+    made = account(
+        AssistantMessage(agent="coder", model="a", usage=used),
+        AssistantMessage(agent="coder", model="a", purpose="summary", text="So far", usage=used),
+        LlmError(agent="coder", model="b", category="timeout", usage=used),
+        LlmError(agent="coder", category="timeout"),
+        AssistantMessage(agent="tester", model="a", usage=used),
+    )
+
+    assert (made.steps, made.total) == (1, 330)
+    assert made.tokens == {"a": Tokens(200, 20, 120, 0, 10), "b": Tokens(100, 10, 60, 0, 5)}
+
+
+def test_tokens_are_limited_in_and_out_together() -> None:
+    said = AssistantMessage(agent="coder", usage=Usage(input=900, output=100))
+
+    assert why(said, limits=Limits(max_tokens=1_001)) == ""
+    assert (
+        why(said, limits=Limits(max_tokens=1_000))
+        == "max_tokens: 1,000 of 1,000 tokens since the last message"
+    )
+
+
+def test_the_cost_is_limited_in_dollars_and_counted_in_micro_dollars() -> None:
+    limits = Limits(max_cost=0.5)
+
+    assert [exceeded(limits, NEW, cost) for cost in (None, 0, 499_999)] == ["", "", ""]
+    assert exceeded(limits, NEW, 501_234) == "max_cost: 0.5012 of 0.5000 USD since the last message"
+
+
+def test_the_same_call_with_the_same_result_is_stuck() -> None:
+    stuck = 'stuck: shell({"cmd":"ls"}) gave the same result 3 times'
+
+    assert why(*step(SHELL) * 2) == ""
+    assert why(*step(SHELL) * 3) == stuck
+    assert why(*step(SHELL) * 2, *step(SHELL, result="other")) == ""
+    assert why(*step(SHELL) * 2, *step(READ), *step(SHELL)) == ""
+    assert why(*step(SHELL) * 2, AssistantMessage(agent="coder", text="Done"), *step(SHELL)) == ""
+    assert why(*step(READ), *step(SHELL) * 3) == stuck
+
+
+def test_several_calls_of_one_answer_are_one_round_in_whatever_order_their_results_come() -> None:
+    called = AssistantMessage(agent="coder", tool_calls=[SHELL, READ])
+    one, other = (ToolResult(call_id=id, text="x") for id in ("c1", "c2"))
+
+    assert why(called, one, other, called, other, one) == ""
+    assert (
+        why(called, one, other, called, other, one, called, one, other)
+        == 'stuck: shell({"cmd":"ls"}) and 1 more gave the same result 3 times'
+    )
+    assert why(*step(SHELL, SHELL, SHELL)) == ""
+
+
+def test_pictures_and_blobs_are_part_of_a_result() -> None:
+    called = AssistantMessage(agent="coder", tool_calls=[SHELL])
+    seen = [ToolResult(call_id="c1", parts=[Image(blob=letter * 64)]) for letter in "abc"]
+
+    assert why(*(event for result in seen for event in (called, result))) == ""
+    assert "stuck" in why(called, seen[0], called, seen[0], called, seen[0])
+
+
+def test_two_calls_in_turn_are_stuck() -> None:
+    both = [*step(SHELL), *step(READ)]
+    found = 'stuck: two calls in turn, 3 times: shell({"cmd":"ls"}) and read({"file":"a"})'
+
+    assert why(*both * 2, *step(SHELL)) == ""
+    assert why(*both * 3) == found
+    assert why(*step(READ, result="other"), *both * 3) == found
+    assert why(*both * 2, *step(SHELL, result="other"), *step(READ)) == ""
+    assert why(*both * 3, limits=Limits(ping_pong=4)) == ""
+
+
+def test_the_same_error_of_a_tool_is_stuck_whatever_the_arguments() -> None:
+    tries = [ToolCall(id=f"c{n}", name="shell", arguments=f'{{"n":{n}}}') for n in range(3)]
+    failing = [event for call in tries for event in step(call, result="no such file", is_error=True)]
+
+    assert why(*failing[:4]) == ""
+    assert why(*failing) == 'stuck: shell({"n":2}) failed with the same error 3 times'
+    assert why(*failing[:4], *step(READ), *failing[4:]) == ""
+    assert why(*failing[:4], *step(tries[2], result="no such file")) == ""
+
+
+def test_a_result_belongs_to_the_call_it_names_or_to_the_nearest_of_its_id() -> None:
+    tester = AssistantMessage(agent="tester", tool_calls=[SHELL])
+    coder = AssistantMessage(agent="coder", tool_calls=[SHELL])
+    named = ToolResult(call_id="x", call=CallRef(entry="e1"), text="x")
+
+    def rounds(*events: Event) -> dict[str, int]:
+        return {where: account.same for where, account in accounts(*events).lanes.items()}
+
+    assert rounds(coder, tester, ToolResult(call_id="c1", text="x")) == {"coder": 0, "tester": 1}
+    assert rounds(coder, tester, named) == {"coder": 1, "tester": 0}
+    assert rounds(coder, named, named) == {"coder": 1}
+
+
+def test_long_calls_are_quoted_in_short() -> None:
+    long = ToolCall(id="c1", name="write", arguments='{"text":"' + "a" * 5_000 + '"}')
+    reason = why(*step(long) * 3)
+
+    assert reason.startswith('stuck: write({"text":"aaaa')
+    assert len(reason) < 110
+
+
+def test_what_is_off_limits_nothing() -> None:
+    used = AssistantMessage(agent="coder", usage=Usage(input=10**9))
+    lots = [used, *step(SHELL, is_error=True) * 100, *[*step(SHELL), *step(READ)] * 100]
+
+    assert [why(*lots, limits=limits) for limits in (OFF, Limits(0, 0, 0, 0, 0, 0))] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"max_steps": -1}, "Limits: /max_steps: Input should be greater than or equal to 0, found -1"),
+        ({"max_steps": 1.5}, "Limits: /max_steps: Input should be a valid integer"),
+        ({"max_cost": -0.5}, "Limits: /max_cost: Input should be greater than or equal to 0"),
+        ({"max_cost": float("nan")}, "Limits: /max_cost: Input should be a finite number"),
+        ({"ping_pong": 1}, "Limits: expected ping_pong of at least 2, found 1"),
+        ({"max_stesp": 3}, "Limits: no such field: max_stesp"),
+    ],
+    ids=str,
+)
+def test_limits_that_make_no_sense_are_refused(given: dict[str, object], complaint: str) -> None:
+    with pytest.raises(InvalidPolicy) as caught:
+        Limits(**given)  # type: ignore[arg-type]
+
+    assert complaint in str(caught.value)
+
+
+@given(log=logs())
+def test_the_accounts_go_on_from_any_that_were_written_down(log: list[Entry]) -> None:
+    half = len(log) // 2
+    begun = reduce(watch, log[:half], Accounts())
+    written = ACCOUNTS.dump_json(begun)
+
+    assert ACCOUNTS.validate_json(written) == begun
+    assert reduce(watch, log[half:], ACCOUNTS.validate_json(written)) == reduce(watch, log, Accounts())
+
+
+def test_an_account_stays_small_however_much_a_lane_does() -> None:
+    def size(steps: int) -> int:
+        calls = (ToolCall(id=f"c{n}", name="shell", arguments=f"{n:04}" * 500) for n in range(steps))
+        return len(ACCOUNTS.dump_json(accounts(*(event for call in calls for event in step(call)))))
+
+    assert size(400) - size(40) < 20
