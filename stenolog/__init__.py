@@ -10,8 +10,10 @@ from .domain.decide import decide
 from .domain.entry import Draft, Entry
 from .domain.errors import (
     CallerError,
+    ClaimLost,
     ConversationInUse,
     CorruptLog,
+    Diverged,
     IdTaken,
     IllegalCommand,
     InvalidEvent,
@@ -20,6 +22,7 @@ from .domain.errors import (
     MachineError,
     MissingBlob,
     MissingExtra,
+    ModelFailed,
     NotALog,
     NotATranscript,
     NotSendable,
@@ -54,23 +57,30 @@ from .projections.timeline import Item
 
 if TYPE_CHECKING:
     from .adapters.asynchronous import AsyncConversation, AsyncLog, open_async
+    from .adapters.engine.agent import Agent
+    from .adapters.engine.happenings import Delta, Recorded
+    from .adapters.engine.team import Team
     from .projections.requests import Dropped, Explained, Request
 
 __version__ = "0.1.0"
 
 __all__ = [
     "UNCHANGED",
+    "Agent",
     "AssistantMessage",
     "AsyncConversation",
     "AsyncLog",
     "CallRef",
     "CallerError",
     "Card",
+    "ClaimLost",
     "Control",
     "Conversation",
     "ConversationInUse",
     "CorruptLog",
     "Decision",
+    "Delta",
+    "Diverged",
     "Draft",
     "Dropped",
     "Entry",
@@ -93,6 +103,7 @@ __all__ = [
     "MissingBlob",
     "MissingExtra",
     "ModeSwitch",
+    "ModelFailed",
     "NotALog",
     "NotATranscript",
     "NotSendable",
@@ -100,6 +111,7 @@ __all__ = [
     "ProviderError",
     "Reasoning",
     "Receipt",
+    "Recorded",
     "Refusal",
     "Request",
     "Run",
@@ -113,6 +125,7 @@ __all__ = [
     "StoreBusy",
     "StoreFailed",
     "StoredDataError",
+    "Team",
     "Text",
     "Tool",
     "ToolCall",
@@ -135,14 +148,19 @@ __all__ = [
 ]
 
 
+_LATE = {
+    **dict.fromkeys(("AsyncConversation", "AsyncLog", "open_async"), "adapters.asynchronous"),
+    **dict.fromkeys(("Dropped", "Explained", "Request"), "projections.requests"),
+    "Agent": "adapters.engine.agent",
+    **dict.fromkeys(("Delta", "Recorded"), "adapters.engine.happenings"),
+    "Team": "adapters.engine.team",
+}
+"""The names that are imported when they are first asked for: asyncio alone takes some 30 ms."""
+
+
 def __getattr__(name: str) -> object:
-    """The names that are imported when they are first asked for: asyncio alone takes some 30 ms."""
-    if name in ("AsyncConversation", "AsyncLog", "open_async"):
-        from .adapters import asynchronous
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
-        return getattr(asynchronous, name)
-    if name in ("Dropped", "Explained", "Request"):
-        from .projections import requests
-
-        return getattr(requests, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_LATE[name]}", __name__), name)

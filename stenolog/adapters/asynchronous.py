@@ -209,6 +209,10 @@ class AsyncConversation:
     async def delete(self) -> None:
         await self._run(lambda talk: talk.delete())
 
+    async def sync(self) -> Conversation:
+        """The conversation underneath, for what runs in threads of its own."""
+        return await self.log.run(self._sync)
+
     async def _run(self, call: Callable[[Conversation], T]) -> T:
         return await self.log.run(lambda: call(self._sync()))
 

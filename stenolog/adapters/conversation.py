@@ -80,14 +80,19 @@ class Conversation:
         """
         return self.extend([Draft(event, id, at)], expected=expected)[0]
 
-    def extend(self, events: Iterable[Event | Draft], *, expected: int | None = None) -> list[Entry]:
-        """Append several events in one transaction: all of them or none. Otherwise as `append`."""
+    def extend(
+        self, events: Iterable[Event | Draft], *, expected: int | None = None, fence: int | None = None
+    ) -> list[Entry]:
+        """Append several events in one transaction: all of them or none. Otherwise as `append`.
+
+        `fence` is the engine's claim that they settle; raises `ClaimLost` where somebody else has it now.
+        """
         drafts = [event if isinstance(event, Draft) else Draft(event) for event in events]
         if not drafts:
             return []
         edge = self.log.edge
         items = [appending.item(edge, draft) for draft in drafts]
-        records = appending.append(self._datastore, self.stream, items, expected, edge.salt)
+        records = appending.append(self._datastore, self.stream, items, expected, edge.salt, fence)
         return [self._entry(*pair) for pair in zip(records, drafts, strict=True)]
 
     def entries(self, after: int = 0, upto: int | None = None) -> Iterator[Entry]:

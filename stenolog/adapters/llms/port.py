@@ -6,7 +6,7 @@ A model of your own is a subclass of `Model` with `stream`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -70,25 +70,29 @@ class Model(ABC):
     """Something that answers requests. One may serve many agents and conversations at the same time.
 
     `name` is the model's name, as the card and the body have it; `provider` is who serves it; `wire` is the
-    form of its requests. `timeouts` are kept by the engine; a model itself sees to `timeouts.connect` alone.
+    form of its requests. `remembers`: it keeps what a lane was told, so `lost` is asked. `timeouts` are kept
+    by the engine; a model itself sees to `timeouts.connect` alone.
     """
 
     provider: ClassVar[str] = ""
     wire: str | Wire = "openai-chat"
+    remembers: ClassVar[bool] = False
     name: str = ""
     timeouts: Timeouts = Timeouts()
 
     @abstractmethod
-    def stream(self, prompt: Prompt) -> AsyncIterator[Said | Answer]:
+    def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
         """Pieces of the answer as they come, and at the end the whole answer, once.
 
         Raises `ModelFailed`. Closing the iterator, or cancelling who waits for it, ends the call.
         """
 
     async def lost(self, lane: str, conversation: str, session: str) -> str:
-        """Why a stateful backend no longer has what this lane was told before; empty where it has it, or where
-        every request tells everything. Asked before a request is built."""
+        """Why a stateful backend no longer has what this lane was told before; empty where it has it.
+
+        Asked of a backend that `remembers`, before a request is built.
+        """
         return ""
 
-    async def close(self) -> None:
+    async def close(self) -> None:  # noqa: B027 - most have nothing to give back
         """Give back connections and processes; the model may be used again after."""

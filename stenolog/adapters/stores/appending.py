@@ -13,7 +13,7 @@ from stenolog.domain.entry import OPENING_ID, Draft, Record, check_name, microse
 from stenolog.domain.errors import IdTaken, InvalidEvent, StaleAppend, UnknownConversation
 from stenolog.domain.events import ModeSwitch
 
-from . import events, streams
+from . import claims, events, streams
 from .datastore import LogDatastore
 from .events import START, Head
 
@@ -63,17 +63,21 @@ def append(
     items: Sequence[Item],
     expected: int | None,
     salt: Callable[[], bytes],
+    fence: int | None = None,
 ) -> list[Record]:
     """Write the items behind the last entry, and return their records as they stand in the log.
 
     An item whose id stands there already with the same topic and bytes is not written again. `expected`:
     the position that the conversation must stand at if anything is to be written; None appends wherever
-    it stands. `salt` draws the salt of an opening. Raises `StaleAppend`, `IdTaken`, `InvalidEvent`,
-    `UnknownConversation`; nothing is written then.
+    it stands. `salt` draws the salt of an opening. `fence`: the claim that these items settle; it goes
+    in the same transaction, with its draft. Raises `StaleAppend`, `IdTaken`, `InvalidEvent`,
+    `UnknownConversation`, `ClaimLost`; nothing is written then.
     """
     with datastore.writing() as connection:
         placed = _place_at_known_head(connection, stream, items, expected)
         key, head, records = placed or _place(connection, stream, items, expected, salt)
+        if fence is not None:
+            claims.settle(connection, fence)
     stream.key, stream.head = key, head
     return records
 

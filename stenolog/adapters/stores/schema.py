@@ -1,8 +1,7 @@
 """The tables, their versions, and the check that a file is ours.
 
 A migration is a script that brings a file from one version to the next; making a new file is the
-first. Claims and drafts get their tables by a later migration: they stand beside the log, in the same
-file, and are never truth.
+first. Claims and drafts stand beside the log, in the same file, and are never truth.
 """
 
 from __future__ import annotations
@@ -48,6 +47,27 @@ MIGRATIONS = (
         sha256 BLOB NOT NULL UNIQUE,
         bytes BLOB NOT NULL
     );
+    """,
+    """
+    CREATE TABLE claims (
+        fence INTEGER PRIMARY KEY AUTOINCREMENT,
+        stream INTEGER NOT NULL REFERENCES conversations (stream),
+        lane TEXT NOT NULL,
+        effect TEXT NOT NULL,
+        cause INTEGER NOT NULL,
+        attempt INTEGER NOT NULL,
+        key TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        receipt BLOB NOT NULL,
+        UNIQUE (stream, lane, effect)
+    );
+    CREATE TABLE drafts (
+        fence INTEGER NOT NULL REFERENCES claims (fence) ON DELETE CASCADE,
+        number INTEGER NOT NULL,
+        said BLOB NOT NULL,
+        PRIMARY KEY (fence, number)
+    ) WITHOUT ROWID
     """,
 )
 VERSION = len(MIGRATIONS)

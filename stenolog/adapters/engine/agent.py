@@ -1,0 +1,49 @@
+"""An agent: a name, a model that speaks for it, the tools that it may call, and how far it may go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from stenolog.adapters.llms.port import Model
+from stenolog.adapters.tools.collect import ToolLike
+from stenolog.domain.limits import Limits
+from stenolog.domain.values import Card, Tool
+
+from .retries import Retries
+
+if TYPE_CHECKING:
+    from stenolog.domain.policy import PolicyLike
+
+
+LIMITS, RETRIES = Limits(), Retries()
+
+
+@dataclass(frozen=True)
+class Agent:
+    """An agent of a team. What it is configured by is recorded as its card when the team begins to work.
+
+    `tools` are plain functions, or values of `stenolog.tools`. `parameters` are the request's (temperature,
+    max_tokens …). `policy` is a value of `stenolog.context`. `llm` None: it has a card, and nobody answers.
+    """
+
+    name: str
+    llm: Model | None = None
+    persona: str = ""
+    tools: Sequence[ToolLike] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    policy: PolicyLike = None
+    limits: Limits = LIMITS
+    retries: Retries = RETRIES
+
+    def card(self, tools: Sequence[Tool]) -> Card:
+        """Its card, with these tools."""
+        return Card(
+            model=self.llm.name if self.llm else "",
+            provider=self.llm.provider if self.llm else "",
+            persona=self.persona,
+            tools=list(tools),
+            parameters=dict(self.parameters),
+            policy=self.policy or {},
+        )

@@ -1,0 +1,26 @@
+"""Which calls a person need not approve after all: what a tool says of its own arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from stenolog.adapters.tools.perform import asks
+from stenolog.adapters.tools.port import Runnable
+from stenolog.domain.effects import ToolRun, ref
+from stenolog.domain.events import UserMessage
+from stenolog.domain.values import Control
+
+from .scribe import Scribe
+
+POLICY = "approval policy"
+
+
+def waved_through(scribe: Scribe, tools: Mapping[str, Mapping[str, Runnable]]) -> Iterator[UserMessage]:
+    """The approvals that no person is asked for, as events: a policy's word is in the log like a person's."""
+    for lane in scribe.state.lanes.values():
+        for call in lane.calls if lane.status == "awaiting_approval" else ():
+            if not call.approval or (tool := tools.get(lane.agent, {}).get(call.name)) is None:
+                continue
+            if not asks(tool, scribe.call_of(ToolRun(lane, call)).arguments):
+                control = Control(action="approve", call=ref(call))
+                yield UserMessage(control=control, author=POLICY, author_kind="system")

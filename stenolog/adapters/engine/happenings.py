@@ -1,0 +1,29 @@
+"""What a run tells of, as it comes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from stenolog.adapters.llms.port import Kind
+from stenolog.domain.entry import Entry
+
+
+class Recorded(NamedTuple):
+    """An entry stands in the log, whoever appended it."""
+
+    entry: Entry
+
+
+class Delta(NamedTuple):
+    """A little more of an answer that is being written; `cause` is the position that it answers.
+
+    Of a tool call it is a little more of the arguments.
+    """
+
+    lane: str
+    cause: int
+    text: str
+    kind: Kind = "text"
+
+
+Happening: TypeAlias = Recorded | Delta

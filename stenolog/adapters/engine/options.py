@@ -1,0 +1,39 @@
+"""What a team is told about how to run its agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from stenolog.adapters.llms.port import Model
+
+from .costs import PRICES, Prices
+from .retries import Breaker
+from .world import World
+
+OnUnknown: TypeAlias = Literal["tell", "ask"]
+
+
+WORLD = World()
+
+
+@dataclass(frozen=True)
+class Options:
+    """`on_unknown`: a call that was begun and may not be run again gets a result that says so; with "ask" its
+    lane waits for a person besides. `parallel` effects at most are under way at once, of one conversation.
+    `mentions`: an `@name` in an answer hands on to that agent, where the turn rule allows it. `breaker` makes
+    the circuit breaker of a model.
+    """
+
+    on_unknown: OnUnknown = "tell"
+    parallel: int = 16
+    mentions: bool = True
+    prices: Prices = PRICES
+    world: World = WORLD
+    breaker: Callable[[], Breaker] = Breaker
+    _breakers: dict[int, tuple[Model, Breaker]] = field(default_factory=dict)
+
+    def breaker_of(self, model: Model) -> Breaker:
+        """The breaker that all calls of a model share."""
+        return self._breakers.setdefault(id(model), (model, self.breaker()))[1]

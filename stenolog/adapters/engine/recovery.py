@@ -1,0 +1,64 @@
+"""What a claim tells whose runner is dead, or was stopped: nobody knows how its effect ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from stenolog.adapters.stores.claims import Claim
+from stenolog.adapters.tools.port import Runnable
+from stenolog.domain.effects import MODEL, ToolRun, effects, failed, orphaned, unknown_outcome
+
+from . import drafts
+from .agent import Agent
+from .options import Options
+from .retries import NO_RETRIES
+from .scribe import Begun, Scribe, key
+
+DIED = "the process that made this call died"
+STOPPED = "the engine was stopped"
+
+
+def recover(
+    scribe: Scribe,
+    claim: Claim,
+    agents: Mapping[str, Agent],
+    tools: Mapping[str, Mapping[str, Runnable]],
+    options: Options,
+    why: str,
+) -> Begun | None:
+    """Close an effect that was under way, in the log; or give it back, to be run again under the same key."""
+    if claim.effect == MODEL:
+        _model(scribe, claim, agents, options, why)
+        return None
+    name = (claim.lane, claim.effect)
+    run = next((effect for effect in effects(scribe.state) if key(effect) == name), None)
+    if not isinstance(run, ToolRun):  # its lane was stopped, and the log says so
+        scribe.claims.release(claim)
+        return None
+    call = scribe.call_of(run)
+    tool = tools.get(run.lane.agent, {}).get(call.name)
+    if tool is not None and tool.repeat != "never":
+        return Begun(run, claim, call=call)
+    result = unknown_outcome(run.call, why)
+    scribe.settle(lambda _: (result,), claim)
+    return None
+
+
+def _model(scribe: Scribe, claim: Claim, agents: Mapping[str, Agent], options: Options, why: str) -> None:
+    """A model call becomes an error with what had streamed, and is tried again where its retries say so."""
+    lane = scribe.state.lane(claim.lane)
+    agent = agents.get(lane.agent)
+    retries = agent.retries if agent else NO_RETRIES
+    wait = retries.wait("process_exited", claim.attempt, options.world.chance())
+    now = scribe.talk.log.edge.clock()
+    error = orphaned(
+        lane,
+        claim.cause,
+        claim.attempt,
+        drafts.load(scribe.claims.drafted(claim)),
+        scribe.receipt_of(claim),
+        why,
+        None if wait is None else now + timedelta(seconds=0 if claim.attempt == 1 else wait),
+    )
+    scribe.settle(lambda state: failed(state, error), claim)

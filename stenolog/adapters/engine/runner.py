@@ -1,0 +1,276 @@
+"""The loop: look where the log stands, claim what is to be done, do it, append what came of it.
+
+Effects of several lanes run at the same time. Everything that touches the log happens in one thread of the
+runner's own; the event loop waits for models and tools alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import ParamSpec, TypeVar
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.stores.claims import Claim
+from stenolog.adapters.stores.presence import Presence
+from stenolog.adapters.tools.port import Runnable
+from stenolog.domain.effects import ModelCall, wanted
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import ClaimLost, MachineError
+
+from . import recovery
+from .agent import Agent
+from .approvals import waved_through
+from .drafts import Draft
+from .happenings import Delta, Happening, Recorded
+from .options import Options
+from .queueing import heard
+from .scribe import Begun, Key, Look, Outcome, Scribe, key
+
+P = ParamSpec("P")
+T = TypeVar("T")
+KEEP_AFTER = 0.1
+"""Seconds after which what has streamed is kept: the promise is a quarter of a second."""
+OTHERS = 0.25
+"""Seconds between two looks whether the runner that has an effect still lives."""
+
+
+class Runner:
+    """One runner on one conversation: `open` it, `run` or `advance` until nothing is left, then `close`."""
+
+    def __init__(
+        self,
+        talk: Conversation,
+        agents: Mapping[str, Agent],
+        tools: Mapping[str, Mapping[str, Runnable]],
+        options: Options,
+    ) -> None:
+        self.talk = talk
+        self.agents = agents
+        self.tools = tools
+        self.options = options
+        self.stopped: set[Key] = set()
+        """The effects that the log says are not wanted any more."""
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="stenolog-run")
+        self._tasks: dict[Key, tuple[Begun, asyncio.Task[None]]] = {}
+        self._failures: list[BaseException] = []
+        self._asked: set[Key] = set()
+        self._drafts: dict[int, Draft] = {}
+        self._keeping: asyncio.Task[None] | None = None
+        self._queue: asyncio.Queue[Delta | None] = asyncio.Queue()
+        self._is_woken = False
+        self._scribe: Scribe | None = None
+
+    @property
+    def scribe(self) -> Scribe:
+        """Where the conversation stands; there once the runner was opened."""
+        assert self._scribe is not None, "open the runner first"
+        return self._scribe
+
+    async def open(self) -> None:
+        """Begin: show that this runner lives, and see where the conversation stands."""
+        self._scribe = await self.write(self._begin)
+
+    async def run(self) -> AsyncGenerator[Happening, None]:
+        """Go on until every lane waits for a person, or has stopped."""
+        loop, bell = asyncio.get_running_loop(), self.talk.log.datastore.bell
+        with bell.listening(lambda: loop.call_soon_threadsafe(self.wake)):
+            held: Collection[Key] = (("", ""),)  # whose claims there are is not known yet
+            while True:
+                look = await self._look(self.options.parallel, recover=bool(held))
+                held = look.held
+                for delta in self._streamed():  # what an answer streamed comes before its entry
+                    yield delta
+                for entry in self._fresh():
+                    yield Recorded(entry)
+                at_work = self._tasks or look.held or look.due
+                if look.again or (not at_work and await self.write(self._hear)):
+                    continue
+                if not at_work:
+                    return
+                async for delta in self._until_woken(look):
+                    yield delta
+
+    async def advance(self) -> list[Entry]:
+        """Do one effect, and give what was appended; nothing where there is nothing to do now."""
+        while (await self._look(1, recover=True)).again:
+            pass
+        await asyncio.gather(*(task for _, task in self._tasks.values()))
+        self._raise_failures()
+        return self._fresh()
+
+    async def close(self) -> None:
+        """Stop what is under way: the log says so, and another runner goes on from there."""
+        running = [task for _, task in self._tasks.values()]
+        for task in (*running, *([self._keeping] if self._keeping else [])):
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        if self._scribe is not None:
+            await self.write(self._put_down)
+        self._thread.shutdown(wait=False)
+
+    # What the effects use.
+
+    async def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """A call that touches the log, in the thread for that."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: call(*args, **kwargs))
+
+    async def settle(self, outcome: Outcome, claim: Claim) -> None:
+        """Append what came of an effect; nothing, where somebody else has taken it over."""
+        with suppress(ClaimLost):
+            await self.write(self.scribe.settle, outcome, claim)
+
+    def stream(self, delta: Delta, draft: Draft) -> None:
+        """Hand a piece of an answer on, and see that it is kept soon."""
+        self._queue.put_nowait(delta)
+        self._drafts[draft.fence] = draft
+        if self._keeping is None:
+            self._keeping = asyncio.create_task(self._keep_soon())
+
+    def forget(self, draft: Draft) -> None:
+        """A draft need not be kept any more: its answer is about to be appended."""
+        self._drafts.pop(draft.fence, None)
+
+    def wake(self) -> None:
+        """Look again: something may be there to do."""
+        if not self._is_woken:
+            self._is_woken = True
+            self._queue.put_nowait(None)
+
+    # In the runner's thread.
+
+    def _begin(self) -> Scribe:
+        store, edge = self.talk.log.datastore, self.talk.log.edge
+        presence = Presence(store.file, edge.id(), in_memory=store.in_memory)
+        asks = self.options.on_unknown == "ask"
+        return Scribe(self.talk, presence, self.agents, self.options.prices, asks=asks)
+
+    def _look_now(self, busy: frozenset[Key], most: int, recover: bool) -> Look:
+        scribe = self.scribe
+        scribe.catch_up()
+        orphans = scribe.orphans() if recover else []
+        rerun = tuple(begun for claim in orphans if (begun := self._recover(claim, recovery.DIED)))
+        for approval in waved_through(scribe, self.tools):
+            scribe.settle(lambda _, approval=approval: (approval,))  # type: ignore[misc]
+        busy |= {key(begun.effect) for begun in rerun}
+        look = scribe.look(busy, self._asked, most - len(busy))
+        return look._replace(begun=rerun + look.begun)
+
+    def _recover(self, claim: Claim, why: str) -> Begun | None:
+        return recovery.recover(self.scribe, claim, self.agents, self.tools, self.options, why)
+
+    def _hear(self) -> bool:
+        """Say the oldest message that waited for the lanes to come to rest; whether there was one."""
+        scribe = self.scribe
+        if not scribe.queue:
+            return False
+        waited = next(self.talk.entries(scribe.queue[0] - 1, scribe.queue[0]))
+        scribe.settle(lambda _: (heard(waited),) if waited.position in scribe.queue else ())
+        return True
+
+    def _put_down(self) -> None:
+        """Close what is under way, and let everything go."""
+        scribe = self.scribe
+        try:
+            scribe.claims.draft(self._unkept())
+            for claim in scribe.claims.all():
+                if claim.owner == scribe.presence.id:
+                    self._put_down_one(claim)
+        finally:
+            scribe.presence.close()
+
+    def _put_down_one(self, claim: Claim) -> None:
+        with suppress(ClaimLost):
+            begun = self._recover(claim, recovery.STOPPED)
+            if begun is not None:
+                self.scribe.claims.release(claim)
+
+    # In the event loop.
+
+    async def _look(self, most: int, recover: bool) -> Look:
+        self._raise_failures()
+        look = await self.write(self._look_now, frozenset(self._tasks), most, recover)
+        for name, (begun, task) in self._tasks.items():
+            if name not in self.stopped and not wanted(self.scribe.state, begun.effect):
+                self.stopped.add(name)
+                task.cancel()
+        for begun in look.begun:
+            self._start(begun)
+        for effect in look.unasked:
+            await self._ask_backend(effect)
+        return look
+
+    def _start(self, begun: Begun) -> None:
+        from .doing import do
+
+        name = key(begun.effect)
+        self._asked.discard(name)
+        task = asyncio.create_task(do(self, begun))
+        self._tasks[name] = begun, task
+        task.add_done_callback(lambda task: self._done(name, task))
+
+    def _done(self, name: Key, task: asyncio.Task[None]) -> None:
+        del self._tasks[name]
+        self.stopped.discard(name)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failures.append(error)
+        self.wake()
+
+    async def _ask_backend(self, effect: ModelCall) -> None:
+        """See whether a stateful backend still has what it was told; record it where it has not."""
+        self._asked.add(key(effect))
+        lane, agent = effect.lane, self.agents[effect.lane.agent]
+        why = await agent.llm.lost(lane.address, self.talk.name, lane.session) if agent.llm else ""
+        if why:
+            await self.write(self.scribe.lost, effect, why)
+            self.wake()
+
+    def _raise_failures(self) -> None:
+        """What no event could tell ends the run."""
+        if self._failures:
+            raise self._failures[0]
+
+    def _fresh(self) -> list[Entry]:
+        """The entries that were not told of yet."""
+        fresh, self.scribe.fresh = self.scribe.fresh, []
+        return fresh
+
+    def _streamed(self) -> list[Delta]:
+        """What has streamed and was not handed on yet."""
+        waiting = [self._queue.get_nowait() for _ in range(self._queue.qsize())]
+        self._is_woken = False
+        return [delta for delta in waiting if delta is not None]
+
+    async def _until_woken(self, look: Look) -> AsyncGenerator[Delta, None]:
+        timer = asyncio.create_task(self._wake_later(look))
+        try:
+            while (item := await self._queue.get()) is not None:
+                yield item
+            self._is_woken = False
+        finally:
+            timer.cancel()
+
+    async def _wake_later(self, look: Look) -> None:
+        """Look again when the next effect is due, and now and then while others are at one."""
+        waits = [OTHERS] if look.held else []
+        if look.due is not None:
+            waits.append(max(0.0, (look.due - self.talk.log.edge.clock()).total_seconds()))
+        if waits:
+            await self.options.world.sleep(min(waits))
+            self.wake()
+
+    async def _keep_soon(self) -> None:
+        """Keep what has streamed, a little later, with what comes until then."""
+        await asyncio.sleep(KEEP_AFTER)
+        self._keeping = None
+        try:
+            await self.write(self.scribe.claims.draft, self._unkept())
+        except MachineError as error:
+            self._failures.append(error)
+            self.wake()
+
+    def _unkept(self) -> list[tuple[int, bytes]]:
+        """What of all drafts is not kept yet."""
+        return [(draft.fence, said) for draft in self._drafts.values() if (said := draft.unkept())]

@@ -1,0 +1,257 @@
+"""What the engine reads and writes: where the conversation stands, the claims, and what came of effects.
+
+All of it is called in one thread, which may wait for the disk; nothing here waits for a model or a tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from hashlib import sha256
+from typing import NamedTuple, TypeAlias
+
+from stenolog.adapters import keeping
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.stores.claims import Claim, Claims
+from stenolog.adapters.stores.presence import Presence
+from stenolog.domain.effects import Effect, ModelCall, ToolRun, asks_first, effects
+from stenolog.domain.entry import Entry, microseconds
+from stenolog.domain.errors import CallerError, LaterRelease, StaleAppend
+from stenolog.domain.events import AssistantMessage, ErrorCategory, Event, LlmError, ModeSwitch, Unknown
+from stenolog.domain.limits import Accounts, exceeded, watch
+from stenolog.domain.parts import ToolCall
+from stenolog.domain.settings import Settings, configure
+from stenolog.domain.state import State, blocked_reason
+from stenolog.domain.step import evolve
+from stenolog.domain.values import Receipt
+from stenolog.projections.base import Fold
+from stenolog.projections.requests import Request
+
+from .agent import Agent
+from .costs import Prices, cost
+from .queueing import QUEUE, queue
+
+KEEP_EVERY = 512
+"""So many entries after the last checkpoint the state is kept again, so that a restart reads no more."""
+WATCH = keeping.kept(Fold("watch", Accounts(), watch), Accounts)
+RECEIPT = keeping.Json(Receipt)
+Key: TypeAlias = tuple[str, str]
+"""The lane and the name of an effect: what it is claimed by."""
+Outcome: TypeAlias = Callable[[State], Sequence[Event]]
+
+
+class Begun(NamedTuple):
+    """An effect under its claim: the request of a model call, or the call that a tool is to run."""
+
+    effect: Effect
+    claim: Claim
+    request: Request | None = None
+    call: ToolCall | None = None
+
+
+class Look(NamedTuple):
+    """What there is to do now: effects that were claimed, those that others have, those whose backend must be
+    asked before a request is built, and when the next one is due. `again`: look again at once."""
+
+    begun: tuple[Begun, ...] = ()
+    held: tuple[Key, ...] = ()
+    unasked: tuple[ModelCall, ...] = ()
+    due: datetime | None = None
+    again: bool = False
+
+
+class Scribe:
+    """One conversation, as one runner works on it; `agents` are those that it works for."""
+
+    def __init__(
+        self,
+        talk: Conversation,
+        presence: Presence,
+        agents: Mapping[str, Agent],
+        prices: Prices,
+        *,
+        asks: bool = False,
+    ) -> None:
+        self.talk = talk
+        self.presence = presence
+        self.agents = agents
+        self.prices = prices
+        self.asks = asks
+        self.claims = Claims(talk.log.datastore, talk.stream)
+        self.fresh: list[Entry] = []
+        self.load()
+
+    def load(self) -> None:
+        """Where the conversation stands now: three folds, at one position."""
+        while True:
+            self.state: State = self.talk.state()
+            self.settings: Settings = self.talk.settings()
+            self.accounts: Accounts = self.talk.fold(WATCH)
+            self.queue = self.talk.fold(QUEUE)
+            if self.talk.position == self.state.position:
+                break
+        self._kept = self.state.position
+
+    def catch_up(self) -> None:
+        """Take in what has been appended since, by anybody."""
+        for entry in self.talk.entries(after=self.state.position):
+            self._take(entry)
+        if self.state.blocked is not None:
+            raise LaterRelease(blocked_reason(self.state.blocked))
+
+    def append(self, *events: Event, expected: bool = True, fence: int | None = None) -> None:
+        """Append at the position that this stands at, and take it in. Raises `StaleAppend`, `ClaimLost`."""
+        position = self.state.position if expected else None
+        marked = [self._marked(event) for event in events]
+        for entry in self.talk.extend(marked, expected=position, fence=fence):
+            self._take(entry)
+
+    def settle(self, outcome: Outcome, claim: Claim | None = None) -> None:
+        """Append what came of an effect; decided anew where somebody else was first. Raises `ClaimLost`."""
+        while True:
+            try:
+                self.append(*outcome(self.state), fence=claim.fence if claim else None)
+                return
+            except StaleAppend:
+                self.catch_up()
+
+    def look(self, busy: Collection[Key], asked: Collection[Key], most: int) -> Look:
+        """Claim what is due now and not `busy`, at most so many; of `asked` the backend was asked."""
+        now = self.talk.log.edge.clock()
+        open_ones = [e for e in effects(self.state) if e.lane.agent in self.agents and key(e) not in busy]
+        later = [at for effect in open_ones if (at := _at(effect)) is not None and at > now]
+        due = [effect for effect in open_ones if (at := _at(effect)) is None or at <= now][:most]
+        unasked = [e for e in due if isinstance(e, ModelCall) and key(e) not in asked and self._remembers(e)]
+        before = self.state.position
+        prepared = [
+            begun for effect in due if effect not in unasked and (begun := self._prepared(effect, now))
+        ]
+        if self.state.position != before:  # something was refused, which the log now says
+            return Look(again=True)
+        try:
+            taken = self.claims.take([each.claim for each in prepared], before) if prepared else []
+        except StaleAppend:
+            return Look(again=True)
+        pairs = list(zip(prepared, taken, strict=True))
+        return Look(
+            begun=tuple(each._replace(claim=claim) for each, claim in pairs if claim),
+            held=tuple(key(each.effect) for each, claim in pairs if claim is None),
+            unasked=tuple(unasked),
+            due=min(later, default=None),
+            again=bool(unasked),
+        )
+
+    def orphans(self) -> list[Claim]:
+        """The claims of the dead, taken over: nobody knows how those effects ended."""
+        ours = (claim for claim in self.claims.all() if claim.lane.partition("/")[0] in self.agents)
+        dead = [claim for claim in ours if not self.presence.lives(claim.owner)]
+        return [taken for claim in dead if (taken := self.claims.take_over(claim, self.presence.id))]
+
+    def call_of(self, run: ToolRun) -> ToolCall:
+        """The call itself, from the log."""
+        event = next(self.talk.entries(run.call.position - 1, run.call.position)).event
+        assert isinstance(event, AssistantMessage), "open calls are of answers"
+        return event.tool_calls[run.call.nth]
+
+    def receipt_of(self, claim: Claim) -> Receipt | None:
+        """The receipt of the request that a claim is for."""
+        return RECEIPT.load(claim.receipt) if claim.receipt else None
+
+    def lost(self, effect: ModelCall, why: str) -> None:
+        """Record that a lane's backend has forgotten what it was told; it is called at once, and told all."""
+        now = self.talk.log.edge.clock()
+        self._refuse(effect, "process_exited", why, now)
+
+    def _marked(self, event: Event) -> Event:
+        """The event with the workflow run and the node that it belongs to."""
+        run = self.settings.active_run
+        if run is None or isinstance(event, ModeSwitch | Unknown) or event.run:
+            return event
+        return replace(event, run=run.id, node=run.node)
+
+    def _key(self, effect: Effect, what: str) -> str:
+        """The idempotency key of an effect: the same for the same effect, however often it is begun."""
+        named = f"{self.talk.stream.key}/{effect.lane.address}/{effect.name}/{what}"
+        return sha256(named.encode()).hexdigest()[:32]
+
+    def _prepared(self, effect: Effect, now: datetime) -> Begun | None:
+        """The effect with all it needs; None where it cannot be begun, and the log says why."""
+        claim = Claim(
+            0, effect.lane.address, effect.name, effect.cause, 1, "", self.presence.id, microseconds(now)
+        )
+        if isinstance(effect, ToolRun):
+            return Begun(
+                effect, claim._replace(key=self._key(effect, effect.call.entry)), call=self.call_of(effect)
+            )
+        request = self._request(effect)
+        if isinstance(request, tuple):
+            self._refuse(effect, *request)
+            return None
+        named = self._key(effect, f"{effect.cause}/{effect.attempt}/{request.sha256}")
+        receipt = RECEIPT.dump(request.receipt)
+        return Begun(effect, claim._replace(key=named, attempt=effect.attempt, receipt=receipt), request)
+
+    def _request(self, effect: ModelCall) -> Request | tuple[ErrorCategory, str]:
+        """What the lane's model is sent; or the category and the words of what is in the way."""
+        lane = effect.lane
+        if self.asks and (reason := asks_first(lane, self.talk.entries(lane.answered - 1))):
+            return "process_exited", reason
+        agent = self.agents[lane.agent]
+        if agent.llm is None or not self.settings.card_of(lane.agent).model:
+            return "invalid_request", f"agent {lane.agent!r} has no model"
+        account = self.accounts.lane(lane.address)
+        if reason := exceeded(agent.limits, account, cost(account.tokens, self.prices)):
+            return "budget", reason
+        try:
+            request = self.talk.request(lane.agent, wire=agent.llm.wire, task=lane.task)
+        except CallerError as error:  # a policy or a parameter that no request can be made by
+            return "invalid_request", str(error)
+        if not request.sendable and request.upto == self.state.position:
+            over = request.reason.startswith("over budget")
+            return "context_length" if over else "invalid_request", request.reason
+        return request
+
+    def _refuse(
+        self, effect: ModelCall, category: ErrorCategory, message: str, again: datetime | None = None
+    ) -> None:
+        """Record that a call was not made, and why: its lane waits for a person, or until `again`."""
+        lane = effect.lane
+        error = LlmError(
+            agent=lane.agent,
+            task=lane.task,
+            category=category,
+            message=message,
+            cause=effect.cause,
+            attempt=effect.attempt,
+            retry_at=again,
+        )
+        try:
+            self.append(error)
+        except StaleAppend:  # it is decided again
+            self.catch_up()
+
+    def _remembers(self, effect: ModelCall) -> bool:
+        """Whether a stateful backend may have forgotten what its lane was told."""
+        agent = self.agents[effect.lane.agent]
+        return agent.llm is not None and agent.llm.remembers and bool(effect.lane.answered)
+
+    def _take(self, entry: Entry) -> None:
+        self.state = evolve(self.state, entry)
+        self.settings = configure(self.settings, entry)
+        self.accounts = watch(self.accounts, entry)
+        self.queue = queue.evolve(self.queue, entry)
+        self.fresh.append(entry)
+        if entry.position - self._kept >= KEEP_EVERY:
+            self._kept = entry.position
+            keeping.keep(self.talk, keeping.STATE, entry, self.state)
+            keeping.keep(self.talk, WATCH, entry, self.accounts)
+
+
+def key(effect: Effect) -> Key:
+    """What an effect is claimed by."""
+    return effect.lane.address, effect.name
+
+
+def _at(effect: Effect) -> datetime | None:
+    return effect.at if isinstance(effect, ModelCall) else None

@@ -1,0 +1,205 @@
+"""A team: agents that work on conversations, from whatever the log says is to be done next.
+
+team = Team([Agent("coder", llm=OpenAIChat("gpt-5.2"), tools=[read_file])])
+async for happened in team.run(log["demo"], "Find the bug"):
+    print(happened)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from stenolog.adapters.asynchronous import AsyncConversation
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.tools.collect import as_runnables, opened
+from stenolog.adapters.tools.port import Runnable
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import CallerError, StaleAppend
+from stenolog.domain.events import UNCHANGED, ModeSwitch, UserMessage
+from stenolog.domain.lifecycle import BUSY
+from stenolog.domain.values import CallRef, Control, Turns
+
+from .agent import Agent
+from .happenings import Happening
+from .options import Options
+from .queueing import queued
+from .runner import Runner
+
+if TYPE_CHECKING:
+    from stenolog.domain.turns import Rule
+
+Talk: TypeAlias = Conversation | AsyncConversation
+OnInput: TypeAlias = Literal["next", "queue", "cancel"]
+Message: TypeAlias = str | UserMessage
+
+
+class Team:
+    """Agents, and the rule by which they take turns. One team may work on many conversations at once.
+
+    `turns` None leaves the conversation's rule as it is. `mode` is that of conversations that begin with it.
+    The other `options` are those of `Options`: `on_unknown`, `parallel`, `mentions`, `prices`, `world`.
+    """
+
+    def __init__(
+        self,
+        agents: Sequence[Agent],
+        *,
+        turns: Turns | Rule | None = None,
+        mode: str = "agent",
+        **options: Any,
+    ) -> None:
+        self.agents = {agent.name: agent for agent in agents}
+        if len(self.agents) != len(agents):
+            raise CallerError(f"two agents have the same name: {[agent.name for agent in agents]}")
+        self.turns = turns
+        self.mode = mode
+        self.options = Options(**options)
+        self._tools: dict[str, dict[str, Runnable]] | None = None
+        self._opening = asyncio.Lock()
+
+    async def __aenter__(self) -> Team:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Give back what models and tools hold: connections, processes. The team may be used again."""
+        self._tools = None
+        for agent in self.agents.values():
+            for held in (*([agent.llm] if agent.llm else []), *agent.tools):
+                if hasattr(held, "close"):
+                    await held.close()
+
+    async def run(
+        self,
+        talk: Talk,
+        message: Message | None = None,
+        *,
+        to: Iterable[str] = (),
+        on_input: OnInput = "next",
+    ) -> AsyncGenerator[Happening, None]:
+        """Say something, if anything is given, and go on until every lane waits for a person or has stopped.
+
+        Gives each entry as it is appended, by whomever, and each piece of an answer as it streams. Whoever
+        stops listening stops the run: what was under way is in the log, and the next run goes on from there.
+        Raises `LaterRelease`, `Diverged`, `StoreBusy`, `StoreFailed`.
+        """
+        async with self._runner(talk) as runner:
+            if message is not None:
+                await runner.write(self._say, runner.talk, _message(message, to), on_input)
+            async for happened in runner.run():
+                yield happened
+
+    async def advance(self, talk: Talk) -> list[Entry]:
+        """Do one effect, and give what was appended: nothing where there is nothing to do now."""
+        async with self._runner(talk) as runner:
+            return await runner.advance()
+
+    async def say(
+        self, talk: Talk, message: Message, *, to: Iterable[str] = (), on_input: OnInput = "next"
+    ) -> list[Entry]:
+        """Say something while a run may be under way, here or elsewhere.
+
+        `on_input`: "next", the next step of whoever works hears it; "queue", it is heard when all have come
+        to rest; "cancel", what is under way is stopped first.
+        """
+        conversation = await _conversation(talk)
+        return await asyncio.to_thread(self._say, conversation, _message(message, to), on_input)
+
+    async def cancel(self, talk: Talk, agent: str = "", task: str = "") -> list[Entry]:
+        """Stop a lane, or all that are at work. The log says so, wherever the run is."""
+        return await _control(talk, Control(action="cancel", agent=agent, task=task))
+
+    async def proceed(self, talk: Talk, agent: str = "", task: str = "") -> list[Entry]:
+        """Tell a lane that has failed, or all of them, to go on."""
+        return await _control(talk, Control(action="continue", agent=agent, task=task))
+
+    async def approve(self, talk: Talk, call: CallRef) -> list[Entry]:
+        """Approve a call."""
+        return await _control(talk, Control(action="approve", call=call))
+
+    async def refuse(self, talk: Talk, call: CallRef) -> list[Entry]:
+        """Refuse a call; its agent is told."""
+        return await _control(talk, Control(action="refuse", call=call))
+
+    async def tools(self) -> dict[str, dict[str, Runnable]]:
+        """The tools of each agent by name; connects to what they come from."""
+        async with self._opening:
+            if self._tools is None:
+                self._tools = {
+                    name: await opened(as_runnables(agent.tools)) for name, agent in self.agents.items()
+                }
+            return self._tools
+
+    @asynccontextmanager
+    async def _runner(self, talk: Talk) -> AsyncGenerator[Runner, None]:
+        tools = await self.tools()
+        runner = Runner(await _conversation(talk), self.agents, tools, self.options)
+        try:
+            await runner.open()
+            await runner.write(self._set_up, runner.talk, tools)
+            yield runner
+        finally:
+            await runner.close()
+
+    def _set_up(self, talk: Conversation, tools: dict[str, dict[str, Runnable]]) -> None:
+        """Record the agents' cards and the turn rule, where the conversation has others."""
+        while True:
+            position = talk.position
+            switch = self._changes(talk, tools, position)
+            try:
+                if switch != ModeSwitch():
+                    talk.append(switch, expected=position)
+                return
+            except StaleAppend:
+                continue
+
+    def _changes(
+        self, talk: Conversation, tools: dict[str, dict[str, Runnable]], position: int
+    ) -> ModeSwitch:
+        settings, state = talk.settings(), talk.state()
+        cards = {
+            name: agent.card([tool.spec for tool in tools[name].values()])
+            for name, agent in self.agents.items()
+        }
+        turns = self.turns if self.turns is None or isinstance(self.turns, Turns) else self.turns.turns
+        return ModeSwitch(
+            mode=self.mode if position == 0 else UNCHANGED,
+            cards={name: card for name, card in cards.items() if settings.cards.get(name) != card},
+            joins=[
+                name
+                for name in self.agents
+                if name not in state.members and state.lane(name).status != "closed"
+            ],
+            turns=UNCHANGED if turns is None or settings.turns == turns else turns,
+        )
+
+    def _say(self, talk: Conversation, message: UserMessage, on_input: OnInput) -> list[Entry]:
+        at_work = any(lane.status in BUSY for lane in talk.state().lanes.values())
+        if at_work and on_input == "queue":
+            return [talk.append(queued(message))]
+        if at_work and on_input == "cancel":
+            talk.submit(UserMessage(control=Control(action="cancel")))
+        return talk.submit(message)
+
+
+async def _conversation(talk: Talk) -> Conversation:
+    return talk if isinstance(talk, Conversation) else await talk.sync()
+
+
+async def _control(talk: Talk, control: Control) -> list[Entry]:
+    conversation = await _conversation(talk)
+    return await asyncio.to_thread(conversation.submit, UserMessage(control=control))
+
+
+def _message(message: Message, to: Iterable[str]) -> UserMessage:
+    if isinstance(message, UserMessage):
+        return message
+    return UserMessage(text=message, to=list(to))

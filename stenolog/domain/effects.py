@@ -1,0 +1,162 @@
+"""What there is to do, and what came of it: lanes' decisions as effects, and effects' results as events.
+
+Pure: an effect is done at the edge, under a claim of its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple, TypeAlias
+
+from .entry import Entry
+from .events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
+from .parts import AssistantPart
+from .state import Lane, OpenCall, State, address, decision, named_call
+from .values import CallRef, Receipt
+
+MODEL = "model"
+UNKNOWN = {"stenolog": {"outcome": "unknown"}}
+"""How the result of a call is marked that nobody knows the outcome of."""
+
+
+class ModelCall(NamedTuple):
+    """A lane's model is to answer `cause`, not before `at`."""
+
+    lane: Lane
+    cause: int
+    attempt: int = 1
+    at: datetime | None = None
+    name: str = MODEL
+
+
+class ToolRun(NamedTuple):
+    """One call of a lane's last answer is to be run."""
+
+    lane: Lane
+    call: OpenCall
+
+    @property
+    def name(self) -> str:
+        """The name that the effect is claimed by: the answer's position, and the call's place in it."""
+        return f"tool {self.call.position}/{self.call.nth}"
+
+    @property
+    def cause(self) -> int:
+        """The position of the answer that made the call."""
+        return self.call.position
+
+
+Effect: TypeAlias = ModelCall | ToolRun
+
+
+def effects(state: State) -> Iterator[Effect]:
+    """What every lane is to do next, in the order of the lanes; nothing for those that wait or stop."""
+    for lane in state.lanes.values():
+        next_is = decision(state, lane)
+        match next_is.do:
+            case "call_model":
+                yield ModelCall(lane, next_is.cause, next_is.attempt, next_is.at)
+            case "run_tools":
+                yield from (ToolRun(lane, call) for call in next_is.calls)
+            case _:
+                pass
+
+
+def wanted(state: State, effect: Effect) -> bool:
+    """Whether an effect that has begun is still to be done: its lane was not stopped, its call not closed."""
+    if isinstance(effect, ToolRun):
+        return named_call(state, ref(effect.call)) is not None
+    return state.lane(effect.lane.address).status == "awaiting_llm"
+
+
+def said(state: State, answer: AssistantMessage) -> tuple[Event, ...]:
+    """An answer as it is recorded. One that comes after its lane was stopped is kept, and calls nothing."""
+    lane = state.lane(address(answer.agent, answer.task))
+    if lane.status == "awaiting_llm":
+        return (answer,)
+    return (
+        LlmError(
+            agent=answer.agent,
+            task=answer.task,
+            category="cancelled",
+            message="the answer came after its lane was stopped",
+            parts=answer.parts,
+            cause=answer.cause,
+            model=answer.model,
+            usage=answer.usage,
+            duration_ms=answer.duration_ms,
+            session=answer.session,
+            receipt=answer.receipt,
+            run=answer.run,
+            node=answer.node,
+        ),
+    )
+
+
+def failed(state: State, error: LlmError) -> tuple[Event, ...]:
+    """A failure as it is recorded. One of a lane that was stopped meanwhile does not start it again."""
+    lane = state.lane(address(error.agent, error.task))
+    if lane.status == "awaiting_llm" or error.category == "cancelled":
+        return (error,)
+    return (replace(error, category="cancelled", retry_at=None),)
+
+
+def orphaned(
+    lane: Lane,
+    cause: int,
+    attempt: int,
+    parts: tuple[AssistantPart, ...],
+    receipt: Receipt | None,
+    why: str,
+    retry_at: datetime | None,
+) -> LlmError:
+    """A model call that nobody knows the end of, with what had streamed; no `retry_at`: a person decides."""
+    return LlmError(
+        agent=lane.agent,
+        task=lane.task,
+        category="process_exited",
+        message=why,
+        parts=parts,
+        cause=cause,
+        attempt=attempt,
+        retry_at=retry_at,
+        receipt=receipt,
+    )
+
+
+def unknown_outcome(call: OpenCall, why: str) -> ToolResult:
+    """The result of a call that was begun and may not be run again: that nobody knows what came of it."""
+    return ToolResult(
+        call_id=call.id,
+        call=ref(call),
+        name=call.name,
+        text=f"The outcome of this call is unknown: {why}. It may have had its effect. It was not run again.",
+        is_error=True,
+        meta=UNKNOWN,
+    )
+
+
+def asks_first(lane: Lane, since: Iterable[Entry]) -> str:
+    """Why a person is to be asked before the lane goes on; empty where there is no reason.
+
+    `since` are the entries from the lane's last answer on. A call of it whose outcome is unknown, and that
+    nobody was asked about yet, is the reason.
+    """
+    unknown, answered = "", ""
+    for entry in since:
+        answered = entry.id if entry.position == lane.answered else answered
+        match entry.event:
+            case ToolResult(name=name, meta=meta, call=CallRef(entry=made)) if meta == UNKNOWN:
+                unknown = name if made == answered else unknown
+            case LlmError(agent=lane.agent, task=lane.task) | UserMessage():
+                unknown = ""
+            case _:
+                pass
+    return f"nobody knows what came of {unknown!r}; say how to go on" if unknown else ""
+
+
+def ref(call: OpenCall) -> CallRef:
+    """The call as an event names it."""
+    return CallRef(entry=call.entry, index=call.nth)
