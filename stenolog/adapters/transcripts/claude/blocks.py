@@ -107,4 +107,5 @@ def usage(counted: Json) -> Usage | None:
         output=whole(counted.get("output_tokens")),
         cache_read=read,
         cache_write=write,
+        reasoning=whole(obj(counted.get("output_tokens_details")).get("thinking_tokens")),
     )

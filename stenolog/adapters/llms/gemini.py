@@ -1,0 +1,169 @@
+"""Google's models through its SDK.
+
+The SDK's `generate_content_stream` builds a body of its own from the types that it knows, and reads the
+answer into them: what a later API has is dropped, signatures come out in another alphabet, and it may send a
+second request by itself. So the body that the wire made is given to the client beneath it, which sends it as
+it is and gives back each chunk as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from stenolog.adapters.transcripts.fields import Json, items, obj, text
+from stenolog.domain.errors import MissingExtra, ModelFailed
+from stenolog.projections.requests.model import Body
+
+from .clients import Clients
+from .failing import failed, told
+from .gemini_chunks import Reading
+from .port import Answer, Model, Prompt, Said, Timeouts
+
+if TYPE_CHECKING:
+    from google.genai import Client
+    from google.genai.errors import APIError
+    from google.genai.types import HttpOptions
+    from httpx2 import Request
+
+SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
+
+
+class Gemini(Model):
+    """A model of Google's, at the Gemini API, or at any server that speaks it (`base_url`).
+
+    `client` is a `genai.Client` of your own, which stays yours to close; otherwise `options` go to the one
+    that is made. Without an `api_key` the SDK looks for one in the environment.
+    """
+
+    provider: ClassVar[str] = "gemini"
+    wire = "gemini"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeouts: Timeouts = Timeouts(),  # noqa: B008 - it is frozen
+        client: Client | None = None,
+        **options: Any,
+    ) -> None:
+        try:
+            from google import genai
+        except ImportError:
+            raise MissingExtra("gemini", "google-genai") from None
+        self.name = name
+        self.timeouts = timeouts
+        self._given = client
+        own = genai.types.HttpOptions.model_validate(options.pop("http_options", None) or {})
+        http = own.model_copy(update={"base_url": base_url or own.base_url})
+        self._clients = Clients(lambda: _made(http, timeouts.connect, api_key=api_key, **options), _shut)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+        """Pieces of the answer, then the whole. Raises `ModelFailed`."""
+        reading = Reading(self.name)
+        async with aclosing(self._chunks(prompt.body)) as chunks:
+            async for chunk in chunks:
+                for said in reading.read(chunk):
+                    yield said
+        yield reading.answer()
+
+    async def _chunks(self, body: Body) -> AsyncGenerator[Json, None]:
+        """The chunks of one stream, as plain JSON. Raises `ModelFailed` for whatever the SDK raises."""
+        from google.genai.types import HttpOptions, HttpRetryOptions
+
+        key = ""
+        try:
+            client = self._given or await self._clients.get()
+            key = client._api_client.api_key or ""
+            opened = await client._api_client.async_request_streamed(
+                "post",
+                f"{_place(str(body['model']), bool(client.vertexai))}:streamGenerateContent?alt=sse",
+                {name: value for name, value in body.items() if name != "model"},
+                HttpOptions(retry_options=HttpRetryOptions(attempts=1)),
+            )
+            async with aclosing(opened) as chunks:
+                async for chunk in chunks:
+                    yield json.loads(chunk.body)
+        except Exception as error:
+            raise _failure(error, key) from None
+
+    async def close(self) -> None:
+        """Close the connections of the running event loop."""
+        await self._clients.close()
+
+
+def _place(model: str, vertexai: bool) -> str:
+    """Where a model stands in the path; a name with a slash says so itself."""
+    if "/" in model:
+        return model
+    return f"publishers/google/models/{model}" if vertexai else f"models/{model}"
+
+
+def _made(http: HttpOptions, connect: float | None, **options: Any) -> Client:
+    """The SDK's client over an HTTP client of ours: its own has no timeout for connecting alone, and where
+    aiohttp is installed it is another one, which tries again by itself."""
+    from google import genai
+    from httpx2 import AsyncClient
+
+    async def patiently(request: Request) -> None:
+        request.extensions.setdefault("timeout", {})["connect"] = connect
+
+    ours = AsyncClient(follow_redirects=True, event_hooks={"request": [patiently]})
+    return genai.Client(http_options=http.model_copy(update={"httpx_async_client": ours}), **options)
+
+
+async def _shut(client: Client) -> None:
+    ours = client._api_client._async_httpx_client
+    client.close()
+    if ours is not None:
+        await ours.aclose()
+
+
+def _failure(error: Exception, key: str) -> ModelFailed:
+    """What the SDK raises, in the engine's words."""
+    import httpx2
+    from google.genai.errors import APIError
+
+    match error:
+        case APIError():
+            return _refusal(error, key)
+        case httpx2.TimeoutException():
+            return ModelFailed("timeout", told(str(error) or type(error).__name__))
+        case httpx2.HTTPError():
+            return ModelFailed("network", told(str(error) or type(error).__name__))
+        case ValueError() if "API key" in str(error):  # none is given, and none is in the environment
+            return ModelFailed("unauthorized", told(str(error), (key,)))
+        case _:
+            return ModelFailed("invalid_response", told(f"expected JSON in the stream: {error}", (key,)))
+
+
+def _refusal(error: APIError, key: str) -> ModelFailed:
+    """An error that Google tells of. Of a limit it says the same whether a minute or money would help; only
+    with a minute it says how long to wait."""
+    inner = obj(obj(error.details).get("error"))
+    details = [obj(detail) for detail in items(inner.get("details"))]
+    wait = next((_seconds(detail) for detail in details if "retryDelay" in detail), None)
+    reasons = [text(detail.get("reason")) for detail in details]
+    status = error.code if isinstance(error.code, int) else 0
+    code = " ".join([text(error.status), *filter(None, reasons)])
+    if "API_KEY_INVALID" in reasons:
+        status = 401
+    headers = getattr(error.response, "headers", {})
+    refused = failed(status, code, text(error.message) or str(error), headers=headers, secrets=(key,))
+    if wait is None:
+        return refused
+    category = "rate_limited" if status == 429 else refused.category
+    return ModelFailed(category, refused.message, retry_after=wait, status=status)
+
+
+def _seconds(detail: dict[str, Any]) -> float | None:
+    found = SECONDS.fullmatch(text(detail["retryDelay"]))
+    return float(found[1]) if found else None

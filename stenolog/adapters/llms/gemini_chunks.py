@@ -1,0 +1,120 @@
+"""What Gemini streams, as the parts of an answer.
+
+Each chunk has some parts: a text that goes on, or a whole call. A signature stays at the part that it came
+with: it becomes a `Reasoning` directly before it, with the thought that led to it if there was one. A text
+goes on with the next, unless that is signed itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stenolog.adapters.transcripts.fields import Json, arguments, compact, items, obj, text, whole
+from stenolog.domain.errors import ModelFailed
+from stenolog.domain.parts import Opaque, Reasoning, ToolCall
+from stenolog.domain.values import Usage
+
+from .collecting import Collecting, clean
+from .failing import told
+from .port import Answer, Kind, Said
+
+PROVIDER = "gemini"
+
+
+class Reading:
+    """What the chunks of one stream come to."""
+
+    def __init__(self, model: str) -> None:
+        self._collecting = Collecting(PROVIDER)
+        self._model = model
+        self._growing: tuple[Kind | None, int] = (None, 0)
+        self._ids: set[str] = set()
+        self._usage: dict[str, Any] = {}
+        self._finish_reason = self._why = ""
+        self._begun = False
+
+    def read(self, chunk: Json) -> list[Said]:
+        """Take a chunk in; what of it is to be streamed on. Raises `ModelFailed`."""
+        chunk = obj(chunk)
+        self._model = text(chunk.get("modelVersion")) or self._model
+        self._usage |= {name: n for name, n in obj(chunk.get("usageMetadata")).items() if n is not None}
+        blocked = obj(chunk.get("promptFeedback"))
+        if blocked.get("blockReason"):
+            why = (
+                f"the prompt was blocked: {blocked['blockReason']} {text(blocked.get('blockReasonMessage'))}"
+            )
+            raise ModelFailed("refused", told(why))
+        candidate = obj(next(iter(items(chunk.get("candidates"))), None))
+        self._begun = self._begun or bool(candidate)
+        self._finish_reason = text(candidate.get("finishReason")) or self._finish_reason
+        self._why = text(candidate.get("finishMessage")) or self._why
+        parts = items(obj(candidate.get("content")).get("parts"))
+        return [said for part in parts for said in self._part(obj(part))]
+
+    def answer(self) -> Answer:
+        """The whole answer. Raises `ModelFailed` where there is none."""
+        if self._begun and not self._finish_reason:
+            raise ModelFailed("network", "the stream ended before the answer did: no finishReason")
+        try:
+            return self._collecting.answer(self._model, self._finish_reason, usage(self._usage))
+        except ModelFailed as nothing:
+            raise ModelFailed(nothing.category, told(f"{nothing.message} {self._why}")) from None
+
+    def _part(self, part: dict[str, Any]) -> list[Said]:
+        signature, said = clean(text(part.get("thoughtSignature"))), text(part.get("text"))
+        called = obj(part.get("functionCall"))
+        if part.get("thought") is True and said:
+            grown = self._grow("reasoning", said)
+            return grown + (self._sign(signature) if signature else [])
+        if not called and "text" not in part:
+            return self._opaque(part)
+        signed = self._sign(signature) if signature else []
+        if called:
+            return signed + self._collecting.put(self._next("tool_call"), self._call(called))
+        return signed + (self._grow("text", said) if said else [])
+
+    def _grow(self, kind: Kind, said: str) -> list[Said]:
+        """More of the text or the thought that came last, or of a new one."""
+        last, key = self._growing
+        return self._collecting.add(key if last == kind else self._next(kind), kind, said)
+
+    def _sign(self, signature: str) -> list[Said]:
+        """Put a signature before the part that comes next, on the thought that came last if there is one."""
+        last, key = self._growing
+        key = key if last == "reasoning" else self._next("reasoning")
+        thought = Reasoning(text=self._collecting.text(key), provider=PROVIDER, signature=signature)
+        self._growing = (None, key)
+        return self._collecting.put(key, thought)
+
+    def _opaque(self, part: dict[str, Any]) -> list[Said]:
+        if not part:
+            return []
+        raw = clean(compact(part))
+        return self._collecting.put(
+            self._next(None), Opaque(provider=PROVIDER, model=clean(self._model), raw=raw)
+        )
+
+    def _next(self, kind: Kind | None) -> int:
+        self._growing = (kind, self._growing[1] + 1)
+        return self._growing[1]
+
+    def _call(self, called: dict[str, Any]) -> ToolCall:
+        """A call; one that comes without an id has the first that is free."""
+        free = (f"call_{n}" for n in range(1, len(self._ids) + 2))
+        id = clean(text(called.get("id"))) or next(id for id in free if id not in self._ids)
+        self._ids.add(id)
+        name, given = clean(text(called.get("name"))), clean(arguments(called.get("args")))
+        return ToolCall(id=id, name=name, arguments=given)
+
+
+def usage(counted: dict[str, Any]) -> Usage | None:
+    """Tokens; Gemini counts thoughts, and what its own tools read, beside the output and the prompt."""
+    if not counted:
+        return None
+    thoughts = whole(counted.get("thoughtsTokenCount"))
+    return Usage(
+        input=whole(counted.get("promptTokenCount")) + whole(counted.get("toolUsePromptTokenCount")),
+        output=whole(counted.get("candidatesTokenCount")) + thoughts,
+        cache_read=whole(counted.get("cachedContentTokenCount")),
+        reasoning=thoughts,
+    )

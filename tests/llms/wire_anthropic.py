@@ -1,0 +1,97 @@
+"""An answer as Anthropic Messages streams it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from stenolog.adapters.llms.port import Answer
+from stenolog.domain.parts import AssistantPart, Opaque, Reasoning, Text, ToolCall
+from stenolog.domain.values import Usage
+from tests.llms.server import sse
+from tests.llms.wire_openai_chat import PIECE, pieces
+
+PING: dict[str, Any] = {"type": "ping"}
+STOP: dict[str, Any] = {"type": "message_stop"}
+
+
+def frames(answer: Answer, piece: int = PIECE) -> Iterator[bytes]:
+    """Texts, thoughts and arguments come in pieces of so many characters, with a ping between."""
+    counted = usage(answer.usage) if answer.usage else {}
+    yield event(start(answer.model, {**counted, "output_tokens": 1} if counted else {}))
+    for index, part in enumerate(answer.parts):
+        yield from (event(of_block | {"index": index}) for of_block in block(part, piece))
+        yield event(PING)
+    delta = {"stop_reason": answer.finish_reason or None, "stop_sequence": None}
+    yield event({"type": "message_delta", "delta": delta, "usage": counted})
+    yield event(STOP)
+
+
+def event(data: dict[str, Any]) -> bytes:
+    """One event, named by its type."""
+    return sse(data, data["type"])
+
+
+def start(model: str = "claude-opus-5", counted: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The event that a stream begins with."""
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": []}
+    return {"type": "message_start", "message": {**message, "stop_reason": None, "usage": counted or {}}}
+
+
+def block(part: AssistantPart, piece: int = PIECE) -> Iterator[dict[str, Any]]:
+    """The events of one block, without its index."""
+    match part:
+        case Text(text=text):
+            yield opened({"type": "text", "text": ""})
+            yield from (changed("text_delta", text=some) for some in pieces(text, piece))
+        case Reasoning(encrypted=data) if data:
+            yield opened({"type": "redacted_thinking", "data": data})
+        case Reasoning(text=text, signature=signature):
+            yield opened({"type": "thinking", "thinking": "", "signature": ""})
+            yield from (changed("thinking_delta", thinking=some) for some in pieces(text, piece))
+            yield changed("signature_delta", signature=signature)
+        case ToolCall(id=id, name=name, arguments=arguments):
+            yield opened({"type": "tool_use", "id": id, "name": name, "input": {}})
+            yield changed("input_json_delta", partial_json="")
+            yield from (changed("input_json_delta", partial_json=some) for some in pieces(arguments, piece))
+        case Opaque(raw=raw):
+            yield from _raw(json.loads(raw), piece)
+        case _:
+            raise NotImplementedError(part)
+    yield {"type": "content_block_stop"}
+
+
+def _raw(raw: dict[str, Any], piece: int) -> Iterator[dict[str, Any]]:
+    if raw["type"] == "server_tool_use":  # its input is streamed, like that of any call
+        yield opened({**raw, "input": {}})
+        given = json.dumps(raw["input"])
+        yield from (changed("input_json_delta", partial_json=some) for some in pieces(given, piece))
+    else:
+        yield opened(raw)
+
+
+def opened(content_block: dict[str, Any]) -> dict[str, Any]:
+    """The beginning of a block."""
+    return {"type": "content_block_start", "index": 0, "content_block": content_block}
+
+
+def changed(kind: str, **fields: Any) -> dict[str, Any]:
+    """More of a block."""
+    return {"type": "content_block_delta", "index": 0, "delta": {"type": kind, **fields}}
+
+
+def usage(tokens: Usage) -> dict[str, Any]:
+    """Tokens in this API's words: the input is what neither came from the cache nor went there."""
+    return {
+        "input_tokens": tokens.input - tokens.cache_read - tokens.cache_write,
+        "cache_read_input_tokens": tokens.cache_read,
+        "cache_creation_input_tokens": tokens.cache_write,
+        "output_tokens": tokens.output,
+        "output_tokens_details": {"thinking_tokens": tokens.reasoning},
+    }
+
+
+def error(kind: str, message: str) -> dict[str, Any]:
+    """An error, as the body of a response or as an event in mid-stream."""
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}

@@ -1,0 +1,77 @@
+"""An answer as Gemini's streamGenerateContent streams it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from stenolog.adapters.llms.port import Answer
+from stenolog.domain.parts import AssistantPart, Opaque, Reasoning, Text, ToolCall
+from stenolog.domain.values import Usage
+from tests.llms.server import sse
+from tests.llms.wire_openai_chat import PIECE, pieces
+
+Body = dict[str, Any]
+
+
+def frames(answer: Answer, piece: int = PIECE) -> Iterator[bytes]:
+    """Texts and thoughts come in pieces of so many characters, one chunk each; calls come whole.
+
+    A signature comes with the part behind its reasoning: the first piece of a text, or an empty one at the end.
+    """
+    counted = usage(answer.usage) if answer.usage else {}
+    signature = ""
+    for part in answer.parts:
+        for made in parts_of(part, piece):
+            signed = {"thoughtSignature": signature} if signature and "thought" not in made else {}
+            yield sse(chunk(answer.model, made | signed))
+            signature = "" if signed else signature
+        if isinstance(part, Reasoning):
+            signature = part.signature
+    last = [{"text": "", "thoughtSignature": signature}] if signature else []
+    finish = {"finishReason": answer.finish_reason} if answer.finish_reason else {}
+    yield sse(chunk(answer.model, *last, counted=counted, **finish))
+
+
+def parts_of(part: AssistantPart, piece: int = PIECE) -> Iterator[Body]:
+    """One part, as this API has it, without its signature."""
+    match part:
+        case Text(text=text):
+            yield from ({"text": some} for some in pieces(text, piece))
+        case Reasoning(text=text):
+            yield from ({"text": some, "thought": True} for some in pieces(text, piece))
+        case ToolCall(id=id, name=name, arguments=arguments):
+            named = {"id": id} if id else {}
+            yield {"functionCall": {**named, "name": name, "args": json.loads(arguments)}}
+        case Opaque(raw=raw):
+            yield json.loads(raw)
+        case _:
+            raise NotImplementedError(part)
+
+
+def chunk(model: str, *parts: Body, counted: Body | None = None, **fields: Any) -> Body:
+    """One chunk with these parts; `fields` are the candidate's."""
+    candidate = {"content": {"role": "model", "parts": list(parts)}, "index": 0, **fields}
+    return {"candidates": [candidate], "modelVersion": model, "usageMetadata": counted or {}}
+
+
+def usage(tokens: Usage) -> Body:
+    """Tokens in this API's words: the output is what was not thought."""
+    return {
+        "promptTokenCount": tokens.input,
+        "cachedContentTokenCount": tokens.cache_read,
+        "candidatesTokenCount": tokens.output - tokens.reasoning,
+        "thoughtsTokenCount": tokens.reasoning,
+        "totalTokenCount": tokens.input + tokens.output,
+    }
+
+
+def error(code: int, status: str, message: str, *details: Body) -> Body:
+    """An error, as the body of a response or as a chunk in mid-stream."""
+    return {"error": {"code": code, "message": message, "status": status, "details": list(details)}}
+
+
+def retry_in(delay: str) -> Body:
+    """The detail that says how long to wait."""
+    return {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
