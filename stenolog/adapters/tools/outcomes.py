@@ -56,7 +56,12 @@ def media_of(content: bytes) -> Media:
 
 def failure(error: BaseException) -> Outcome:
     """An exception as the model is told it: its type and its words, no traceback."""
-    return failed("\n".join(_said(leaf) for leaf in _leaves(error)))
+    return failed(told(error))
+
+
+def told(error: BaseException) -> str:
+    """The words of an exception; of each, where they come in groups."""
+    return "\n".join(_said(leaf) for leaf in _leaves(error))
 
 
 def failed(text: str) -> Outcome:

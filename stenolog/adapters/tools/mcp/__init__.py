@@ -1,0 +1,5 @@
+"""The tools of MCP servers, over the protocol's own SDK."""
+
+from .server import MCPServer
+
+__all__ = ["MCPServer"]

@@ -1,0 +1,62 @@
+"""What an MCP server answered, as an `Outcome`."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from stenolog.adapters.tools.port import Media, Outcome
+from stenolog.projections.requests.quoting import note
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult, ContentBlock, EmbeddedResource, ResourceLink
+
+
+def outcome_from(result: CallToolResult) -> Outcome:
+    """Texts and media in their order; structured content as JSON where the server put no words to it, else in
+    `meta["mcp"]["structured"]`."""
+    content = tuple(_items(result.content))
+    structured = result.structured_content
+    if structured is None:
+        return Outcome(content, result.is_error)
+    if not any(isinstance(item, str) for item in content):
+        written = json.dumps(structured, ensure_ascii=False, separators=(",", ":"))
+        return Outcome((*content, written), result.is_error)
+    return Outcome(content, result.is_error, {"mcp": {"structured": structured}})
+
+
+def _items(blocks: Iterable[ContentBlock]) -> Iterator[str | Media]:
+    for block in blocks:
+        match block.type:
+            case "text":
+                yield block.text
+            case "image" | "audio":
+                yield _media(block.data, block.mime_type)
+            case "resource_link":
+                yield _link(block)
+            case "resource":
+                yield from _resource(block)
+
+
+def _media(data: str, media_type: str | None, name: str = "") -> str | Media:
+    try:
+        return Media(b64decode(data, validate=True), media_type or "application/octet-stream", name)
+    except ValueError:
+        return note(f"expected {media_type} in base64 here, found {len(data):,} characters of something else")
+
+
+def _link(link: ResourceLink) -> str:
+    size = f"{link.size:,} bytes" if link.size is not None else None
+    said = (link.title or link.name, link.uri, link.mime_type, size, link.description)
+    return note("resource: " + ", ".join(each for each in said if each))
+
+
+def _resource(block: EmbeddedResource) -> Iterator[str | Media]:
+    resource: Any = block.resource
+    if hasattr(resource, "text"):
+        yield note(f"resource: {resource.uri}")
+        yield resource.text
+    else:
+        yield _media(resource.blob, resource.mime_type, resource.uri.rpartition("/")[2])

@@ -1,0 +1,219 @@
+"""An MCP server as a toolbox: connected when it is first needed, and again after it has died."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from urllib.parse import urlsplit
+
+from pydantic_core import from_json
+
+from stenolog.adapters.tools.functions import Approval, checked
+from stenolog.adapters.tools.outcomes import told
+from stenolog.adapters.tools.port import LIMIT, TIMEOUT, Call, Outcome, Repeat, Runnable, Toolbox
+from stenolog.domain.errors import CallerError, InvalidEvent, MissingExtra, ToolError
+from stenolog.domain.values import Tool
+from stenolog.projections.requests.wires.gemini_answers import function_name
+
+from .contents import outcome_from
+from .link import Connect, Link
+from .transports import LastWords, http, stdio
+
+if TYPE_CHECKING:
+    from mcp_types import Tool as TheirTool
+
+KEY = "stenolog/idempotency-key"
+"""Where in the `_meta` of a call its idempotency key stands."""
+CONNECT = 30.0
+"""Seconds that a server has to start, and to list its tools."""
+LOST = ("Connection closed", "Session terminated")
+"""What the SDK says when the server is no longer there, or no longer knows us."""
+
+
+class Options(TypedDict, total=False):
+    """What both ways to a server take.
+
+    `prefix`: what the tools' names begin with. `tools`: which of them there are (the server's own names), None
+    for all. `approval`: for every tool, as `tool` has it, or the names of those that a person has to approve.
+    `repeat`, `timeout`, `limit`: as `tool` has them, for every tool. `trust_hints`: whether a tool that the
+    server calls read-only or idempotent may be run again. `connect`: seconds until its tools are listed.
+    """
+
+    prefix: str
+    tools: Collection[str] | None
+    approval: Approval | Collection[str]
+    repeat: Repeat
+    timeout: float | None
+    limit: int
+    trust_hints: bool
+    connect: float
+
+
+class MCPServer(Toolbox):
+    """The tools of an MCP server: `MCPServer.stdio(...)` or `MCPServer.http(...)`, which take `Options`.
+
+    It belongs to the event loop that it was opened in, until it is closed. A tool goes by its name as every
+    provider takes it: what does not fit in `prefix` and the server's own name is replaced.
+    """
+
+    def __init__(self, shown: str, connect: Connect, last_words: Callable[[], str], options: Options) -> None:
+        self._shown = shown
+        self._connect = connect
+        self._last_words = last_words
+        self._options: Options = {"repeat": "never", "timeout": TIMEOUT, "limit": LIMIT} | options  # type: ignore[typeddict-item]
+        checked(shown, self._options["repeat"], self._options["timeout"], self._options["limit"])
+        self._link: Link | None = None
+
+    @classmethod
+    def stdio(
+        cls,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        **options: Unpack[Options],
+    ) -> MCPServer:
+        """A server that is a subprocess. It inherits PATH, HOME and a few variables more, and gets `env`.
+
+        What it writes to stderr is kept out of ours; its last words are in the error where it cannot be opened.
+        """
+        if isinstance(command, str) or not command:
+            raise CallerError(f"expected a command as a list of its words, found {command!r:.100}")
+        parameters = _sdk().StdioServerParameters(
+            command=command[0],
+            args=list(command[1:]),
+            env=dict(env or {}),
+            cwd=os.fspath(cwd) if cwd is not None else None,
+        )
+        words = LastWords()
+        return cls(os.path.basename(command[0]), partial(stdio, parameters, words), words, options)
+
+    @classmethod
+    def http(
+        cls, url: str, *, headers: Mapping[str, str] | None = None, **options: Unpack[Options]
+    ) -> MCPServer:
+        """A server that is reached over streamable HTTP; `headers` go with every request."""
+        _sdk()
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise CallerError(f"expected an http or https URL, found one of the scheme {parts.scheme!r:.20}")
+        said: list[str] = []
+        connect = partial(http, url, headers or {}, options.get("connect", CONNECT), said)
+        return cls(
+            f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", connect, "".join(said).strip, options
+        )
+
+    def __repr__(self) -> str:
+        return f"<MCPServer {self._shown}>"
+
+    async def open(self) -> Sequence[Runnable]:
+        """Connect, if that is not done yet, and list the tools as they are now. Raises `ToolError`."""
+        fresh = self._link is None or not self._link.usable
+        link = self._linked()
+        try:
+            await link.client()
+            tools = link.tools if fresh else await link.list()
+            return [self._tool(each) for each in self._chosen(tools)]
+        except ToolError as error:
+            raise ToolError(f"MCP server {self._shown}: {error}") from None
+
+    async def close(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            link.end()
+            await link.ended()
+
+    async def call(self, name: str, call: Call) -> Outcome:
+        """Call the tool of this name (the server's own). Raises `ToolError`, and says what is known of it."""
+        arguments = _arguments(call.arguments)
+        link = self._linked()
+        client = await link.client()
+        try:
+            result = await client.call_tool(name, arguments, meta={KEY: call.key})
+        except _sdk().MCPError as error:
+            if str(error) not in LOST:
+                raise ToolError(f"the MCP server refused the call: {error}") from None
+            link.end()
+            raise ToolError(
+                "the connection to the MCP server ended before it answered; the call may have had effects"
+            ) from None
+        except Exception as error:  # what the SDK cannot read of an answer
+            raise ToolError(
+                f"the MCP server's answer cannot be read, and the call may have had effects: {told(error)}"
+            ) from None
+        return outcome_from(result)
+
+    def _linked(self) -> Link:
+        """The connection, or a new one in the place of one that was lost."""
+        if self._link is None or not self._link.usable:
+            if self._link is not None:
+                self._link.end()
+            self._link = Link(self._connect, self._options.get("connect", CONNECT), self._last_words)
+        return self._link
+
+    def _chosen(self, tools: Sequence[TheirTool]) -> Sequence[TheirTool]:
+        chosen = self._options.get("tools")
+        if chosen is None:
+            return tools
+        names = [each.name for each in tools]
+        missing = sorted(set(chosen) - set(names))
+        if missing:
+            raise ToolError(f"expected the tools {', '.join(missing)}, found {', '.join(names) or 'none'}")
+        return [each for each in tools if each.name in chosen]
+
+    def _tool(self, theirs: TheirTool) -> Runnable:
+        return MCPTool(self, theirs, self._options)
+
+
+class MCPTool(Runnable):
+    """One tool of an MCP server; it stays usable over a reconnection."""
+
+    def __init__(self, server: MCPServer, theirs: TheirTool, options: Options) -> None:
+        self._server = server
+        self._name = theirs.name
+        approval = options.get("approval", False)
+        if not isinstance(approval, bool) and not callable(approval):
+            approval = theirs.name in approval
+        try:
+            self.spec = Tool(
+                name=function_name(options.get("prefix", "") + theirs.name),
+                description=theirs.description or theirs.title or "",
+                parameters=theirs.input_schema,
+                approval=bool(approval),
+            )
+        except InvalidEvent as error:
+            raise ToolError(f"its tool {theirs.name!r:.100}: {error}") from None
+        self.approves = approval if callable(approval) else None
+        self.repeat = options["repeat"]
+        self.timeout, self.limit = options["timeout"], options["limit"]
+        if self.repeat == "never" and options.get("trust_hints", False) and _harmless(theirs):
+            self.repeat = "safe"
+
+    async def run(self, call: Call) -> Outcome:
+        return await self._server.call(self._name, call)
+
+
+def _harmless(tool: TheirTool) -> bool:
+    hints = tool.annotations
+    return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        given = from_json(text.encode(errors="replace") if text.strip() else "{}", allow_inf_nan=False)
+    except ValueError as error:
+        raise ToolError(f"expected the arguments as a JSON object: {error}, found {text!r:.100}") from None
+    if not isinstance(given, dict):
+        raise ToolError(f"expected the arguments as a JSON object, found {text!r:.100}")
+    return given
+
+
+def _sdk() -> Any:
+    """The SDK, imported when there is a server: it takes a second."""
+    try:
+        import mcp
+    except ImportError:
+        raise MissingExtra("mcp", "mcp") from None
+    return mcp
