@@ -18,7 +18,7 @@ Body = dict[str, Any]
 def frames(answer: Answer, piece: int = PIECE) -> Iterator[bytes]:
     """Texts and thoughts come in pieces of so many characters, one chunk each; calls come whole.
 
-    A signature comes with the part behind its reasoning: the first piece of a text, or an empty one at the end.
+    A signature comes with the part behind its reasoning: a text's first piece, or an empty one at the end.
     """
     counted = usage(answer.usage) if answer.usage else {}
     signature = ""
