@@ -7,7 +7,8 @@ import pytest
 from stenolog import AssistantMessage, Card, Event, ModeSwitch, ToolResult, UnknownAgent, UserMessage
 from stenolog.context import Budget, Delta, LastN, Pins, policy
 from stenolog.domain.values import Usage
-from stenolog.projections.analysis.budget import PRICES, Price, Row, budget, price_of, with_tokens
+from stenolog.projections.analysis.budget import Row, budget, with_tokens
+from stenolog.projections.prices import PRICES, Price, price_of
 from stenolog.projections.requests import every_request
 from tests.requests.given import CALL, calls, log
 

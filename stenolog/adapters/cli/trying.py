@@ -13,14 +13,16 @@ from stenolog.domain.errors import InvalidEvent
 from stenolog.domain.policy import Policy, policy
 from stenolog.domain.values import Span
 from stenolog.projections.analysis.bisect import bisect
-from stenolog.projections.analysis.budget import PRICES, PRICES_AS_OF, Price, Row, budget, with_tokens
+from stenolog.projections.analysis.budget import Row, budget, with_tokens
 from stenolog.projections.analysis.whatif import WhatIf, whatif
+from stenolog.projections.prices import PRICES_AS_OF
 from stenolog.projections.requests import DEFAULT_WIRE, WIRES
 
 from .answer import Answer
 from .lines import Piece
 from .policies import amount, policy_of
 from .positions import resolve
+from .prices import prices_of
 from .screen import progress
 from .shell import command, found, opened, takes_conversation
 from .views import lane, only_agent, takes_agent
@@ -65,7 +67,7 @@ def budget_command(
                 policies=_policies(policies) or [_on_card(talk, named, upto)],
                 tokens=[None] if written is None else [amount(one, "--tokens") for one in written.split(",")],
                 wire=wire,
-                prices=_prices(prices),
+                prices=prices_of(prices),
                 blobs=talk.log.blobs,
                 counters=COUNTERS,
             ),
@@ -96,12 +98,6 @@ def _on_card(talk: Conversation, address: str, upto: int) -> Policy:
     """The policy on the agent's card at a position."""
     card = talk.settings(upto=upto).cards.get(lane(address).agent)
     return policy(card.policy if card else None)
-
-
-def _prices(file: Path | None) -> tuple[Price, ...]:
-    from .prices import prices_of
-
-    return PRICES if file is None else prices_of(file)
 
 
 def _row_data(row: Row) -> dict[str, Any]:

@@ -5,41 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, UserMessage
+from stenolog.domain.limits import MICRO, Tokens
 from stenolog.domain.policy import Budget, FullHistory, Policy, PolicyLike, policy
+from stenolog.projections.prices import PRICES, Prices, cost
 from stenolog.projections.requests import DEFAULT_WIRE, Lane, Request, build, every_request
 from stenolog.projections.requests.rules import CUTS
 from stenolog.projections.requests.tokens import COUNTERS, Counter, count_parts
 from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
 
 from .bodies import around, messages, tokens_of
-
-MILLION = 1_000_000
-
-
-class Price(NamedTuple):
-    """What a model costs, in USD per million tokens. `model` is a pattern such as `gpt-5*`."""
-
-    model: str
-    input: float
-    cached: float
-    output: float
-
-
-PRICES_AS_OF = "2025-11"
-PRICES = (
-    Price("gpt-5-mini*", 0.25, 0.025, 2.0),
-    Price("gpt-5*", 1.25, 0.125, 10.0),
-    Price("claude-haiku-4-5*", 1.0, 0.1, 5.0),
-    Price("claude-sonnet-4*", 3.0, 0.3, 15.0),
-    Price("claude-opus-4-5*", 5.0, 0.5, 25.0),
-    Price("gemini-2.5-flash*", 0.3, 0.03, 2.5),
-)
-"""Examples, as listed at `PRICES_AS_OF`; give your own. The first whose pattern fits is taken."""
 
 
 class Row(NamedTuple):
@@ -76,7 +54,7 @@ def budget(
     tokens: Iterable[int | None] = (None,),
     task: str = "",
     wire: str = DEFAULT_WIRE,
-    prices: Sequence[Price] = PRICES,
+    prices: Prices = PRICES,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Iterator[Row]:
@@ -105,11 +83,6 @@ def with_tokens(chosen: Policy, tokens: int) -> Policy:
     """The policy with another budget of tokens, whatever else it says about budgets."""
     room = Budget(tokens=tokens) if chosen.budget is None else replace(chosen.budget, tokens=tokens)
     return chosen | room
-
-
-def price_of(model: str, prices: Iterable[Price]) -> Price | None:
-    """The first price whose pattern fits the model."""
-    return next((price for price in prices if fnmatchcase(model, price.model)), None)
 
 
 class _Ledger:
@@ -153,15 +126,10 @@ class _Ledger:
             self.cached += tokens_of(part for part in request.parts if part.message < same)
         self.front, self.before = front, now
 
-    def row(self, chosen: Policy, limit: int | None, lane: Lane, prices: Iterable[Price]) -> Row:
+    def row(self, chosen: Policy, limit: int | None, lane: Lane, prices: Prices) -> Row:
         """What it comes to."""
         output = sum(_answered(entry, lane) for entry in self.log)
-        fresh = self.sent - self.cached
-        price = price_of(self.model, prices)
-        cost = None
-        if price is not None:
-            paid = fresh * price.input + self.cached * price.cached + output * price.output
-            cost = paid / MILLION
+        paid = cost({self.model: Tokens(self.sent, output, self.cached)}, prices)
         return Row(
             policy=chosen,
             tokens=limit,
@@ -172,10 +140,10 @@ class _Ledger:
             lost=tuple(sorted(self.lost)),
             cacheable=self.common / self.bytes if self.bytes else 0.0,
             sent=self.sent,
-            fresh=fresh,
+            fresh=self.sent - self.cached,
             output=output,
             model=self.model,
-            cost=cost,
+            cost=None if paid is None else paid / MICRO,
         )
 
 
