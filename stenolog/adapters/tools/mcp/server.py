@@ -35,7 +35,7 @@ LOST = ("Connection closed", "Session terminated")
 class Options(TypedDict, total=False):
     """What both ways to a server take.
 
-    `prefix`: what the tools' names begin with. `tools`: which of them there are (the server's own names), None
+    `prefix`: what the tools' names begin with. `tools`: the server's own names of those that there are, None
     for all. `approval`: for every tool, as `tool` has it, or the names of those that a person has to approve.
     `repeat`, `timeout`, `limit`: as `tool` has them, for every tool. `trust_hints`: whether a tool that the
     server calls read-only or idempotent may be run again. `connect`: seconds until its tools are listed.
@@ -62,7 +62,7 @@ class MCPServer(Toolbox):
         self._shown = shown
         self._connect = connect
         self._last_words = last_words
-        self._options: Options = {"repeat": "never", "timeout": TIMEOUT, "limit": LIMIT} | options  # type: ignore[typeddict-item]
+        self._options: Options = {"repeat": "never", "timeout": TIMEOUT, "limit": LIMIT} | options
         checked(shown, self._options["repeat"], self._options["timeout"], self._options["limit"])
         self._link: Link | None = None
 
@@ -77,7 +77,7 @@ class MCPServer(Toolbox):
     ) -> MCPServer:
         """A server that is a subprocess. It inherits PATH, HOME and a few variables more, and gets `env`.
 
-        What it writes to stderr is kept out of ours; its last words are in the error where it cannot be opened.
+        What it writes to stderr is kept out of ours; where it cannot be opened, the error has its last words.
         """
         if isinstance(command, str) or not command:
             raise CallerError(f"expected a command as a list of its words, found {command!r:.100}")
@@ -99,10 +99,13 @@ class MCPServer(Toolbox):
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise CallerError(f"expected an http or https URL, found one of the scheme {parts.scheme!r:.20}")
+        for name, value in (headers or {}).items():
+            if not value.isprintable() or not value.isascii() or value != value.strip():
+                raise CallerError(f"header {name}: expected printable ASCII without blanks around it")
         said: list[str] = []
         connect = partial(http, url, headers or {}, options.get("connect", CONNECT), said)
         return cls(
-            f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", connect, "".join(said).strip, options
+            f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", connect, lambda: "".join(said), options
         )
 
     def __repr__(self) -> str:
@@ -115,9 +118,9 @@ class MCPServer(Toolbox):
         try:
             await link.client()
             tools = link.tools if fresh else await link.list()
-            return [self._tool(each) for each in self._chosen(tools)]
+            return [MCPTool(self, each, self._options) for each in self._chosen(tools)]
         except ToolError as error:
-            raise ToolError(f"MCP server {self._shown}: {error}") from None
+            raise self._failed(error) from None
 
     async def close(self) -> None:
         link, self._link = self._link, None
@@ -129,21 +132,21 @@ class MCPServer(Toolbox):
         """Call the tool of this name (the server's own). Raises `ToolError`, and says what is known of it."""
         arguments = _arguments(call.arguments)
         link = self._linked()
-        client = await link.client()
+        meta: Any = {KEY: call.key}
         try:
-            result = await client.call_tool(name, arguments, meta={KEY: call.key})
+            client = await link.client()
+            return outcome_from(await client.call_tool(name, arguments, meta=meta))
+        except ToolError as error:
+            raise self._failed(error) from None
         except _sdk().MCPError as error:
             if str(error) not in LOST:
-                raise ToolError(f"the MCP server refused the call: {error}") from None
+                raise self._failed(f"it refused the call: {error}") from None
             link.end()
-            raise ToolError(
-                "the connection to the MCP server ended before it answered; the call may have had effects"
-            ) from None
-        except Exception as error:  # what the SDK cannot read of an answer
-            raise ToolError(
-                f"the MCP server's answer cannot be read, and the call may have had effects: {told(error)}"
-            ) from None
-        return outcome_from(result)
+            what = "the connection ended before it answered; the call may have had effects"
+            raise self._failed(what) from None
+        except Exception as error:  # what the SDK makes of an answer that breaks the protocol, or its schema
+            what = f"its answer cannot be read, and the call may have had effects: {told(error)}"
+            raise self._failed(what) from None
 
     def _linked(self) -> Link:
         """The connection, or a new one in the place of one that was lost."""
@@ -163,8 +166,8 @@ class MCPServer(Toolbox):
             raise ToolError(f"expected the tools {', '.join(missing)}, found {', '.join(names) or 'none'}")
         return [each for each in tools if each.name in chosen]
 
-    def _tool(self, theirs: TheirTool) -> Runnable:
-        return MCPTool(self, theirs, self._options)
+    def _failed(self, what: object) -> ToolError:
+        return ToolError(f"MCP server {self._shown}: {what}")
 
 
 class MCPTool(Runnable):
