@@ -1,0 +1,41 @@
+"""Codex's `exec --json`. The commands, changes and searches that it did are kept as what it did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stenolog.adapters.transcripts.codex.items import usage
+from stenolog.adapters.transcripts.fields import obj, text
+
+from .turn import Turn
+
+RESUME = ("resume", "{session}", "-")
+"""The dash has it read the prompt from stdin there too."""
+
+
+def read(line: dict[str, Any], turn: Turn) -> None:
+    """Tell the turn what a line says. An `error` is passed over: Codex goes on trying, and where it gives up
+    the turn fails."""
+    match line.get("type"):
+        case "thread.started":
+            turn.session = text(line.get("thread_id")) or turn.session
+        case "item.completed":
+            _item(obj(line.get("item")), turn)
+        case "turn.completed":
+            turn.usage = usage(line.get("usage"))
+            turn.ends()
+        case "turn.failed":
+            turn.fails(text(obj(line.get("error")).get("message")))
+        case _:
+            pass
+
+
+def _item(item: dict[str, Any], turn: Turn) -> None:
+    turn.pauses()
+    match item.get("type"):
+        case "agent_message":
+            turn.says(text(item.get("text")))
+        case "reasoning":
+            turn.thinks(text(item.get("text")))
+        case _:
+            turn.does(item)

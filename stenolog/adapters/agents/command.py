@@ -1,0 +1,74 @@
+"""The command line of an agent: its arguments, and what of its environment must never be shown."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stenolog.domain.errors import CallerError
+
+PROMPT, SESSION = "{prompt}", "{session}"
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+_SHORTEST_SECRET = 4
+HIDDEN = "***"
+
+
+@dataclass(frozen=True, repr=False)
+class Command:
+    """A program with its arguments. `env` is added to the environment it inherits; `cwd` is its folder."""
+
+    args: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        given: Sequence[str] | str,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+    ) -> Command:
+        """A command from its words, or from a line that is split as a shell would (and no shell sees)."""
+        args = tuple(shlex.split(given) if isinstance(given, str) else given)
+        if not args:
+            raise CallerError("expected a command, found none")
+        return cls(args, dict(env or {}), None if cwd is None else os.fspath(cwd))
+
+    def __repr__(self) -> str:
+        return f"<command {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """The program's name, without its folder."""
+        return Path(self.args[0]).name
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """All of its environment."""
+        return {**os.environ, **self.env}
+
+    @property
+    def takes_prompt(self) -> bool:
+        """Whether the prompt is one of its arguments."""
+        return PROMPT in self.args
+
+    def arguments(self, prompt: str = "", session: str = "", resume: Sequence[str] = ()) -> list[str]:
+        """Its arguments, with those that resume a session: before the prompt, or at the end."""
+        resuming = [word.replace(SESSION, session) for word in resume] if session else []
+        if not self.takes_prompt:
+            return [*self.args, *resuming]
+        place = self.args.index(PROMPT)
+        return [*self.args[:place], *resuming, prompt, *self.args[place + 1 :]]
+
+    def hide(self, text: str) -> str:
+        """The text without the values of its environment that may be secret: all that were given for it, and
+        those inherited under such names as `…_API_KEY`."""
+        inherited = {value for name, value in os.environ.items() if _SECRET.search(name)}
+        secrets = {value for value in inherited.union(self.env.values()) if len(value) >= _SHORTEST_SECRET}
+        for secret in sorted(secrets, key=len, reverse=True):
+            text = text.replace(secret, HIDDEN)
+        return text

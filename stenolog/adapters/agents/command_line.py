@@ -1,0 +1,186 @@
+"""Models that are programs, run from a command line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias
+
+from stenolog.adapters.llms.port import Answer, Model, Prompt, Said, Timeouts
+from stenolog.domain.errors import CallerError, ModelFailed
+
+from .command import Command
+from .formats import JsonLines, lines
+from .hearing import Ear, LinesEar, TextEar
+from .listening import heard_out
+from .process import launch
+from .program import Program
+from .residents import Place, Residents
+from .turn import Turn
+
+Mode: TypeAlias = Literal["one-shot", "long-lived"]
+PATIENT = Timeouts(connect=60.0, first=600.0, between=600.0, whole=3600.0)
+"""For agents that work for themselves before they speak."""
+END = "<<<end>>>"
+
+
+@dataclass(frozen=True)
+class Health:
+    """How a program that runs on is asked whether it is well.
+
+    One that has been silent for `after` seconds is sent `ping` before the next request, framed as a request
+    is. Where it has not answered within `timeout` seconds, it is ended, and the request tells everything.
+    """
+
+    ping: str = "ping"
+    after: float = 300.0
+    timeout: float = 10.0
+
+
+class CommandLine(Model):
+    """A program that takes a prompt as plain text and answers on stdout.
+
+    `one-shot` runs it for each request: the prompt on stdin, or as the argument `{prompt}`. `long-lived` has
+    one process for each lane of a conversation, which is sent one request after the other; at most `most` at
+    a time. `format` says what it speaks: `text`, `jsonl`, `claude-code`, `codex`, or a `JsonLines`. The line
+    `end` is the end of a request and of an answer in text that a long-lived one speaks.
+
+    A call that is cancelled ends a one-shot process; a long-lived one is sent `interrupt`. `patience` is how
+    many seconds each step of ending one may take. `env` is added to the environment; no value of it comes up
+    in an error. `name` is the program's unless it is given.
+    """
+
+    provider: ClassVar[str] = "command-line"
+    wire = "plain"
+    remembers: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        command: Sequence[str] | str,
+        *,
+        mode: Mode = "one-shot",
+        format: str | JsonLines = "text",
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        timeouts: Timeouts = PATIENT,
+        end: str = END,
+        health: Health | None = None,
+        interrupt: int = signal.SIGINT,
+        patience: float = 5.0,
+        most: int = 100,
+        name: str = "",
+    ) -> None:
+        self._command = Command.of(command, env, cwd)
+        _check(mode, self._command, end)
+        self._mode = mode
+        self._lines = lines(format)
+        self._marks = format if isinstance(format, str) and format not in ("text", "jsonl") else self.provider
+        self._end = end
+        self._health = health
+        self._interrupt = interrupt
+        self._patience = patience
+        self._resume = self._lines.resume if self._lines else ()
+        self._residents = Residents(self._begin, most, resumes=bool(self._resume))
+        self.name = name or self._command.name
+        self.timeouts = timeouts
+
+    def __repr__(self) -> str:
+        return f"CommandLine({self._command.name!r}, mode={self._mode!r})"
+
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+        text = prompt.body["prompt"]
+        if self._mode == "one-shot":
+            answer = self._once(text, prompt.session)
+        else:
+            answer = self._residents.ask(_place(prompt), prompt.session, text)
+        try:
+            async with aclosing(answer) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except ModelFailed as error:
+            hidden = self._command.hide(error.message)
+            raise ModelFailed(error.category, hidden, retry_after=error.retry_after) from None
+
+    async def lost(self, lane: str, conversation: str, session: str) -> str:
+        if not session or self._mode == "one-shot" or self._resume:
+            return ""
+        await asyncio.sleep(0)  # so that the loop has noticed an end
+        place = Place(conversation, lane)
+        return self._residents.lost(place, session) or await self._residents.check(place, self._unwell)
+
+    def is_alive(self, lane: str, conversation: str) -> bool:
+        """Whether a process runs for that lane."""
+        who = self._residents.at(Place(conversation, lane))
+        return who is not None and who.alive
+
+    async def close(self) -> None:
+        await self._residents.close()
+
+    async def _once(self, prompt: str, session: str) -> AsyncGenerator[Said | Answer, None]:
+        process = await launch(self._command, self._command.arguments(prompt, session, self._resume))
+        try:
+            process.listen()
+            if not self._command.takes_prompt:
+                process.tell(prompt.encode("utf-8", "replace"))
+            process.hang_up()
+            async with aclosing(heard_out(process, self._ear(session), self._patience)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        finally:
+            await process.stop(self._patience, politely=False)
+
+    async def _begin(self, session: str) -> Program:
+        process = await launch(self._command, self._command.arguments(session=session, resume=self._resume))
+        name = session or secrets.token_hex(8)
+        return Program(process, name, self._ear, self._framed, self._interrupt, self._patience)
+
+    async def _unwell(self, who: Program) -> str:
+        """Why it is not well, having been ended; empty where it is."""
+        if self._health is None or who.silent < self._health.after:
+            return ""
+        try:
+            async with asyncio.timeout(self._health.timeout), aclosing(who.ask(self._health.ping)) as pieces:
+                async for _ in pieces:
+                    pass
+        except TimeoutError:
+            await who.stop()
+            return f"{self._command.name} did not answer {self._health.ping!r} in {self._health.timeout:g} s"
+        except ModelFailed as error:
+            await who.stop()
+            return self._command.hide(error.message)
+        return ""
+
+    def _ear(self, session: str) -> Ear:
+        turn = Turn(self._marks, session)
+        if self._lines is not None:
+            return LinesEar(turn, self._lines.read)
+        return TextEar(turn, self._end if self._mode == "long-lived" else "")
+
+    def _framed(self, prompt: str) -> bytes:
+        if self._lines is not None:
+            return json.dumps(self._lines.ask(prompt)).encode() + b"\n"
+        # A line in the prompt that looks like its end is told apart by a backslash.
+        rows = (f"\\{row}" if row.rstrip("\r") == self._end else row for row in prompt.split("\n"))
+        return "\n".join((*rows, self._end, "")).encode("utf-8", "replace")
+
+
+def _place(prompt: Prompt) -> Place:
+    return Place(prompt.conversation, prompt.lane)
+
+
+def _check(mode: str, command: Command, end: str) -> None:
+    """Raises `CallerError` for what cannot go together."""
+    if mode not in ("one-shot", "long-lived"):
+        raise CallerError(f"mode: expected one-shot or long-lived, found {mode!r}")
+    if mode == "long-lived" and command.takes_prompt:
+        raise CallerError(
+            "mode: a long-lived process is told its prompts on stdin, found {prompt} in its command"
+        )
+    if not end.strip() or "\n" in end:
+        raise CallerError(f"end: expected one line that is not blank, found {end!r}")

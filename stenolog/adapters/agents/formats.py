@@ -1,0 +1,93 @@
+"""The JSON lines that programs speak: what is written to one, and how what it writes is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from stenolog.adapters.transcripts.fields import text, whole
+from stenolog.domain.errors import CallerError
+from stenolog.domain.values import Usage
+
+from . import claude_code, codex
+from .turn import Turn
+
+Reader: TypeAlias = Callable[[dict[str, Any], Turn], None]
+"""Tells the turn what one line says, and nothing where it says nothing. Raises `ModelFailed`."""
+
+
+def prompted(prompt: str) -> dict[str, Any]:
+    """How a request is put, unless a format says otherwise: `{"prompt": …}`."""
+    return {"prompt": prompt}
+
+
+@dataclass(frozen=True)
+class JsonLines:
+    """A program's form of JSON lines.
+
+    `read` understands a line of its output. `ask` makes the line that a request is, for a program that runs
+    on (one that is run for each request gets the bare prompt). `resume` are the arguments that take up a
+    session, `{session}` standing for its id; without them a session ends with its process.
+    """
+
+    read: Reader
+    ask: Callable[[str], dict[str, Any]] = prompted
+    resume: tuple[str, ...] = ()
+
+
+def read(line: dict[str, Any], turn: Turn) -> None:
+    """The form for programs of one's own. Lines by their `type`; others are passed over:
+
+    - `text`, `reasoning`: more of it, in `text`
+    - `session`: the `id` of the session
+    - `note`: something that the program did by itself, kept as it is
+    - `result`: the end; with `text` for an answer not told piece by piece, and if known `session`, `model`,
+      `finish_reason`, `usage` (`input`, `output`, `cache_read`, `cache_write`, `reasoning`)
+    - `error`: the end, with a `message` and if known a `category` of `llm_error` and `retry_after` in seconds
+    """
+    match line.get("type"):
+        case "text":
+            turn.says(text(line.get("text")))
+        case "reasoning":
+            turn.thinks(text(line.get("text")))
+        case "session":
+            turn.session = text(line.get("id")) or turn.session
+        case "note":
+            turn.does(line)
+        case "result":
+            _result(line, turn)
+        case "error":
+            turn.fails(text(line.get("message")), text(line.get("category")), line.get("retry_after"))
+        case _:
+            pass
+
+
+def _result(line: dict[str, Any], turn: Turn) -> None:
+    turn.session = text(line.get("session")) or turn.session
+    turn.model = text(line.get("model")) or turn.model
+    turn.finish_reason = text(line.get("finish_reason"))
+    if isinstance(counted := line.get("usage"), dict):
+        names = ("input", "output", "cache_read", "cache_write", "reasoning")
+        turn.usage = Usage(**{name: whole(counted.get(name)) for name in names})
+    turn.ends(text(line.get("text")))
+
+
+FORMATS: Mapping[str, JsonLines] = MappingProxyType(
+    {
+        "jsonl": JsonLines(read),
+        "claude-code": JsonLines(claude_code.read, claude_code.ask, claude_code.RESUME),
+        "codex": JsonLines(codex.read, resume=codex.RESUME),
+    }
+)
+"""The forms of JSON lines that are known by name."""
+
+
+def lines(form: str | JsonLines) -> JsonLines | None:
+    """The form of that name; None for plain text. Raises `CallerError`."""
+    if isinstance(form, JsonLines):
+        return form
+    if form != "text" and form not in FORMATS:
+        raise CallerError(f"format: expected text, {', '.join(FORMATS)} or a JsonLines, found {form!r}")
+    return FORMATS.get(form)

@@ -1,0 +1,149 @@
+"""From the bytes that a program writes to what it says: plain text up to an end, or JSON lines."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from typing import Any, Protocol
+
+from stenolog.domain.errors import ModelFailed
+
+from .formats import Reader
+from .turn import Turn
+
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # colours, cursor
+    r"|\][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles, links
+    r"|[PX^_][^\x1b]*\x1b\\"  # what only a terminal understands
+    r"|[ -/]*[0-OQ-WYZ\\`-~])"
+)
+_BEGUN_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)\Z")
+LONGEST_ESCAPE = 4_096
+SHOWN = 200
+"""So many characters of a line that cannot be read are shown in an error."""
+
+
+class Ear(Protocol):
+    """Takes in what a program writes, and tells a turn."""
+
+    turn: Turn
+
+    def hear(self, data: bytes) -> None:
+        """Take in more output. Raises `ModelFailed`."""
+
+    def silence(self) -> None:
+        """The output is at its end. Raises `ModelFailed` where it ends in the middle of something."""
+
+
+class TextEar:
+    """Everything on stdout is the answer; with an `end`, up to the line that consists of it alone.
+
+    Bytes that are not UTF-8 become U+FFFD; escape sequences of terminals go, and line breaks at the end.
+    """
+
+    def __init__(self, turn: Turn, end: str = "") -> None:
+        self.turn = turn
+        self._end = end
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._raw = ""  # the beginning of an escape sequence
+        self._line = ""  # what may become the line that ends the answer
+        self._within = False  # some of the line has been said
+        self._breaks = ""  # line breaks that are said when something follows
+
+    def hear(self, data: bytes) -> None:
+        if not self.turn.ended:
+            self._take(self._raw + self._decoder.decode(data))
+
+    def silence(self) -> None:
+        self._take(self._raw + self._decoder.decode(b"", final=True) + "\n")
+
+    def _take(self, text: str) -> None:
+        begun = _BEGUN_ESCAPE.search(text, max(0, len(text) - LONGEST_ESCAPE))
+        self._raw = text[begun.start() :] if begun else ""
+        text = _ESCAPES.sub("", text[: begun.start()] if begun else text)
+        if self._end:
+            self._lines(text)
+        else:
+            self._say(text)
+
+    def _lines(self, text: str) -> None:
+        *lines, rest = (self._line + text).split("\n")
+        for line in lines:
+            if not self._within and line.rstrip("\r") == self._end:
+                self.turn.ends()
+                return
+            self._say(line + "\n")
+            self._within = False
+        if not self._within and self._end.startswith(rest.rstrip("\r")):
+            self._line = rest
+        else:
+            self._line = ""
+            self._within = True
+            self._say(rest)
+
+    def _say(self, text: str) -> None:
+        text = self._breaks + text
+        said = text.rstrip("\r\n")
+        self._breaks = text[len(said) :]
+        if said:
+            self.turn.says(said)
+
+
+class LinesEar:
+    """Each line is a JSON object, which the reader understands.
+
+    A line that does not begin with `{` is noise (a warning, a banner) and is passed over; one that does and
+    is no object is an `invalid_response`, since there may have been words in it.
+    """
+
+    def __init__(self, turn: Turn, read: Reader) -> None:
+        self.turn = turn
+        self._read = read
+        self._pieces: list[bytes] = []
+        self._noise = ""
+        self._understood = 0
+
+    def hear(self, data: bytes) -> None:
+        first, *more = data.split(b"\n")
+        self._pieces.append(first)
+        for piece in more:
+            self._line(b"".join(self._pieces))
+            self._pieces = [piece]
+
+    def silence(self) -> None:
+        self._line(b"".join(self._pieces))
+        self._pieces = []
+        if not self._understood:
+            found = f"found {self._noise!r}" if self._noise else "found nothing"
+            raise ModelFailed("invalid_response", f"expected JSON lines, {found}")
+
+    def _line(self, data: bytes) -> None:
+        if self.turn.ended or not data.strip():
+            return
+        line = data.decode("utf-8", "replace")
+        if b"\x1b" in data:
+            line = _ESCAPES.sub("", line)
+        line = line.strip()
+        if not line.startswith("{"):
+            self._noise = line[:SHOWN]
+            return
+        try:
+            self._read(parsed(line), self.turn)
+        except ModelFailed:
+            raise
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise ModelFailed("invalid_response", f"{what:.200} in the line {line[:SHOWN]!r}") from error
+        self._understood += 1
+
+
+def parsed(line: str) -> dict[str, Any]:
+    """The JSON object of a line. Raises `ModelFailed`."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        what = f"expected a JSON object in a line, found {line[:SHOWN]!r} ({type(error).__name__})"
+        raise ModelFailed("invalid_response", what) from None
+    assert isinstance(found, dict)  # it begins with a brace
+    return found

@@ -1,0 +1,58 @@
+"""Hearing one answer out, piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
+from functools import partial
+
+from stenolog.adapters.llms.port import Answer, Said
+from stenolog.domain.errors import ModelFailed
+
+from .hearing import Ear
+from .process import Process
+
+LIMIT = 100_000_000
+"""So many bytes of output are heard for one answer."""
+
+
+async def heard(process: Process, ear: Ear) -> AsyncGenerator[Said, None]:
+    """What the process says, until its turn or its output ends. Raises `ModelFailed`."""
+    size = 0
+    while not ear.turn.ended and (data := await process.read()):
+        size += len(data)
+        if size > LIMIT:
+            raise ModelFailed("invalid_response", f"more than {LIMIT:,} bytes of output for one answer")
+        for piece in _pieces(ear, partial(ear.hear, data)):
+            yield piece
+
+
+async def heard_out(process: Process, ear: Ear, patience: float) -> AsyncGenerator[Said | Answer, None]:
+    """What a process says that is run for one answer, and the answer. Raises `ModelFailed`.
+
+    An answer that tells its own end is whole, whatever the exit code; of any other the code must be 0.
+    """
+    async with aclosing(heard(process, ear)) as pieces:
+        async for piece in pieces:
+            yield piece
+    well = await process.ends(patience) and process.code == 0
+    if not ear.turn.ended:
+        try:
+            for piece in _pieces(ear, ear.silence):
+                yield piece
+        except ModelFailed as fault:
+            if well or fault.category != "invalid_response":
+                raise
+    if not (well or ear.turn.ended):
+        raise ModelFailed("process_exited", process.end)
+    yield ear.turn.answer
+
+
+def _pieces(ear: Ear, take: Callable[[], None]) -> Iterator[Said]:
+    """What is new once the ear has taken something in: also what came before a fault."""
+    try:
+        take()
+    except ModelFailed:
+        yield from ear.turn.pieces()
+        raise
+    yield from ear.turn.pieces()

@@ -1,0 +1,218 @@
+"""A child process in a group of its own, whose output never blocks it and whose end is never missed."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from subprocess import PIPE
+
+from stenolog.domain.errors import ModelFailed
+
+from .command import Command
+
+IN, OUT, ERR = 0, 1, 2
+READ_AHEAD = 1_000_000
+"""So many bytes of output are held that nobody has asked for yet; the child waits to write more."""
+LAST_WORDS = 4_000
+"""So many bytes of stderr are remembered."""
+LINGER = 1.0
+"""How long, in seconds, others of its group may go on writing once the process itself has ended."""
+
+
+class Process(asyncio.SubprocessProtocol):
+    """A running program. `launch` makes one; `stop` must be awaited, unless it has ended by itself.
+
+    What it writes is kept only between `listen` and `deafen`, so that nothing said between two turns is
+    taken for an answer. What it is told is held in memory until it reads, so telling never waits.
+    """
+
+    def __init__(self, command: Command) -> None:
+        self._command = command
+        self._loop = asyncio.get_running_loop()
+        self._chunks: deque[bytes] = deque()
+        self._held = 0
+        self._listening = False
+        self._open = {IN, OUT, ERR}
+        self._more = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._errors = b""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs, here, and listens."""
+        return not (self._loop.is_closed() or self._ended.is_set()) and {IN, OUT} <= self._open
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code, less than 0 where a signal ended it; None while it runs."""
+        return self._transport.get_returncode()
+
+    @property
+    def end(self) -> str:
+        """How it ended, with the last it wrote to stderr."""
+        words = self._command.hide(self._errors.decode("utf-8", "replace")).strip().splitlines()[-3:]
+        said = f": {' / '.join(words)}" if words else ""
+        return f"{self._command.name} {_ending(self.code)}{said}"
+
+    def tell(self, data: bytes) -> None:
+        """Write to its stdin. What a process that has ended does not take is dropped."""
+        if (pipe := self._stdin) is not None and not pipe.is_closing():
+            pipe.write(data)
+
+    def hang_up(self) -> None:
+        """Close its stdin, once it has taken all it was told."""
+        self._open.discard(IN)
+        if (pipe := self._stdin) is not None and not pipe.is_closing():
+            pipe.write_eof()
+
+    def listen(self) -> None:
+        """Keep what it says from now on."""
+        self._listening = True
+
+    def deafen(self) -> None:
+        """Drop what it has said, and what it says from now on."""
+        self._listening = False
+        self._taken()
+
+    async def read(self) -> bytes:
+        """What it has written to stdout since; empty when there will be no more."""
+        while not self._chunks and OUT in self._open:
+            self._more.clear()
+            await self._more.wait()
+        return self._taken()
+
+    async def ends(self, within: float) -> bool:
+        """Whether it ends within so many seconds."""
+        try:
+            async with asyncio.timeout(within):
+                await self._ended.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the whole group."""
+        with suppress(ProcessLookupError, PermissionError):  # none of it is left, or nothing of ours
+            os.killpg(self._pid, number)
+
+    def kill(self) -> None:
+        """End the whole group at once."""
+        self.signal(signal.SIGKILL)
+
+    async def stop(self, patience: float, *, politely: bool = True) -> None:
+        """Have it end: by closing its stdin (`politely`), else by SIGTERM, else by SIGKILL, each after so
+        many seconds of patience; then what is left of its group is killed."""
+        self.deafen()
+        try:
+            for step in (self.hang_up, self._terminate, self.kill)[0 if politely else 1 :]:
+                if not self._ended.is_set():
+                    step()
+                    await self.ends(patience)
+        finally:
+            self.kill()
+            self._transport.close()
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        self._transport = transport
+        self._pid = transport.get_pid()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == ERR:
+            self._errors = (self._errors + data)[-LAST_WORDS:]
+        elif self._listening:
+            self._chunks.append(data)
+            self._held += len(data)
+            self._more.set()
+            if self._held > READ_AHEAD:
+                self._stdout.pause_reading()
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self._open.discard(fd)
+        self._more.set()
+        self._perhaps_close()
+
+    def process_exited(self) -> None:
+        self._ended.set()
+        if not self._perhaps_close():
+            self._loop.call_later(LINGER, self._close)
+
+    def _perhaps_close(self) -> bool:
+        done = self._ended.is_set() and not self._open & {OUT, ERR}
+        if done:
+            self._close()
+        return done
+
+    def _close(self) -> None:
+        if self._open & {OUT, ERR}:
+            self.kill()  # somebody of its group still holds its output
+        self._transport.close()
+
+    def _terminate(self) -> None:
+        self.signal(signal.SIGTERM)
+
+    def _taken(self) -> bytes:
+        taken = b"".join(self._chunks)
+        self._chunks.clear()
+        self._held = 0
+        if OUT in self._open:
+            self._stdout.resume_reading()
+        return taken
+
+    @property
+    def _stdin(self) -> asyncio.WriteTransport | None:
+        pipe = self._transport.get_pipe_transport(IN)
+        return pipe if isinstance(pipe, asyncio.WriteTransport) else None
+
+    @property
+    def _stdout(self) -> asyncio.ReadTransport:
+        pipe = self._transport.get_pipe_transport(OUT)
+        assert isinstance(pipe, asyncio.ReadTransport)
+        return pipe
+
+
+async def launch(command: Command, args: Sequence[str]) -> Process:
+    """Start the program with these arguments. Raises `ModelFailed`: `other` for what cannot be started."""
+    loop = asyncio.get_running_loop()
+    try:
+        _, process = await loop.subprocess_exec(
+            lambda: Process(command),
+            *args,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env=command.environment,
+            cwd=command.cwd,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        category, why = _refused(error)
+        raise ModelFailed(category, f"{command.name} could not be started: {why}") from None
+    return process
+
+
+def _refused(error: OSError | ValueError) -> tuple[str, str]:
+    """Why a program cannot be started; the path is left out where it may be that of the folder."""
+    if not isinstance(error, OSError):
+        return "invalid_request", "a NUL in its arguments, which no program can be given"
+    if error.errno == errno.E2BIG:
+        return "invalid_request", "its arguments are too long; have it read the prompt from stdin"
+    if error.errno in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE):
+        return "overloaded", str(error.strerror)
+    where = f" ({error.filename})" if error.filename else ""
+    return "other", f"{error.strerror}{where}"
+
+
+def _ending(code: int | None) -> str:
+    if code is None:
+        return "does not listen or speak any more"
+    if code < 0:
+        return f"was ended by {signal.Signals(-code).name}"
+    return f"ended with exit code {code}"

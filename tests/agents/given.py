@@ -1,0 +1,114 @@
+"""Programs to talk with, and what is heard of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, TypeVar
+
+from stenolog.adapters.agents.command_line import CommandLine
+from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
+from stenolog.domain.errors import ModelFailed
+from stenolog.domain.parts import text_of
+
+T = TypeVar("T")
+PROGRAM = Path(__file__).with_name("program.py")
+PYTHON = (sys.executable, "-IS")
+"""Without the site packages it starts in a third of the time."""
+
+
+def program(*args: str) -> tuple[str, ...]:
+    """The command line of the small agent."""
+    return (*PYTHON, str(PROGRAM), *args)
+
+
+def once(*args: str, **options: Any) -> CommandLine:
+    """The small agent, run for each request."""
+    given: dict[str, Any] = {"patience": 2.0} | options
+    return CommandLine(program(*args), **given)
+
+
+def runs_on(format: str = "text", **options: Any) -> CommandLine:
+    """The small agent that remembers."""
+    given: dict[str, Any] = {"mode": "long-lived", "format": format, "patience": 2.0} | options
+    return CommandLine(program(format), **given)
+
+
+def prompt(text: str, session: str = "", lane: str = "coder", conversation: str = "talk") -> Prompt:
+    return Prompt({"model": "m", "prompt": text}, "key", lane, conversation, session)
+
+
+async def asked(model: Model, text: str, session: str = "", **where: str) -> Answer:
+    """The answer."""
+    *_, last = await pieces(model, text, session, **where)
+    assert isinstance(last, Answer)
+    return last
+
+
+async def pieces(model: Model, text: str, session: str = "", **where: str) -> list[Said | Answer]:
+    """All that a model gives."""
+    async with aclosing(model.stream(prompt(text, session, **where))) as stream:
+        return [piece async for piece in stream]
+
+
+async def failed(model: Model, text: str, session: str = "", **where: str) -> tuple[str, ModelFailed]:
+    """What was said before the model failed, and how."""
+    said = ""
+    try:
+        async with aclosing(model.stream(prompt(text, session, **where))) as stream:
+            async for piece in stream:
+                said += piece.text if isinstance(piece, Said) else ""
+    except ModelFailed as error:
+        return said, error
+    raise AssertionError(f"it did not fail, and said {said!r}")
+
+
+async def first(stream: AsyncGenerator[Said | Answer, None]) -> str:
+    """The first that is said."""
+    piece = await anext(stream)
+    assert isinstance(piece, Said)
+    return piece.text
+
+
+def words(answer: Answer) -> str:
+    return text_of(answer.parts)
+
+
+def run(work: Callable[..., Awaitable[T]], *models: Model) -> T:
+    """Run it with the models, and close them."""
+
+    async def main() -> T:
+        try:
+            return await work(*models)
+        finally:
+            for model in models:
+                await model.close()
+
+    return asyncio.run(main())
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process that is no zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def gone(pid: int, within: float = 5.0) -> bool:
+    """Whether the process ends; the kernel may take a moment."""
+    end = time.monotonic() + within
+    while is_running(pid) and time.monotonic() < end:
+        time.sleep(0.01)
+    return not is_running(pid)
+
+
+def descriptors() -> int:
+    """How many files this process has open."""
+    return len(os.listdir("/proc/self/fd"))
