@@ -187,7 +187,7 @@ class Reading:
     def answer(self) -> Answer:
         """The whole answer. Raises `ModelFailed` where there is none."""
         if self._begun and not self._ended:
-            raise ModelFailed("network", "the stream ended before the answer did: no message_stop")
+            raise ModelFailed("invalid_response", "expected message_stop at the end of the stream, found none")
         reason = text(self._stopped.get("stop_reason"))
         try:
             return self._collecting.answer(self._model, reason, usage(self._usage or None))

@@ -54,7 +54,7 @@ class Reading:
     def answer(self) -> Answer:
         """The whole answer. Raises `ModelFailed` where there is none."""
         if self._begun and not self._finish_reason:
-            raise ModelFailed("network", "the stream ended before the answer did: no finishReason")
+            raise ModelFailed("invalid_response", "expected a finishReason at the end of the stream, found none")
         try:
             return self._collecting.answer(self._model, self._finish_reason, usage(self._usage))
         except ModelFailed as nothing:

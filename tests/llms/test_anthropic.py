@@ -1,0 +1,328 @@
+"""Anthropic's models, through the real SDK against a server that speaks their wire."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import pytest
+
+from stenolog import Opaque, Reasoning, Text, ToolCall, Usage
+from stenolog.adapters.llms.anthropic import Anthropic
+from stenolog.adapters.llms.port import Answer, Said, Timeouts
+from stenolog.projections.requests.model import compact
+from tests.llms import wire_anthropic as wire
+from tests.llms.listening import ask, failure, heard, prompt, streamed
+from tests.llms.server import Reply, Server
+from tests.llms.server import failure as refused
+from tests.llms.talking import talked
+from tests.requests.judging import complaints, needs_judges
+
+KEY = "sk-ant-0123456789abcdef"
+MODEL = "claude-opus-5"
+TOKENS = Usage(input=120, output=30, cache_read=90, cache_write=10, reasoning=20)
+THOUGHT = Reasoning(text="First look.\n\nThen say.", provider="anthropic", signature="EqQB+/c2ln==")
+HIDDEN = Reasoning(provider="anthropic", encrypted="EmwK+/ZGF0YQ==")
+LS = ToolCall(id="toolu_1", name="shell", arguments='{"cmd":  "ls -l"}')
+PWD = ToolCall(id="toolu_2", name="shell", arguments='{"cmd": "pwd"}')
+
+
+def opaque(raw: dict[str, Any]) -> Opaque:
+    return Opaque(provider="anthropic", model=MODEL, raw=compact(raw))
+
+
+SEARCH = opaque(
+    {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "bug"}}
+)
+FOUND = opaque(
+    {
+        "type": "web_search_tool_result",
+        "tool_use_id": "srvtoolu_1",
+        "content": [{"type": "web_search_result", "url": "https://example.org", "encrypted_content": "Eo8"}],
+    }
+)
+
+
+def at(server: Server, **options: Any) -> Anthropic:
+    """The model at the server."""
+    return Anthropic(MODEL, base_url=server.url, **{"api_key": KEY, **options})
+
+
+def answer(*parts: Any, finish_reason: str = "end_turn", usage: Usage | None = TOKENS) -> Answer:
+    return Answer(parts, MODEL, finish_reason, usage)
+
+
+def events(*of_blocks: dict[str, Any]) -> Iterator[bytes]:
+    """A stream with these events between its beginning and its end."""
+    yield wire.event(wire.start())
+    yield from (wire.event(event) for event in of_blocks)
+    yield wire.event({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}})
+    yield wire.event(wire.STOP)
+
+
+def test_every_kind_of_block_streams_and_comes_whole_at_the_end(server: Server) -> None:
+    expected = answer(THOUGHT, HIDDEN, SEARCH, FOUND, Text(text="Two things."), LS, PWD)
+    server.add(Reply(wire.frames(expected)))
+
+    said, whole = ask(at(server))
+
+    assert whole == expected
+    assert streamed(said) == [
+        Said(0, "reasoning", THOUGHT.text),
+        Said(4, "text", "Two things."),
+        Said(5, "tool_call", LS.arguments, LS.id, LS.name),
+        Said(6, "tool_call", PWD.arguments, PWD.id, PWD.name),
+    ]
+
+
+def test_a_thought_that_is_not_shown_keeps_its_signature(server: Server) -> None:
+    expected = answer(Reasoning(provider="anthropic", signature="c2ln"), Text(text="Hello"))
+    server.add(Reply(wire.frames(expected)))
+
+    assert ask(at(server)).answer == expected
+
+
+@pytest.mark.parametrize(
+    "reason", ["end_turn", "max_tokens", "stop_sequence", "pause_turn", "refusal", "new"]
+)
+def test_why_an_answer_ends_is_kept(server: Server, reason: str) -> None:
+    expected = answer(Text(text="And then"), finish_reason=reason)
+    server.add(Reply(wire.frames(expected)))
+
+    assert ask(at(server)).answer == expected
+
+
+def test_a_refusal_with_nothing_said_is_refused_in_the_providers_words(server: Server) -> None:
+    why = {"type": "refusal", "category": "cyber", "explanation": "This could enable harm."}
+    delta = {"stop_reason": "refusal", "stop_details": why}
+    stopped = {"type": "message_delta", "delta": delta, "usage": {"output_tokens": 1}}
+    server.add(Reply(map(wire.event, [wire.start(), stopped, wire.STOP])))
+
+    failed = failure(at(server))
+
+    assert (failed.category, failed.message) == ("refused", "This could enable harm.")
+
+
+def test_tokens_that_the_last_event_leaves_out_or_has_as_null_are_those_of_the_first(server: Server) -> None:
+    first = {"input_tokens": 7, "cache_read_input_tokens": 5, "output_tokens": 1}
+    last = {"input_tokens": None, "output_tokens": 30}
+    said = list(wire.block(Text(text="Hello")))
+    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": last}
+    server.add(Reply(map(wire.event, [wire.start(MODEL, first), *said, end, wire.STOP])))
+
+    assert ask(at(server)).answer.usage == Usage(input=12, cache_read=5, output=30)
+
+
+def test_an_answer_without_usage_has_none(server: Server) -> None:
+    server.add(Reply(wire.frames(answer(Text(text="Hello"), usage=None))))
+
+    assert ask(at(server)).answer.usage is None
+
+
+@pytest.mark.parametrize(
+    ("opened", "changed", "expected"),
+    [
+        ({"input": {}}, [], "{}"),
+        ({"input": {}}, [""], "{}"),
+        ({"input": {"b": 1, "a": 2}}, [], '{"b":1,"a":2}'),
+        ({}, ['{"cmd": ', '"l'], '{"cmd": "l'),
+        ({}, ["not JSON"], "not JSON"),
+    ],
+)
+def test_the_input_of_a_call_is_its_raw_text(
+    server: Server, opened: dict[str, Any], changed: list[str], expected: str
+) -> None:
+    begun = wire.opened({"type": "tool_use", "id": "toolu_1", "name": "shell", **opened})
+    deltas = [wire.changed("input_json_delta", partial_json=some) for some in changed]
+    server.add(Reply(events(begun, *deltas, {"type": "content_block_stop", "index": 0})))
+
+    said, whole = ask(at(server))
+
+    assert whole.parts == (ToolCall(id="toolu_1", name="shell", arguments=expected),)
+    assert streamed(said) == [Said(0, "tool_call", expected, "toolu_1", "shell")]
+
+
+def test_a_call_without_an_id_gets_one(server: Server) -> None:
+    calls = [
+        event | {"index": index}
+        for index in (0, 1)
+        for event in (wire.opened({"type": "tool_use", "name": "shell"}), {"type": "content_block_stop"})
+    ]
+    server.add(Reply(events(*calls)))
+
+    assert [part.id for part in ask(at(server)).answer.parts if isinstance(part, ToolCall)] == [
+        "call_0",
+        "call_1",
+    ]
+
+
+def test_a_block_of_a_kind_yet_unknown_is_kept_as_it_came(server: Server) -> None:
+    block = {"type": "compaction", "content": None}
+    delta = wire.changed("compaction_delta", content="So far …", encrypted_content="Eo8")
+    text = [event | {"index": 1} for event in wire.block(Text(text="Hello"))]
+    server.add(Reply(events(wire.opened(block), delta, {"type": "content_block_stop", "index": 0}, *text)))
+
+    assert ask(at(server)).answer.parts == (
+        opaque({"type": "compaction", "content": "So far …", "encrypted_content": "Eo8"}),
+        Text(text="Hello"),
+    )
+
+
+def test_citations_leave_the_text_as_it_is(server: Server) -> None:
+    begun, *said, stop = wire.block(Text(text="Hello"))
+    cited = wire.changed("citations_delta", citation={"type": "char_location", "cited_text": "x"})
+    server.add(Reply(events(begun, *said, cited, stop)))
+
+    assert ask(at(server)).answer.parts == (Text(text="Hello"),)
+
+
+def test_halves_of_characters_in_a_block_are_mended(server: Server) -> None:
+    block = {"type": "future", "note": "\ud83d\ude00 \ud83d"}
+    call = [event | {"index": 1} for event in wire.block(ToolCall(id="t", name="shell"))]
+    call[0]["content_block"] |= {"id": "t\udc00"}
+    server.add(Reply(events(wire.opened(block), {"type": "content_block_stop", "index": 0}, *call)))
+
+    assert ask(at(server)).answer.parts == (
+        opaque({"type": "future", "note": "\N{GRINNING FACE} \ufffd"}),
+        ToolCall(id="t\ufffd", name="shell"),
+    )
+
+
+TOO_LONG = "prompt is too long: 213462 tokens > 200000 maximum"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "message", "headers", "expected"),
+    [
+        (400, "invalid_request_error", "messages: required", {}, ("invalid_request", None)),
+        (400, "invalid_request_error", TOO_LONG, {}, ("context_length", None)),
+        (400, "invalid_request_error", "Your credit balance is too low", {}, ("budget", None)),
+        (401, "authentication_error", "invalid x-api-key", {}, ("unauthorized", None)),
+        (402, "billing_error", "pay", {}, ("budget", None)),
+        (403, "permission_error", "no", {}, ("unauthorized", None)),
+        (404, "not_found_error", "model: x", {}, ("invalid_request", None)),
+        (408, "timeout_error", "late", {}, ("timeout", None)),
+        (413, "request_too_large", "Request exceeds the maximum size", {}, ("context_length", None)),
+        (429, "rate_limit_error", "slow", {"retry_after": "34"}, ("rate_limited", 34.0)),
+        (500, "api_error", "Internal server error", {}, ("overloaded", None)),
+        (503, "api_error", "oh", {"retry_after": "5"}, ("overloaded", 5.0)),
+        (504, "timeout_error", "late", {}, ("timeout", None)),
+        (529, "overloaded_error", "Overloaded", {}, ("overloaded", None)),
+    ],
+)
+def test_an_error_has_a_category_and_the_providers_own_words(
+    server: Server, status: int, kind: str, message: str, headers: dict[str, str], expected: Any
+) -> None:
+    server.add(refused(status, wire.error(kind, message), **headers))
+
+    failed = failure(at(server))
+
+    assert (failed.category, failed.retry_after) == expected
+    assert (failed.message, failed.status) == (message, status)
+    assert len(server.received) == 1  # the engine tries again, not the SDK
+
+
+@pytest.mark.parametrize(
+    ("kind", "category"),
+    [
+        ("overloaded_error", "overloaded"),
+        ("api_error", "overloaded"),
+        ("rate_limit_error", "rate_limited"),
+        ("timeout_error", "timeout"),
+        ("invalid_request_error", "invalid_request"),
+    ],
+)
+def test_an_error_in_mid_stream_is_what_it_would_have_been_before(
+    server: Server, kind: str, category: str
+) -> None:
+    frames = list(wire.frames(answer(Text(text="Hello there"))))
+    server.add(Reply([*frames[:4], wire.event(wire.error(kind, "Oh"))]))
+
+    failed = failure(at(server))
+
+    assert (failed.category, failed.message) == (category, "Oh")
+
+
+@pytest.mark.parametrize(
+    "of_blocks",
+    [
+        [wire.changed("text_delta", text="x")],
+        [{"type": "content_block_stop", "index": 0}],
+        [wire.opened({"type": "text", "text": 7}), wire.changed("text_delta", text=["x"])],
+        [{"type": "content_block_start", "index": [], "content_block": "x"}],
+    ],
+)
+def test_blocks_of_other_shapes_are_an_invalid_response(
+    server: Server, of_blocks: list[dict[str, Any]]
+) -> None:
+    server.add(Reply(events(*of_blocks)))
+
+    assert failure(at(server)).category == "invalid_response"
+
+
+def test_without_a_key_anthropic_is_not_asked(
+    server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))  # a profile may stand there
+
+    failed = failure(at(server, api_key=None))
+
+    assert (failed.category, server.received) == ("unauthorized", [])
+    assert "api_key" in failed.message
+
+
+def test_a_client_of_ones_own_is_used_without_its_retries_and_stays_open(server: Server) -> None:
+    expected = answer(Text(text="Hello"))
+    server.add(refused(500, wire.error("api_error", "oh")), Reply(wire.frames(expected)))
+
+    async def main() -> tuple[str, Answer, bool]:
+        async with anthropic.AsyncAnthropic(base_url=server.url, api_key=KEY, max_retries=5) as client:
+            model = Anthropic(MODEL, client=client)
+            with pytest.raises(Exception, match="oh"):
+                await heard(model, prompt(model))
+            whole = (await heard(model, prompt(model))).answer
+            await model.close()
+            return str(len(server.received)), whole, client.is_closed()
+
+    assert asyncio.run(main()) == ("2", expected, False)
+
+
+def test_only_connecting_has_a_timeout_since_the_engine_keeps_the_others(server: Server) -> None:
+    server.add(Reply(wire.frames(answer(Text(text="Hello")))))
+
+    ask(at(server, timeouts=Timeouts(connect=3.0)))
+
+    assert "x-stainless-read-timeout" not in server.received[0].headers
+
+
+@needs_judges
+def test_thoughts_and_what_its_own_tools_did_go_back_unharmed(server: Server) -> None:
+    first = answer(THOUGHT, HIDDEN, SEARCH, FOUND, LS, PWD, finish_reason="tool_use")
+    second = answer(THOUGHT, Text(text="There is one file: a.py"))
+    server.add(*(Reply(wire.frames(each)) for each in (first, second)))
+
+    assert talked(at(server)) == [first, second]
+
+    assert [complaints("anthropic", body) for body in server.bodies] == [[], []]
+    _, went_back, results = server.bodies[1]["messages"]
+    assert went_back["content"] == [
+        {"type": "thinking", "thinking": THOUGHT.text, "signature": THOUGHT.signature},
+        {"type": "redacted_thinking", "data": HIDDEN.encrypted},
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "bug"}},
+        {
+            "type": "web_search_tool_result",
+            "tool_use_id": "srvtoolu_1",
+            "content": [
+                {"type": "web_search_result", "url": "https://example.org", "encrypted_content": "Eo8"}
+            ],
+        },
+        {"type": "tool_use", "id": LS.id, "name": "shell", "input": {"cmd": "ls -l"}},
+        {"type": "tool_use", "id": PWD.id, "name": "shell", "input": {"cmd": "pwd"}},
+    ]
+    assert [block["tool_use_id"] for block in results["content"]] == [LS.id, PWD.id]
