@@ -46,7 +46,7 @@ SPENT = re.compile(
     r"insufficient.?(quota|balance|credit|fund)|current quota|billing|credit balance", re.IGNORECASE
 )
 """What says that no waiting helps: there is no money left."""
-LIMITED = frozenset({0, 402, 403, 429})
+LIMITED = frozenset({0, 400, 402, 403, 429})
 CODES: tuple[tuple[str, int], ...] = (
     (r"rate.?limit", 429),
     (r"overload|unavailable", 529),
