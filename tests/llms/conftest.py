@@ -5,10 +5,16 @@ from collections.abc import Iterator
 import pytest
 
 from tests.llms.server import Server
+from tests.requests.judging import HERE, complaints
+
+JUDGED = {"/v1/chat/completions": "openai-chat", "/v1/responses": "openai-responses"}
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """A provider that answers by script."""
+    """A provider that answers by script. What it was sent has to be clean under the judges, where they are."""
     with Server() as server:
         yield server
+    if HERE:
+        judged = [(JUDGED[sent.path], sent.body) for sent in server.received if sent.path in JUDGED]
+        assert [complaint for wire, body in judged for complaint in complaints(wire, body)] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
@@ -18,7 +19,7 @@ from .failing import failed, told
 from .port import Answer, Model, Prompt, Said, Timeouts
 
 if TYPE_CHECKING:
-    from openai import APIError, AsyncOpenAI, AsyncStream
+    from openai import AsyncOpenAI, AsyncStream
 
 NO_KEY = "no-key"
 """Servers of one's own ask for no key, but the SDK does."""
@@ -86,6 +87,7 @@ class OpenAIModel(Model):
 
         secrets: list[str] = []
         reading = self.reading()
+        event = None
         try:
             client = self._given or await self._clients.get()
             secrets.append(client.api_key)
@@ -93,14 +95,13 @@ class OpenAIModel(Model):
                 async for event in events:
                     for said in reading.read(event):
                         yield said
-        except openai.APIError as error:
+        except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise named(error, secrets) from None
-        except openai.OpenAIError as error:  # no client can be made, for want of a key
-            raise failed(401, "", str(error)) from None
-        except httpx2.HTTPError as error:  # the body of an error broke off, which the SDK does not look for
-            raise ModelFailed("network", told(str(error), secrets)) from None
         except (ValueError, ArithmeticError, RecursionError) as error:
             raise garbled(error) from None
+        if event is None:
+            found = events.response.headers.get("content-type", "nothing")
+            raise ModelFailed("invalid_response", f"expected a stream of events, found none in {found:.100}")
         yield reading.answer()
 
     async def _opened(self, client: AsyncOpenAI, prompt: Prompt) -> AsyncStream[object]:
@@ -127,17 +128,24 @@ async def _shut(client: AsyncOpenAI) -> None:
     await client.close()
 
 
-def named(error: APIError, secrets: list[str]) -> ModelFailed:
-    """An error of the SDK in the engine's words."""
+def named(error: Exception, secrets: Iterable[str] = ()) -> ModelFailed:
+    """An error of the SDK, or of the HTTP client under it, in the engine's words."""
+    import httpx2
     import openai
 
-    if isinstance(error, openai.APITimeoutError):
-        return ModelFailed("timeout", f"{error.message} ({type(error.__cause__).__name__})")
-    if isinstance(error, openai.APIConnectionError):
-        return ModelFailed("network", f"{error.message} {error.__cause__ or ''}".strip())
-    response = getattr(error, "response", None)
-    status = response.status_code if response is not None else 0
-    return refusal(error.body, status, response.headers if response is not None else {}, secrets)
+    cause = error.__cause__ or error
+    words = told(str(cause) or type(cause).__name__, secrets)
+    if isinstance(cause, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
+        return ModelFailed("invalid_request", words)
+    if isinstance(error, openai.APITimeoutError) or isinstance(cause, httpx2.TimeoutException):
+        return ModelFailed("timeout", words)
+    if isinstance(error, openai.APIStatusError):
+        return refusal(error.body, error.status_code, error.response.headers, secrets)
+    if isinstance(error, openai.APIConnectionError | httpx2.HTTPError):
+        return ModelFailed("network", words)
+    if isinstance(error, openai.APIError):
+        return refusal(error.body or error.message, secrets=secrets)
+    return ModelFailed("unauthorized", words)  # no client can be made, for want of a key
 
 
 def refusal(
@@ -156,9 +164,10 @@ def refusal(
 
 
 def garbled(error: Exception) -> ModelFailed:
-    """What streams is no JSON."""
-    found = getattr(error, "doc", "") or error
-    return ModelFailed("invalid_response", f"expected JSON in the stream, found {str(found)[:100]!r}")
+    """What streams is not what it should be."""
+    if isinstance(error, json.JSONDecodeError):
+        return ModelFailed("invalid_response", f"expected JSON in the stream, found {error.doc[:100]!r}")
+    return ModelFailed("invalid_response", f"garbage in the stream: {told(str(error))}")
 
 
 def usage(given: Json, input: str, output: str) -> Usage | None:

@@ -1,0 +1,68 @@
+"""Asking a model for an agent, in the short words of the tests: what came of it, or how it failed."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from itertools import groupby
+from typing import NamedTuple
+
+import pytest
+
+from stenolog import Card, Event, ModeSwitch, Tool, UserMessage
+from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
+from stenolog.domain.errors import ModelFailed
+from stenolog.projections.requests import build
+from tests.requests.given import log
+
+HI = UserMessage(text="Hi")
+SHELL = Tool(name="shell", parameters={"type": "object", "properties": {"cmd": {"type": "string"}}})
+
+
+class Heard(NamedTuple):
+    """What streamed, and the answer."""
+
+    said: list[Said]
+    answer: Answer
+
+
+def prompt(model: Model, *events: Event, key: str = "effect-1") -> Prompt:
+    """The request of the agent `coder` after these events, as its model's wire makes it."""
+    card = ModeSwitch(cards={"coder": Card(model=model.name, tools=[SHELL])})
+    body = build(log(card, *(events or (HI,))), "coder", wire=model.wire).body
+    return Prompt(body, key, "coder", "talk")
+
+
+def ask(model: Model, *events: Event) -> Heard:
+    """Ask in an event loop of its own, and close the model."""
+    return asyncio.run(_ask(model, prompt(model, *events)))
+
+
+def failure(model: Model, *events: Event) -> ModelFailed:
+    """How it failed."""
+    with pytest.raises(ModelFailed) as raised:
+        ask(model, *events)
+    return raised.value
+
+
+async def heard(model: Model, asked: Prompt) -> Heard:
+    """Ask, and listen to the end."""
+    async with aclosing(model.stream(asked)) as pieces:
+        *said, answer = [piece async for piece in pieces]
+    assert isinstance(answer, Answer)
+    return Heard([piece for piece in said if isinstance(piece, Said)], answer)
+
+
+async def _ask(model: Model, asked: Prompt) -> Heard:
+    try:
+        return await heard(model, asked)
+    finally:
+        await model.close()
+
+
+def streamed(said: list[Said]) -> list[Said]:
+    """What streamed, all pieces of a part as one, in the order of the parts."""
+    parts = [
+        list(pieces) for _, pieces in groupby(sorted(said, key=lambda each: each.part), lambda s: s.part)
+    ]
+    return [pieces[0]._replace(text="".join(piece.text for piece in pieces)) for pieces in parts]

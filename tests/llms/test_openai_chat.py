@@ -1,0 +1,227 @@
+"""What is particular to Chat Completions, as OpenAI and the many other servers stream it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stenolog import Reasoning, Text, ToolCall, Usage
+from stenolog.adapters.llms.openai_chat import Chunks, OpenAIChat
+from stenolog.adapters.llms.port import Answer, Said
+from stenolog.domain.errors import ModelFailed
+from tests.llms.listening import Heard, ask, failure, streamed
+from tests.llms.server import Reply, Server, sse
+from tests.llms.server import failure as refused
+
+WHOLE = '{"cmd": "ls"}'
+
+
+def chunk(finish_reason: str | None = None, **delta: Any) -> dict[str, Any]:
+    return {"model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}
+
+
+def piece(arguments: Any = "", **named: Any) -> dict[str, Any]:
+    """A piece of a call: of its arguments, and of what is named."""
+    function = {"name": named.pop("name")} if "name" in named else {}
+    return chunk(tool_calls=[{**named, "function": {**function, "arguments": arguments}}])
+
+
+def told(*chunks: dict[str, Any]) -> Heard:
+    """What is made of these chunks and a finish."""
+    reading = Chunks("m")
+    said = [said for each in (*chunks, chunk("stop")) for said in reading.read(each)]
+    return Heard(said, reading.answer())
+
+
+def calls(*chunks: dict[str, Any]) -> list[tuple[str, str, str]]:
+    parts = told(*chunks).answer.parts
+    return [(call.id, call.name, call.arguments) for call in parts if isinstance(call, ToolCall)]
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_the_reasoning_of_other_servers_is_a_part_of_its_own(server: Server, field: str) -> None:
+    chunks = [chunk(**{field: "Let me "}), chunk(**{field: "see."}), chunk(content="Yes."), chunk("stop")]
+    server.add(Reply([*map(sse, chunks), sse("[DONE]")]))
+
+    said, answer = ask(OpenAIChat("m", base_url=f"{server.url}/v1"))
+
+    assert answer.parts == (Reasoning(text="Let me see.", provider="openai"), Text(text="Yes."))
+    assert streamed(said) == [Said(0, "reasoning", "Let me see."), Said(1, "text", "Yes.")]
+
+
+def test_reasoning_that_a_server_says_under_both_names_is_heard_once() -> None:
+    answer = told(chunk(reasoning="Hm.", reasoning_content="Hm."), chunk(content="Yes.")).answer
+
+    assert answer.parts[0] == Reasoning(text="Hm.", provider="openai")
+
+
+def test_content_may_be_a_list_of_texts_and_thoughts() -> None:
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
+
+    answer = told(chunk(content=[thought]), chunk(content=[{"type": "text", "text": "Yes."}])).answer
+
+    assert answer.parts == (Reasoning(text="Hm.", provider="openai"), Text(text="Yes."))
+
+
+ONE = [("c1", "shell", WHOLE)]
+TWO = [("c1", "shell", WHOLE), ("c2", "shell", WHOLE)]
+PIECES: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str, str]]]] = {
+    "in pieces by index": (
+        [piece(id="c1", index=0, name="shell"), piece('{"cmd":', index=0), piece(' "ls"}', index=0)],
+        ONE,
+    ),
+    "id and name in every piece": (
+        [piece(some, id="c1", index=0, name="shell") for some in ('{"cmd":', ' "ls"}', "")],
+        ONE,
+    ),
+    "an id of its own in every piece": (
+        [piece(some, id=f"c{n}", index=0, name="shell") for n, some in enumerate(['{"cmd":', ' "ls"}'], 1)],
+        ONE,
+    ),
+    "the id after the name": (
+        [piece(index=0, name="shell"), piece(WHOLE, id="c1", index=0)],
+        ONE,
+    ),
+    "arguments as an object": ([piece({"cmd": "ls"}, id="c1", index=0, name="shell")], [("c1", "shell", '{"cmd":"ls"}')]),
+    "no arguments": ([piece(None, id="c1", index=0, name="shell")], [("c1", "shell", "{}")]),
+    "arguments that are no JSON": (
+        [piece('{"cmd": ', id="c1", index=0, name="shell"), piece("oops", index=0)],
+        [("c1", "shell", '{"cmd": oops')],
+    ),
+    "interleaved": (
+        [
+            *(piece('{"cmd":', id=f"c{n + 1}", index=n, name="shell") for n in (0, 1)),
+            *(piece(' "ls"}', index=n) for n in (0, 1)),
+        ],
+        TWO,
+    ),
+    "whole, all with index 0": ([piece(WHOLE, id=id, index=0, name="shell") for id in ("c1", "c2")], TWO),
+    "whole, without an index": ([piece(WHOLE, id=id, name="shell") for id in ("c1", "c2")], TWO),
+    "in pieces, without an index": (
+        [piece(id="c1", name="shell"), piece(WHOLE), piece(id="c2", name="shell"), piece('{"cmd":'), piece(' "ls"}')],
+        TWO,
+    ),
+    "whole, of one id": ([piece(WHOLE, id="c", name="shell") for _ in (1, 2)], [("c", "shell", WHOLE)] * 2),
+    "whole, with no id": ([piece(WHOLE, id="", index=0, name="shell") for _ in (1, 2)], [("", "shell", WHOLE)] * 2),
+    "whole, with neither id nor index": ([piece(WHOLE, name="shell") for _ in (1, 2)], [("", "shell", WHOLE)] * 2),
+    "of two tools, with neither": (
+        [piece("", name="shell"), piece("", name="look")],
+        [("", "shell", "{}"), ("", "look", "{}")],
+    ),
+    "of one id, by index": (
+        [piece(WHOLE, id="c", index=n, name="shell") for n in (0, 1)],
+        [("c", "shell", WHOLE)] * 2,
+    ),
+    "without a name": ([piece(WHOLE, id="c1", index=0)], [("c1", "", WHOLE)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("pieces", "expected"), PIECES.values(), ids=PIECES.keys())
+def test_the_calls_of_other_servers_are_told_apart(
+    pieces: list[dict[str, Any]], expected: list[tuple[str, str, str]]
+) -> None:
+    assert calls(*pieces) == expected
+
+
+def test_several_calls_may_come_in_one_chunk() -> None:
+    entries = [{"id": f"c{n}", "function": {"name": "shell", "arguments": WHOLE}} for n in (1, 2)]
+
+    assert calls(chunk(tool_calls=entries)) == TWO
+
+
+def test_what_other_choices_say_is_not_heard() -> None:
+    other = {"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "stop"}]}
+
+    assert told(chunk(content="Yes."), other).answer.parts == (Text(text="Yes."),)
+
+
+def test_a_server_that_refuses_to_be_asked_for_the_usage_is_not_asked_again(server: Server) -> None:
+    no = refused(400, {"error": {"message": "Unknown parameter: 'stream_options'."}})
+    yes = Reply([sse(chunk(content="Yes.")), sse(chunk("stop"))])
+    server.add(no, yes, yes)
+    model = OpenAIChat("m", base_url=f"{server.url}/v1")
+
+    answers = [ask(model).answer, ask(model).answer]
+
+    assert answers == [Answer((Text(text="Yes."),), "m", "stop")] * 2
+    assert ["stream_options" in body for body in server.bodies] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        (None, None),
+        ({}, None),
+        ({"prompt_tokens": 7, "completion_tokens": 2}, Usage(input=7, output=2)),
+        (
+            {"prompt_tokens": 7, "completion_tokens": "2", "prompt_tokens_details": None},
+            Usage(input=7),
+        ),
+        (
+            {"prompt_tokens": 7, "prompt_tokens_details": {"cached_tokens": 5, "cache_write_tokens": 1}},
+            Usage(input=7, cache_read=5, cache_write=1),
+        ),
+    ],
+)
+def test_the_usage_is_what_the_server_tells_of_it(usage: Any, expected: Usage | None) -> None:
+    assert told(chunk(content="Yes."), {"choices": [], "usage": usage}).answer.usage == expected
+
+
+def test_the_usage_may_come_with_every_chunk() -> None:
+    counted = [chunk(content="Yes.") | {"usage": {"completion_tokens": n}} for n in (1, 2)]
+
+    assert told(*counted).answer.usage == Usage(output=2)
+
+
+def test_a_finish_that_is_an_error_is_one(server: Server) -> None:
+    choice = {"delta": {"content": ""}, "finish_reason": "error", "error": {"code": 429, "message": "slow"}}
+    server.add(Reply([sse(chunk(content="Ye")), sse({"choices": [choice]})]))
+
+    failed = failure(OpenAIChat("m", base_url=f"{server.url}/v1"))
+
+    assert (failed.category, failed.message) == ("rate_limited", "slow")
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["choices", "delta", "content", "tool_calls", "function", "arguments", "index", "id", "usage"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.lists(JSON, max_size=4))
+def test_whatever_streams_is_an_answer_or_a_failure(events: list[Any]) -> None:
+    reading = Chunks("m")
+    try:
+        for event in events:
+            list(reading.read(event))
+        assert reading.answer().parts
+    except ModelFailed as failed:
+        assert failed.category in ("invalid_response", "other")
+
+
+@given(st.text(), st.integers(1, 9))
+def test_arguments_are_raw_however_they_are_cut(text: str, size: int) -> None:
+    raw = json.dumps({"text": text}, ensure_ascii=False)
+    cut = [raw[at : at + size] for at in range(0, len(raw), size)]
+
+    assert calls(piece(id="c1", index=0, name="f"), *(piece(some, index=0) for some in cut)) == [
+        ("c1", "f", raw)
+    ]

@@ -1,0 +1,169 @@
+"""What is particular to Responses: items, reasoning that goes back encrypted, OpenAI's own tools, how it ends."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stenolog import AssistantMessage, Opaque, Reasoning, Text, ToolCall, Usage, UserMessage
+from stenolog.adapters.llms.openai_responses import Events, OpenAIResponses
+from stenolog.adapters.llms.port import Answer, Said
+from stenolog.domain.errors import ModelFailed
+from tests.llms import wire_openai_responses as wire
+from tests.llms.listening import HI, Heard, ask, failure, prompt, streamed
+from tests.llms.server import Reply, Server, sse
+
+THOUGHT = Reasoning(text="First look.\n\nThen say.", provider="openai", id="rs_1", encrypted="gAAA-=")
+SEARCHED = '{"type":"web_search_call","status":"completed","action":{"type":"search","query":"steno"}}'
+SEARCH = Opaque(provider="openai", raw=SEARCHED)
+YES = Text(text="Yes.")
+
+
+def model(server: Server) -> OpenAIResponses:
+    return OpenAIResponses("gpt-5", base_url=f"{server.url}/v1")
+
+
+def answer(*parts: Any, finish_reason: str = "completed", usage: Usage | None = None) -> Answer:
+    return Answer(parts, "gpt-5", finish_reason, usage)
+
+
+def read(*events: dict[str, Any]) -> Heard:
+    """What is made of these events."""
+    reading = Events("gpt-5")
+    return Heard([said for event in events for said in reading.read(event)], reading.answer())
+
+
+def test_reasoning_is_kept_with_its_sections_its_id_and_its_ciphertext(server: Server) -> None:
+    server.add(Reply(wire.frames(answer(THOUGHT, YES))))
+
+    said, whole = ask(model(server))
+
+    assert whole.parts == (THOUGHT, YES)
+    assert streamed(said)[0] == Said(0, "reasoning", THOUGHT.text)
+
+
+def test_reasoning_and_the_items_of_openais_own_tools_go_back(server: Server) -> None:
+    made = answer(THOUGHT, SEARCH, YES)
+    server.add(Reply(wire.frames(made)), Reply(wire.frames(answer(YES))))
+    first = ask(model(server)).answer
+
+    ask(
+        model(server),
+        HI,
+        AssistantMessage(agent="coder", parts=first.parts, model=first.model),
+        UserMessage(text="Go on"),
+    )
+
+    assert first.parts == made.parts
+    sent = server.bodies[1]["input"]
+    assert [item["type"] for item in sent] == [
+        "message",
+        "reasoning",
+        "web_search_call",
+        "message",
+        "message",
+    ]
+    assert sent[1]["encrypted_content"] == THOUGHT.encrypted
+    assert sent[2] == json.loads(SEARCHED)
+
+
+def test_nothing_is_stored_and_reasoning_is_asked_for_by_the_wire_alone(server: Server) -> None:
+    server.add(Reply(wire.frames(answer(YES))))
+
+    ask(model(server))
+
+    sent = server.bodies[0]
+    assert (sent["store"], sent["include"]) == (False, ["reasoning.encrypted_content"])
+    assert sent == prompt(model(server)).body | {"stream": True}
+
+
+def test_items_that_did_not_stream_are_taken_whole() -> None:
+    call = ToolCall(id="c1", name="shell", arguments='{"cmd": "ls"}')
+    items = [wire.item(place, part) for place, part in enumerate([THOUGHT, YES, call])]
+    done = [
+        {"type": "response.output_item.done", "output_index": n, "item": item} for n, item in enumerate(items)
+    ]
+    over = {"type": "response.completed", "response": {"status": "completed", "output": items}}
+
+    assert read(*done, over) == read(over)
+    assert read(over).answer.parts == (THOUGHT, YES, call)
+    assert read(over).said == [
+        Said(0, "reasoning", THOUGHT.text),
+        Said(1, "text", "Yes."),
+        Said(2, "tool_call", '{"cmd": "ls"}', "c1", "shell"),
+    ]
+
+
+def test_an_item_as_it_is_when_done_takes_the_place_of_what_streamed() -> None:
+    delta = {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "Ye"}
+    done = {"type": "response.output_item.done", "output_index": 0, "item": wire.item(0, YES)}
+    other = {"type": "response.output_item.done", "output_index": 0, "item": wire.item(0, Text(text="No."))}
+    over = {"type": "response.completed", "response": {}}
+
+    assert read(delta, done, over) == ([Said(0, "text", "Ye"), Said(0, "text", "s.")], answer(YES))
+    assert read(delta, other, over) == ([Said(0, "text", "Ye")], answer(Text(text="No.")))
+
+
+@pytest.mark.parametrize("reason", ["max_output_tokens", "content_filter"])
+def test_an_incomplete_response_is_an_answer_that_says_why(server: Server, reason: str) -> None:
+    made = answer(YES, finish_reason=reason, usage=Usage(input=3, output=9))
+    server.add(Reply(wire.frames(made)))
+
+    assert ask(model(server)).answer == made
+
+
+@pytest.mark.parametrize(
+    ("event", "category", "message"),
+    [
+        ({"type": "error", "code": "rate_limit_exceeded", "message": "slow", "param": None}, "rate_limited", "slow"),
+        ({"type": "error", "error": {"type": "server_error", "message": "oh"}}, "overloaded", "oh"),
+        ({"code": "server_error", "message": "oh"}, "overloaded", "oh"),
+        ({"code": "invalid_prompt", "message": "against our usage policy"}, "refused", "against our usage policy"),
+        ({"code": "bio_policy", "message": "no"}, "refused", "no"),
+        ({"code": "context_length_exceeded", "message": "long"}, "context_length", "long"),
+        ({"code": "insufficient_quota", "message": "pay"}, "budget", "pay"),
+        ({"code": "invalid_image", "message": "no"}, "invalid_request", "no"),
+        (None, "overloaded", "status: failed"),
+    ],
+)  # fmt: skip
+def test_a_failed_response_has_a_category(server: Server, event: Any, category: str, message: str) -> None:
+    response = {"type": "response.failed", "response": {"status": "failed", "error": event}}
+    last = event if event and event.get("type") == "error" else response
+    server.add(Reply([*list(wire.frames(answer(YES)))[:3], sse(last)]))
+
+    failed = failure(model(server))
+
+    assert (failed.category, failed.message) == (category, message)
+
+
+def test_half_a_character_in_an_item_is_marked() -> None:
+    item = {"type": "web_search_call", "query": "\ud83d"}
+    over = {"type": "response.completed", "response": {"output": [item]}}
+
+    assert read(over).answer.parts == (
+        Opaque(provider="openai", raw='{"type":"web_search_call","query":"\ufffd"}'),
+    )
+
+
+NAMES = ["type", "item", "output_index", "content_index", "delta", "response", "output", "summary", "content"]
+KINDS = [
+    "response.output_item.added", "response.output_item.done", "response.output_text.delta",
+    "response.completed", "response.failed", "error", "message", "reasoning", "function_call",
+]  # fmt: skip
+JSON = st.recursive(
+    st.none() | st.integers() | st.sampled_from(KINDS) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(NAMES), JSON, max_size=5), max_size=4))
+def test_whatever_streams_is_an_answer_or_a_failure(events: list[Any]) -> None:
+    try:
+        assert read(*events).answer.parts
+    except ModelFailed as failed:
+        assert failed.category in ("invalid_response", "overloaded", "other")
