@@ -19,7 +19,7 @@ from stenolog.projections.requests.names import arguments_object
 
 from .clients import Clients
 from .collecting import Collecting, clean
-from .failing import failed, told
+from .failing import broken, failed, told
 from .port import Answer, Kind, Model, Prompt, Said, Timeouts
 
 if TYPE_CHECKING:
@@ -127,25 +127,21 @@ async def _shut(client: AsyncAnthropic) -> None:
 
 
 def _failure(error: Exception, key: str) -> ModelFailed:
-    """What the SDK raises, to the engine."""
+    """What the SDK raises, in the engine's words."""
     import anthropic
-    import httpx2
 
     match error:
         case anthropic.APIStatusError():
             status = error.status_code if error.status_code >= 400 else STATUS.get(error.type or "", 0)
-            message = error.api_message or error.message
-            return failed(status, error.type or "", message, headers=error.response.headers, secrets=(key,))
-        case anthropic.APITimeoutError() | httpx2.TimeoutException():
-            return ModelFailed("timeout", told(f"{error.__cause__ or error}" or type(error).__name__))
-        case anthropic.APIConnectionError() | httpx2.HTTPError():
-            return ModelFailed("network", told(f"{error.__cause__ or error}"))
-        case anthropic.AnthropicError():
+            message = error.api_message or text(error.body) or error.message
+            code, headers = error.type or "", error.response.headers
+            return failed(status, code, message, headers=headers, secrets=(key,))
+        case anthropic.CredentialsError():
             return ModelFailed("unauthorized", told(str(error), (key,)))
         case TypeError() if "authentication" in str(error):  # no key, neither given nor in the environment
             return ModelFailed("unauthorized", told(str(error)))
         case _:
-            return ModelFailed("invalid_response", told(f"not a stream of events: {error}", (key,)))
+            return broken(error, (key,))
 
 
 class Reading:
@@ -187,7 +183,9 @@ class Reading:
     def answer(self) -> Answer:
         """The whole answer. Raises `ModelFailed` where there is none."""
         if self._begun and not self._ended:
-            raise ModelFailed("invalid_response", "expected message_stop at the end of the stream, found none")
+            raise ModelFailed(
+                "invalid_response", "expected message_stop at the end of the stream, found none"
+            )
         reason = text(self._stopped.get("stop_reason"))
         try:
             return self._collecting.answer(self._model, reason, usage(self._usage or None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import time
@@ -93,6 +94,27 @@ def _status(code: str) -> int:
     if number:
         return int(number[0])
     return next((status for pattern, status in CODES if re.search(pattern, code, re.IGNORECASE)), 0)
+
+
+def broken(error: Exception, secrets: Iterable[str] = ()) -> ModelFailed:
+    """What is wrong where no provider says it: with the connection, or with what came over it."""
+    import httpx2  # every SDK's HTTP client
+
+    cause = error.__cause__ or error
+    words = told(str(cause) or type(cause).__name__, secrets)
+    match cause:
+        case httpx2.InvalidURL() | httpx2.UnsupportedProtocol():
+            return ModelFailed("invalid_request", words)
+        case httpx2.TimeoutException():
+            return ModelFailed("timeout", words)
+        case httpx2.HTTPError() | OSError():
+            return ModelFailed("network", words)
+        case json.JSONDecodeError(doc=found):
+            return ModelFailed(
+                "invalid_response", told(f"expected JSON in the stream, found {found[:100]!r}")
+            )
+        case _:
+            return ModelFailed("invalid_response", f"garbage in the stream: {words}")
 
 
 def told(words: str, secrets: Iterable[str] = ()) -> str:

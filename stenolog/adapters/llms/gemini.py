@@ -19,7 +19,7 @@ from stenolog.domain.errors import MissingExtra, ModelFailed
 from stenolog.projections.requests.model import Body
 
 from .clients import Clients
-from .failing import failed, told
+from .failing import broken, failed, told
 from .gemini_chunks import Reading
 from .port import Answer, Model, Prompt, Said, Timeouts
 
@@ -129,20 +129,15 @@ async def _shut(client: Client) -> None:
 
 def _failure(error: Exception, key: str) -> ModelFailed:
     """What the SDK raises, in the engine's words."""
-    import httpx2
     from google.genai.errors import APIError
 
     match error:
         case APIError():
             return _refusal(error, key)
-        case httpx2.TimeoutException():
-            return ModelFailed("timeout", told(str(error) or type(error).__name__))
-        case httpx2.HTTPError():
-            return ModelFailed("network", told(str(error) or type(error).__name__))
         case ValueError() if "API key" in str(error):  # none is given, and none is in the environment
             return ModelFailed("unauthorized", told(str(error), (key,)))
         case _:
-            return ModelFailed("invalid_response", told(f"expected JSON in the stream: {error}", (key,)))
+            return broken(error, (key,))
 
 
 def _refusal(error: APIError, key: str) -> ModelFailed:
