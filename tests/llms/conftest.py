@@ -12,7 +12,7 @@ JUDGED = {"/v1/chat/completions": "openai-chat", "/v1/responses": "openai-respon
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """A provider that answers by script. What it was sent has to be clean under the judges, where they are."""
+    """A provider that answers by script. What it is sent must be clean under the judges, where these are."""
     with Server() as server:
         yield server
     if HERE:
