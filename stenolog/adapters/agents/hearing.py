@@ -108,8 +108,8 @@ class LinesEar:
         first, *more = data.split(b"\n")
         self._pieces.append(first)
         for piece in more:
-            self._line(b"".join(self._pieces))
-            self._pieces = [piece]
+            line, self._pieces = b"".join(self._pieces), [piece]
+            self._line(line)
 
     def silence(self) -> None:
         self._line(b"".join(self._pieces))
