@@ -145,18 +145,18 @@ def _refusal(error: APIError, key: str) -> ModelFailed:
     with a minute it says how long to wait."""
     inner = obj(obj(error.details).get("error"))
     details = [obj(detail) for detail in items(inner.get("details"))]
-    wait = next((_seconds(detail) for detail in details if "retryDelay" in detail), None)
     reasons = [text(detail.get("reason")) for detail in details]
+    wait = next((_seconds(detail) for detail in details if "retryDelay" in detail), None)
     status = error.code if isinstance(error.code, int) else 0
-    code = " ".join([text(error.status), *filter(None, reasons)])
-    if "API_KEY_INVALID" in reasons:
-        status = 401
     headers = getattr(error.response, "headers", {})
-    refused = failed(status, code, text(error.message) or str(error), headers=headers, secrets=(key,))
-    if wait is None:
-        return refused
-    category = "rate_limited" if status == 429 else refused.category
-    return ModelFailed(category, refused.message, retry_after=wait, status=status)
+    code, message = " ".join([text(error.status), *reasons]), text(error.message) or str(error)
+    refused = failed(status, code, message, headers=headers, secrets=(key,))
+    if "API_KEY_INVALID" in reasons:
+        refused.category = "unauthorized"
+    elif wait is not None:
+        refused.category = "rate_limited" if status == 429 else refused.category
+        refused.retry_after = wait
+    return refused
 
 
 def _seconds(detail: dict[str, Any]) -> float | None:

@@ -19,6 +19,8 @@ from .failing import told
 from .port import Answer, Kind, Said
 
 PROVIDER = "gemini"
+ABOUT = frozenset({"thought", "thoughtSignature"})
+"""What is said about a part, and is none."""
 
 
 class Reading:
@@ -54,7 +56,7 @@ class Reading:
     def answer(self) -> Answer:
         """The whole answer. Raises `ModelFailed` where there is none."""
         if self._begun and not self._finish_reason:
-            raise ModelFailed("invalid_response", "expected a finishReason at the end of the stream, found none")
+            raise ModelFailed("invalid_response", "expected a finishReason in the stream, found none")
         try:
             return self._collecting.answer(self._model, self._finish_reason, usage(self._usage))
         except ModelFailed as nothing:
@@ -66,7 +68,7 @@ class Reading:
         if part.get("thought") is True and said:
             grown = self._grow("reasoning", said)
             return grown + (self._sign(signature) if signature else [])
-        if not called and "text" not in part:
+        if not called and "text" not in part and part.keys() - ABOUT:
             return self._opaque(part)
         signed = self._sign(signature) if signature else []
         if called:
@@ -87,8 +89,6 @@ class Reading:
         return self._collecting.put(key, thought)
 
     def _opaque(self, part: dict[str, Any]) -> list[Said]:
-        if not part:
-            return []
         raw = clean(compact(part))
         return self._collecting.put(
             self._next(None), Opaque(provider=PROVIDER, model=clean(self._model), raw=raw)

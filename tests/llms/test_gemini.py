@@ -1,0 +1,366 @@
+"""Google's models, through the real SDK against a server that speaks their wire."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from google import genai
+
+from stenolog import Opaque, Reasoning, Text, ToolCall, Usage
+from stenolog.adapters.llms.gemini import Gemini
+from stenolog.adapters.llms.port import Answer, Said
+from stenolog.projections.requests.model import compact
+from tests.llms import wire_gemini as wire
+from tests.llms.listening import ask, failure, heard, prompt, streamed
+from tests.llms.server import Reply, Server, sse
+from tests.llms.server import failure as refused
+from tests.llms.talking import talked
+from tests.requests.judging import complaints, needs_judges
+
+KEY = "AIzaSy0123456789abcdef"
+MODEL = "gemini-3-pro"
+TOKENS = Usage(input=120, output=30, cache_read=90, reasoning=20)
+LS = ToolCall(id="fc-1", name="shell", arguments='{"cmd":"ls -l","b":1,"a":2.0}')
+PWD = ToolCall(id="fc-2", name="shell", arguments='{"cmd":"pwd"}')
+SAME = "/models/gemini-3-pro:streamGenerateContent?alt=sse"
+CODE = {"executableCode": {"language": "PYTHON", "code": "1 + 1"}, "thoughtSignature": "Q29k/+=="}
+RAN = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}}
+
+
+def at(server: Server, **options: Any) -> Gemini:
+    """The model at the server."""
+    return Gemini(MODEL, base_url=server.url, **{"api_key": KEY, **options})
+
+
+def thought(text: str = "", signature: str = "") -> Reasoning:
+    return Reasoning(text=text, provider="gemini", signature=signature)
+
+
+def opaque(raw: dict[str, Any]) -> Opaque:
+    return Opaque(provider="gemini", model=MODEL, raw=compact(raw))
+
+
+def answer(*parts: Any, finish_reason: str = "STOP", usage: Usage | None = TOKENS) -> Answer:
+    return Answer(parts, MODEL, finish_reason, usage)
+
+
+def chunks(*parts: dict[str, Any]) -> Reply:
+    """A whole answer, each part in a chunk of its own."""
+    return Reply(
+        [*(sse(wire.chunk(MODEL, part)) for part in parts), sse(wire.chunk(MODEL, finishReason="STOP"))]
+    )
+
+
+def test_every_kind_of_part_streams_and_comes_whole_at_the_end(server: Server) -> None:
+    expected = answer(
+        thought("Look first.", "c2ln/+=="), LS, PWD, opaque(CODE), opaque(RAN), Text(text="Done so.")
+    )
+    server.add(Reply(wire.frames(expected)))
+
+    said, whole = ask(at(server))
+
+    assert whole == expected
+    assert streamed(said) == [
+        Said(0, "reasoning", "Look first."),
+        Said(1, "tool_call", LS.arguments, LS.id, LS.name),
+        Said(2, "tool_call", PWD.arguments, PWD.id, PWD.name),
+        Said(5, "text", "Done so."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        (
+            [
+                {"text": "Hm", "thought": True},
+                {"text": "Hel"},
+                {"text": "lo"},
+                {"text": "", "thoughtSignature": "A"},
+            ],
+            (thought("Hm"), Text(text="Hello"), thought("", "A")),
+        ),
+        (
+            [{"text": "Hel", "thoughtSignature": "A"}, {"text": "lo"}],
+            (thought("", "A"), Text(text="Hello")),
+        ),
+        (
+            [{"text": "Hel"}, {"text": "lo", "thoughtSignature": "A"}],
+            (Text(text="Hel"), thought("", "A"), Text(text="lo")),
+        ),
+        (
+            [
+                {"text": "Hm", "thought": True},
+                {"functionCall": {"id": "c", "name": "f"}, "thoughtSignature": "A"},
+            ],
+            (thought("Hm", "A"), ToolCall(id="c", name="f")),
+        ),
+        (
+            [
+                {"text": "H", "thought": True},
+                {"text": "m", "thought": True, "thoughtSignature": "A"},
+                {"text": "Hi"},
+            ],
+            (thought("Hm", "A"), Text(text="Hi")),
+        ),
+        (
+            [
+                {"text": "Hm", "thought": True},
+                {"text": "Hi"},
+                {"text": "Hm!", "thought": True},
+                {"text": "Ho"},
+            ],
+            (thought("Hm"), Text(text="Hi"), thought("Hm!"), Text(text="Ho")),
+        ),
+        ([{"text": "Hi"}, {"thoughtSignature": "A"}], (Text(text="Hi"), thought("", "A"))),
+        ([{"text": "Hi"}, {}, {"text": ""}], (Text(text="Hi"),)),
+    ],
+    ids=[
+        "at the end",
+        "first",
+        "in the middle",
+        "of a call",
+        "of the thought itself",
+        "none",
+        "of nothing",
+        "nothing",
+    ],
+)
+def test_a_signature_stays_directly_before_its_part(
+    server: Server, parts: list[dict[str, Any]], expected: tuple[Any, ...]
+) -> None:
+    server.add(chunks(*parts))
+
+    assert ask(at(server)).answer.parts == expected
+
+
+def test_calls_without_ids_get_ids_of_their_own(server: Server) -> None:
+    calls = [{"functionCall": {"name": "f", "id": id}} for id in ("", "call_1", "", "call_1")]
+    server.add(chunks(*calls))
+
+    ids = [part.id for part in ask(at(server)).answer.parts if isinstance(part, ToolCall)]
+
+    assert ids == ["call_1", "call_1", "call_2", "call_1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (None, "{}"),
+        ({"b": 1.0, "a": [1e2, "é"]}, '{"b":1.0,"a":[100.0,"é"]}'),
+        ("text", "text"),
+        ([1], "[1]"),
+    ],
+    ids=str,
+)
+def test_the_arguments_of_a_call_are_its_object_in_its_own_order(
+    server: Server, given: Any, expected: str
+) -> None:
+    server.add(chunks({"functionCall": {"id": "c", "name": "f", "args": given}}))
+
+    assert ask(at(server)).answer.parts == (ToolCall(id="c", name="f", arguments=expected),)
+
+
+def test_halves_of_characters_are_mended(server: Server) -> None:
+    server.add(
+        chunks(
+            {"functionCall": {"id": "c\ud83d", "name": "f\udc00", "args": {"a": "\ud83d"}}},
+            {"future": "\ud83d\ude00 \ud83d"},
+        )
+    )
+
+    assert ask(at(server)).answer.parts == (
+        ToolCall(id="c\ufffd", name="f\ufffd", arguments='{"a":"\ufffd"}'),
+        opaque({"future": "\N{GRINNING FACE} \ufffd"}),
+    )
+
+
+@pytest.mark.parametrize("reason", ["STOP", "MAX_TOKENS", "SAFETY", "MALFORMED_FUNCTION_CALL", "NEW_ONE"])
+def test_why_an_answer_ends_is_kept(server: Server, reason: str) -> None:
+    expected = answer(Text(text="And then"), finish_reason=reason)
+    server.add(Reply(wire.frames(expected)))
+
+    assert ask(at(server)).answer == expected
+
+
+@pytest.mark.parametrize(
+    ("reason", "category"),
+    [
+        ("SAFETY", "refused"),
+        ("PROHIBITED_CONTENT", "refused"),
+        ("MALFORMED_FUNCTION_CALL", "invalid_response"),
+    ],
+)
+def test_an_answer_with_nothing_in_it_says_why(server: Server, reason: str, category: str) -> None:
+    server.add(Reply([sse(wire.chunk(MODEL, finishReason=reason, finishMessage="It was like this."))]))
+
+    failed = failure(at(server))
+
+    assert failed.category == category
+    assert reason in failed.message
+    assert failed.message.endswith("It was like this.")
+
+
+def test_a_prompt_that_is_blocked_is_refused(server: Server) -> None:
+    blocked = {"blockReason": "PROHIBITED_CONTENT", "blockReasonMessage": "No."}
+    server.add(Reply([sse({"promptFeedback": blocked, "usageMetadata": {"promptTokenCount": 7}})]))
+
+    failed = failure(at(server))
+
+    assert (failed.category, failed.message) == (
+        "refused",
+        "the prompt was blocked: PROHIBITED_CONTENT No.",
+    )
+
+
+def test_tokens_are_counted_with_thoughts_and_with_what_its_own_tools_read(server: Server) -> None:
+    first = {"promptTokenCount": 7, "cachedContentTokenCount": 5}
+    last = {
+        "promptTokenCount": 7,
+        "toolUsePromptTokenCount": 3,
+        "candidatesTokenCount": 10,
+        "thoughtsTokenCount": 20,
+    }
+    server.add(
+        Reply(
+            [
+                sse(wire.chunk(MODEL, {"text": "Hi"}, counted=first)),
+                sse(wire.chunk(MODEL, counted=last, finishReason="STOP")),
+            ]
+        )
+    )
+
+    assert ask(at(server)).answer.usage == Usage(input=10, output=30, cache_read=5, reasoning=20)
+
+
+def test_an_answer_without_usage_has_none(server: Server) -> None:
+    server.add(chunks({"text": "Hello"}))
+
+    assert ask(at(server)).answer.usage is None
+
+
+TOO_MANY = "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."
+BAD_KEY = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
+QUOTA = "You exceeded your current quota, please check your plan and billing details."
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "message", "details", "expected"),
+    [
+        (400, "INVALID_ARGUMENT", "Please use a valid role", [], ("invalid_request", None)),
+        (400, "INVALID_ARGUMENT", TOO_MANY, [], ("context_length", None)),
+        (400, "INVALID_ARGUMENT", "API key not valid.", [BAD_KEY], ("unauthorized", None)),
+        (400, "FAILED_PRECONDITION", "User location is not supported", [], ("invalid_request", None)),
+        (401, "UNAUTHENTICATED", "who?", [], ("unauthorized", None)),
+        (403, "PERMISSION_DENIED", "no", [], ("unauthorized", None)),
+        (404, "NOT_FOUND", "models/x is not found", [], ("invalid_request", None)),
+        (408, "CANCELLED", "late", [], ("timeout", None)),
+        (413, "", "large", [], ("context_length", None)),
+        (429, "RESOURCE_EXHAUSTED", QUOTA, [wire.retry_in("34.07s")], ("rate_limited", 34.07)),
+        (429, "RESOURCE_EXHAUSTED", QUOTA, [wire.retry_in("soon")], ("budget", None)),
+        (429, "RESOURCE_EXHAUSTED", QUOTA, [], ("budget", None)),
+        (429, "RESOURCE_EXHAUSTED", "Resource exhausted.", [], ("rate_limited", None)),
+        (500, "INTERNAL", "oh", [], ("overloaded", None)),
+        (503, "UNAVAILABLE", "The model is overloaded.", [wire.retry_in("2s")], ("overloaded", 2.0)),
+        (504, "DEADLINE_EXCEEDED", "late", [], ("timeout", None)),
+        (529, "", "oh", [], ("overloaded", None)),
+    ],
+)
+def test_an_error_has_a_category_and_the_providers_own_words(
+    server: Server, code: int, status: str, message: str, details: list[Any], expected: Any
+) -> None:
+    server.add(refused(code, wire.error(code, status, message, *details)))
+
+    failed = failure(at(server))
+
+    assert (failed.category, failed.retry_after) == expected
+    assert (failed.message, failed.status) == (message, code)
+    assert len(server.received) == 1  # the engine tries again, not the SDK
+
+
+def test_a_header_may_say_how_long_to_wait(server: Server) -> None:
+    server.add(refused(429, wire.error(429, "RESOURCE_EXHAUSTED", "slow"), retry_after="3"))
+
+    assert failure(at(server)).retry_after == 3.0
+
+
+def test_an_error_in_mid_stream_is_what_it_would_have_been_before(server: Server) -> None:
+    frames = list(wire.frames(answer(Text(text="Hello there"))))
+    server.add(Reply([*frames[:2], sse(wire.error(503, "UNAVAILABLE", "The model is overloaded."))]))
+
+    failed = failure(at(server))
+
+    assert (failed.category, failed.message, failed.status) == ("overloaded", "The model is overloaded.", 503)
+
+
+def test_without_a_key_google_is_not_asked(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GEMINI_API_KEY", raising=False)
+    monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
+
+    failed = failure(at(server, api_key=None))
+
+    assert (failed.category, server.received) == ("unauthorized", [])
+    assert "API key" in failed.message
+
+
+def test_a_client_of_ones_own_is_used_without_its_retries_and_stays_open(server: Server) -> None:
+    expected = answer(Text(text="Hello"))
+    server.add(refused(503, wire.error(503, "UNAVAILABLE", "oh")), Reply(wire.frames(expected)))
+    often = genai.types.HttpRetryOptions(attempts=5, initial_delay=0.01)
+    options = genai.types.HttpOptions(base_url=server.url, retry_options=often)
+
+    async def main() -> tuple[int, Answer]:
+        with genai.Client(api_key=KEY, http_options=options) as client:
+            async with client.aio:
+                model = Gemini(MODEL, client=client)
+                with pytest.raises(Exception, match="oh"):
+                    await heard(model, prompt(model))
+                tried = len(server.received)
+                await model.close()
+                return tried, (await heard(model, prompt(model))).answer
+
+    assert asyncio.run(main()) == (1, expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "path"),
+    [
+        (MODEL, {}, f"/v1{SAME}"),
+        (MODEL, {"http_options": {"api_version": "v1beta"}}, f"/v1beta{SAME}"),
+        (MODEL, {"vertexai": True}, f"/v1beta1/publishers/google{SAME}"),
+        ("tunedModels/mine", {}, "/v1/tunedModels/mine:streamGenerateContent?alt=sse"),
+    ],
+)
+def test_the_name_of_the_model_stands_in_the_path(
+    server: Server, name: str, options: dict[str, Any], path: str
+) -> None:
+    server.add(chunks({"text": "Hello"}))
+
+    ask(Gemini(name, base_url=server.url, api_key=KEY, **options))
+
+    assert server.received[0].path == path
+    assert "model" not in server.bodies[0]
+
+
+@needs_judges
+def test_signatures_and_what_its_own_tools_did_go_back_unharmed(server: Server) -> None:
+    first = answer(thought("Look first.", "c2ln/+=="), LS, PWD)
+    second = answer(opaque(CODE), opaque(RAN), thought("", "Zmly+/=="), Text(text="Now this:"), LS)
+    third = answer(Text(text="Done."), thought("", "ZW5k/+=="))
+    server.add(*(Reply(wire.frames(each)) for each in (first, second, third, answer(Text(text="Bye")))))
+
+    assert talked(at(server), 3) == [first, second, third]
+
+    assert [complaints("gemini", {"model": MODEL, **body}) for body in server.bodies] == [[], [], []]
+    _, calls, results, more, _ = server.bodies[2]["contents"]
+    assert calls["parts"] == [
+        {
+            "functionCall": {"id": LS.id, "name": "shell", "args": {"cmd": "ls -l", "b": 1, "a": 2.0}},
+            "thoughtSignature": "c2ln/+==",
+        },
+        {"functionCall": {"id": PWD.id, "name": "shell", "args": {"cmd": "pwd"}}},
+    ]
+    assert [part["functionResponse"]["id"] for part in results["parts"]] == [LS.id, PWD.id]
+    assert more["parts"][:3] == [CODE, RAN, {"text": "Now this:", "thoughtSignature": "Zmly+/=="}]
