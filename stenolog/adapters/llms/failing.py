@@ -100,7 +100,7 @@ def broken(error: Exception, secrets: Iterable[str] = ()) -> ModelFailed:
     """What is wrong where no provider says it: with the connection, or with what came over it."""
     import httpx2  # every SDK's HTTP client
 
-    cause = error.__cause__ or error
+    cause = error if isinstance(error, httpx2.HTTPError) else error.__cause__ or error
     words = told(str(cause) or type(cause).__name__, secrets)
     match cause:
         case httpx2.InvalidURL() | httpx2.UnsupportedProtocol():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
@@ -15,7 +14,7 @@ from stenolog.domain.values import Usage
 from stenolog.projections.requests.model import Body
 
 from .clients import Clients
-from .failing import failed, told
+from .failing import broken, failed, told
 from .port import Answer, Model, Prompt, Said, Timeouts
 
 if TYPE_CHECKING:
@@ -82,9 +81,6 @@ class OpenAIModel(Model):
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
         """Pieces of the answer, then the whole. Raises `ModelFailed`."""
-        import httpx2
-        import openai
-
         secrets: list[str] = []
         reading = self.reading()
         event = None
@@ -95,10 +91,10 @@ class OpenAIModel(Model):
                 async for event in events:
                     for said in reading.read(event):
                         yield said
-        except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL) as error:
+        except ModelFailed:
+            raise
+        except Exception as error:
             raise named(error, secrets) from None
-        except (ValueError, ArithmeticError, RecursionError) as error:
-            raise garbled(error) from None
         if event is None:
             found = events.response.headers.get("content-type", "nothing")
             raise ModelFailed("invalid_response", f"expected a stream of events, found none in {found:.100}")
@@ -129,23 +125,21 @@ async def _shut(client: AsyncOpenAI) -> None:
 
 
 def named(error: Exception, secrets: Iterable[str] = ()) -> ModelFailed:
-    """An error of the SDK, or of the HTTP client under it, in the engine's words."""
-    import httpx2
+    """What the SDK raises, in the engine's words."""
     import openai
 
-    cause = error.__cause__ or error
-    words = told(str(cause) or type(cause).__name__, secrets)
-    if isinstance(cause, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
-        return ModelFailed("invalid_request", words)
-    if isinstance(error, openai.APITimeoutError) or isinstance(cause, httpx2.TimeoutException):
-        return ModelFailed("timeout", words)
-    if isinstance(error, openai.APIStatusError):
-        return refusal(error.body, error.status_code, error.response.headers, secrets)
-    if isinstance(error, openai.APIConnectionError | httpx2.HTTPError):
-        return ModelFailed("network", words)
-    if isinstance(error, openai.APIError):
-        return refusal(error.body or error.message, secrets=secrets)
-    return ModelFailed("unauthorized", words)  # no client can be made, for want of a key
+    match error:
+        case openai.APIStatusError():
+            return refusal(error.body, error.status_code, error.response.headers, secrets)
+        case openai.APIConnectionError():
+            found = broken(error, secrets)
+            return ModelFailed("network", found.message) if found.category == "invalid_response" else found
+        case openai.APIError():
+            return refusal(error.body or error.message, secrets=secrets)
+        case openai.OpenAIError():  # no client can be made, for want of a key
+            return ModelFailed("unauthorized", told(str(error), secrets))
+        case _:
+            return broken(error, secrets)
 
 
 def refusal(
@@ -161,13 +155,6 @@ def refusal(
             return failed(status, code, message, headers=headers, secrets=secrets)
         case _:
             return failed(status, "", text(body), headers=headers, secrets=secrets)
-
-
-def garbled(error: Exception) -> ModelFailed:
-    """What streams is not what it should be."""
-    if isinstance(error, json.JSONDecodeError):
-        return ModelFailed("invalid_response", f"expected JSON in the stream, found {error.doc[:100]!r}")
-    return ModelFailed("invalid_response", f"garbage in the stream: {told(str(error))}")
 
 
 def usage(given: Json, input: str, output: str) -> Usage | None:
