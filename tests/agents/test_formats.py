@@ -1,0 +1,263 @@
+"""What real programs write, to the parts of an answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stenolog.adapters.agents.formats import FORMATS
+from stenolog.adapters.agents.hearing import LinesEar
+from stenolog.adapters.agents.turn import LARGEST_NOTE, Turn
+from stenolog.adapters.llms.port import Answer, Said
+from stenolog.domain.errors import ModelFailed
+from stenolog.domain.parts import Opaque, Reasoning, Text
+from stenolog.domain.values import Usage
+
+CALL = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "pytest"}}
+RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "1 failed"}
+COUNTED = {
+    "input_tokens": 3,
+    "cache_creation_input_tokens": 10,
+    "cache_read_input_tokens": 20,
+    "output_tokens": 5,
+}
+USAGE = Usage(input=33, output=5, cache_read=20, cache_write=10)
+
+
+def heard(format: str, *lines: dict[str, Any]) -> tuple[Answer, list[Said]]:
+    """The answer that the lines are, and its pieces."""
+    ear = LinesEar(Turn(format), FORMATS[format].read)
+    ear.hear("".join(f"{json.dumps(line)}\n" for line in lines).encode())
+    assert ear.turn.ended
+    return ear.turn.answer, ear.turn.pieces()
+
+
+def message(*content: dict[str, Any], id: str = "msg_1", **more: Any) -> dict[str, Any]:
+    """A line of Claude Code with (some of) a message."""
+    said = {"id": id, "type": "message", "role": "assistant", "model": "claude-x", "content": list(content)}
+    return {"type": "assistant", "message": said, "parent_tool_use_id": None, "session_id": "s1"} | more
+
+
+def event(**told: Any) -> dict[str, Any]:
+    """A line of Claude Code with a piece of a message."""
+    return {"type": "stream_event", "event": told, "parent_tool_use_id": None, "session_id": "s1"}
+
+
+INIT = {"type": "system", "subtype": "init", "session_id": "s1", "model": "claude-x", "tools": ["Bash"]}
+USER = {"type": "user", "message": {"role": "user", "content": [RESULT]}, "session_id": "s1"}
+END = {
+    "type": "result",
+    "subtype": "success",
+    "is_error": False,
+    "result": "It is fixed.",
+    "session_id": "s1",
+}
+THOUGHT = {"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"}
+FOUND = (
+    Reasoning(text="Let me see.", provider="claude-code", signature="c2ln"),
+    Text(text="I run them."),
+    Opaque(provider="claude-code", raw=json.dumps(CALL, separators=(",", ":"))),
+    Opaque(provider="claude-code", raw=json.dumps(RESULT, separators=(",", ":"))),
+    Text(text="It is fixed."),
+)
+
+
+def test_claude_code_says_its_messages_and_what_it_did_is_kept_but_never_run() -> None:
+    answer, said = heard(
+        "claude-code",
+        INIT,
+        message(THOUGHT),
+        message({"type": "text", "text": "I run them."}),
+        message(CALL),
+        message({"type": "text", "text": "of a sub-agent"}, parent_tool_use_id="toolu_9"),
+        USER,
+        message({"type": "text", "text": "It is fixed."}, id="msg_2"),
+        END | {"usage": COUNTED, "stop_reason": "end_turn"},
+    )
+
+    assert answer == Answer(FOUND, "claude-x", "end_turn", USAGE, "s1")
+    assert said == [
+        Said(0, "reasoning", "Let me see."),
+        Said(1, "text", "I run them."),
+        Said(2, "text", "It is fixed."),
+    ]
+
+
+def test_claude_code_with_partial_messages_says_nothing_twice() -> None:
+    text = {"type": "text", "text": ""}
+    answer, said = heard(
+        "claude-code",
+        event(type="message_start", message={"id": "msg_1"}),
+        event(type="content_block_start", index=0, content_block={"type": "thinking"}),
+        event(type="content_block_delta", index=0, delta={"type": "thinking_delta", "thinking": "Let me "}),
+        event(type="content_block_delta", index=0, delta={"type": "thinking_delta", "thinking": "see."}),
+        event(type="content_block_delta", index=0, delta={"type": "signature_delta", "signature": "c2ln"}),
+        message(THOUGHT),
+        event(type="content_block_start", index=1, content_block=text),
+        event(type="content_block_delta", index=1, delta={"type": "text_delta", "text": "I run "}),
+        event(type="content_block_delta", index=1, delta={"type": "text_delta", "text": "them."}),
+        message({"type": "text", "text": "I run them."}),
+        event(type="content_block_start", index=2, content_block=CALL),
+        event(type="content_block_delta", index=2, delta={"type": "input_json_delta", "partial_json": "{"}),
+        message(CALL),
+        USER,
+        message({"type": "text", "text": "It is fixed."}, id="msg_2"),
+        END,
+    )
+
+    assert answer == Answer(FOUND, "claude-x", session="s1")
+    assert [piece.text for piece in said] == ["Let me ", "see.", "I run ", "them.", "It is fixed."]
+
+
+def test_a_result_that_was_not_said_before_is_the_answer() -> None:
+    answer, said = heard("claude-code", INIT, END)
+
+    assert (answer.parts, said) == ((Text(text="It is fixed."),), [Said(0, "text", "It is fixed.")])
+
+
+@pytest.mark.parametrize(
+    ("line", "category", "words"),
+    [
+        (
+            {"is_error": True, "result": "Invalid API key · Please run /login"},
+            "unauthorized",
+            "Invalid API key",
+        ),
+        ({"is_error": True, "result": "Prompt is too long"}, "context_length", "Prompt is too long"),
+        ({"is_error": True, "result": "API Error: 529 Overloaded"}, "overloaded", "API Error: 529"),
+        ({"subtype": "error_max_turns", "result": None}, "other", "error max turns"),
+    ],
+)
+def test_a_failure_of_claude_code_has_its_category(line: dict[str, Any], category: str, words: str) -> None:
+    with pytest.raises(ModelFailed, match=words) as raised:
+        heard("claude-code", INIT, END | line)
+
+    assert raised.value.category == category
+
+
+def test_codex_says_its_messages_and_what_it_did_is_kept_but_never_run() -> None:
+    did = {
+        "id": "item_1",
+        "type": "command_execution",
+        "command": "ls",
+        "exit_code": 0,
+        "status": "completed",
+    }
+    answer, said = heard(
+        "codex",
+        {"type": "thread.started", "thread_id": "0199"},
+        {"type": "turn.started"},
+        {"type": "item.completed", "item": {"id": "item_0", "type": "reasoning", "text": "**Looking**"}},
+        {"type": "item.started", "item": did | {"status": "in_progress"}},
+        {"type": "item.completed", "item": did},
+        {"type": "error", "message": "stream disconnected; retrying 1/5"},
+        {"type": "item.completed", "item": {"id": "item_2", "type": "agent_message", "text": "A README."}},
+        {"type": "item.completed", "item": {"id": "item_3", "type": "agent_message", "text": "No more."}},
+        {
+            "type": "turn.completed",
+            "usage": {"input_tokens": 9, "cached_input_tokens": 4, "output_tokens": 2},
+        },
+    )
+
+    assert answer == Answer(
+        (
+            Reasoning(text="**Looking**", provider="codex"),
+            Opaque(provider="codex", raw=json.dumps(did, separators=(",", ":"))),
+            Text(text="A README."),
+            Text(text="No more."),
+        ),
+        usage=Usage(input=9, output=2, cache_read=4),
+        session="0199",
+    )
+    assert [(piece.part, piece.text) for piece in said] == [
+        (0, "**Looking**"),
+        (1, "A README."),
+        (2, "No more."),
+    ]
+
+
+def test_a_failed_turn_of_codex_has_its_category() -> None:
+    failed = {"type": "turn.failed", "error": {"message": "You've hit your usage limit."}}
+    with pytest.raises(ModelFailed, match="usage limit") as raised:
+        heard("codex", failed)
+
+    assert raised.value.category == "rate_limited"
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("odd", [None, 7, "x", [], [1], {}, {"type": 5}, {"content": 5}])
+def test_fields_of_another_type_are_no_fault(format: str, odd: object) -> None:
+    kinds = (
+        "assistant",
+        "user",
+        "stream_event",
+        "system",
+        "item.completed",
+        "thread.started",
+        "text",
+        "note",
+    )
+    fields = ("message", "event", "item", "text", "session_id", "thread_id", "id")
+
+    ear = LinesEar(Turn(format), FORMATS[format].read)
+    for kind in kinds:
+        for field in fields:
+            ear.hear(json.dumps({"type": kind, field: odd}).encode() + b"\n")
+
+    assert not ear.turn.ended
+
+
+def test_a_large_thing_that_an_agent_did_is_kept_with_its_texts_shortened() -> None:
+    turn = Turn("x")
+    turn.does({"id": 1, "input": {"command": "cat"}, "output": ["y" * LARGEST_NOTE]})
+
+    (note,) = turn.answer.parts
+
+    assert isinstance(note, Opaque)
+    assert json.loads(note.raw) == {
+        "id": 1,
+        "input": {"command": "cat"},
+        "output": ["y" * 1000 + "… (64,000 characters in all)"],
+    }
+
+
+def test_half_a_character_in_json_becomes_a_replacement() -> None:
+    ear = LinesEar(Turn("x"), FORMATS["jsonl"].read)
+    ear.hear(b'{"type": "text", "text": "a\\ud83d b\\ud83d\\ude00"}\n{"type": "note", "x": "\\udc00"}\n')
+
+    assert ear.turn.answer.parts == (
+        Text(text="a\ufffd b😀"),
+        Opaque(provider="x", raw='{"type":"note","x":"\ufffd"}'),
+    )
+
+
+def test_words_that_are_all_blank_are_no_part() -> None:
+    answer, _ = heard("jsonl", {"type": "text", "text": " \n"}, {"type": "reasoning"}, {"type": "result"})
+
+    assert answer.parts == ()
+
+
+def test_own_programs_tell_usage_model_and_finish_reason() -> None:
+    counted = {"input": 5, "output": 2, "cache_read": 1, "cache_write": 0, "reasoning": 1, "new": 9}
+    end = {
+        "type": "result",
+        "text": "Hi",
+        "usage": counted,
+        "model": "m",
+        "finish_reason": "stop",
+        "session": "s",
+    }
+
+    answer, _ = heard("jsonl", end)
+
+    usage = Usage(input=5, output=2, cache_read=1, reasoning=1)
+    assert answer == Answer((Text(text="Hi"),), "m", "stop", usage, "s")
+
+
+def test_a_failure_with_an_unknown_category_is_sorted_by_its_words() -> None:
+    with pytest.raises(ModelFailed) as raised:
+        heard("jsonl", {"type": "error", "message": "overloaded", "category": "tired"})
+
+    assert raised.value.category == "overloaded"
