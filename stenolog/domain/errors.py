@@ -100,11 +100,11 @@ class NotSendable(CallerError):
 
 
 class ClaimLost(CallerError):
-    """Somebody else has taken this effect over, so what came of it here is not appended; nothing was written."""
+    """Somebody else has taken this effect over: what came of it here is not appended."""
 
 
 class Diverged(CallerError):
-    """A run that is replayed asks for something that was not recorded; the message names the first difference."""
+    """A run that is replayed asks for what was not recorded; the message names the first difference."""
 
 
 class MissingExtra(CallerError, ImportError):

@@ -93,7 +93,16 @@ async def _run_tool(runner: Runner, begun: Begun, effect: ToolRun) -> None:
     assert begun.call is not None, "a tool runs a call"
     made, lane = begun.call, effect.lane
     tools = runner.tools.get(lane.agent, {})
-    call = Call(made.name, made.arguments, begun.claim.key, lane.address, runner.talk.name, made.id)
+    call = Call(
+        name=made.name,
+        arguments=made.arguments,
+        key=begun.claim.key,
+        lane=lane.address,
+        conversation=runner.talk.name,
+        id=made.id,
+        position=effect.cause,
+        talk=runner.talk,
+    )
     watch = runner.options.world.stopwatch
     start = watch()
     try:

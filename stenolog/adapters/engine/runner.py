@@ -7,6 +7,7 @@ runner's own; the event loop waits for models and tools alone.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -61,6 +62,7 @@ class Runner:
         self._keeping: asyncio.Task[None] | None = None
         self._queue: asyncio.Queue[Delta | None] = asyncio.Queue()
         self._is_woken = False
+        self._ident = 0
         self._scribe: Scribe | None = None
 
     @property
@@ -75,18 +77,18 @@ class Runner:
 
     async def run(self) -> AsyncGenerator[Happening, None]:
         """Go on until every lane waits for a person, or has stopped."""
-        loop, bell = asyncio.get_running_loop(), self.talk.log.datastore.bell
-        with bell.listening(lambda: loop.call_soon_threadsafe(self.wake)):
+        with self.talk.log.datastore.bell.listening(self._listener()):
             held: Collection[Key] = (("", ""),)  # whose claims there are is not known yet
             while True:
                 look = await self._look(self.options.parallel, recover=bool(held))
                 held = look.held
+                again = look.again or self._is_woken  # an effect has ended meanwhile
                 for delta in self._streamed():  # what an answer streamed comes before its entry
                     yield delta
                 for entry in self._fresh():
                     yield Recorded(entry)
                 at_work = self._tasks or look.held or look.due
-                if look.again or (not at_work and await self.write(self._hear)):
+                if again or (not at_work and await self.write(self._hear)):
                     continue
                 if not at_work:
                     return
@@ -139,9 +141,20 @@ class Runner:
             self._is_woken = True
             self._queue.put_nowait(None)
 
+    def _listener(self) -> Callable[[], None]:
+        """Wakes the loop when somebody else has written; what the runner writes itself it knows."""
+        loop = asyncio.get_running_loop()
+
+        def listen() -> None:
+            if threading.get_ident() != self._ident:
+                loop.call_soon_threadsafe(self.wake)
+
+        return listen
+
     # In the runner's thread.
 
     def _begin(self) -> Scribe:
+        self._ident = threading.get_ident()
         store, edge = self.talk.log.datastore, self.talk.log.edge
         presence = Presence(store.file, edge.id(), in_memory=store.in_memory)
         asks = self.options.on_unknown == "ask"

@@ -24,6 +24,7 @@ from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.values import CallRef, Control, Turns
 
 from .agent import Agent
+from .delegate import Delegate
 from .happenings import Happening
 from .options import Options
 from .queueing import queued
@@ -58,6 +59,7 @@ class Team:
         self.turns = turns
         self.mode = mode
         self.options = Options(**options)
+        self._given = options
         self._tools: dict[str, dict[str, Runnable]] | None = None
         self._opening = asyncio.Lock()
 
@@ -133,10 +135,15 @@ class Team:
         """The tools of each agent by name; connects to what they come from."""
         async with self._opening:
             if self._tools is None:
-                self._tools = {
-                    name: await opened(as_runnables(agent.tools)) for name, agent in self.agents.items()
-                }
+                self._tools = {name: await self._tools_of(agent) for name, agent in self.agents.items()}
             return self._tools
+
+    async def _tools_of(self, agent: Agent) -> dict[str, Runnable]:
+        tools = await opened(as_runnables(agent.tools))
+        return {
+            name: tool.under(agent, self._given) if isinstance(tool, Delegate) else tool
+            for name, tool in tools.items()
+        }
 
     @asynccontextmanager
     async def _runner(self, talk: Talk) -> AsyncGenerator[Runner, None]:

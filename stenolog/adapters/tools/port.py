@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.values import Tool
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation import Conversation
 
 Repeat: TypeAlias = Literal["never", "safe", "keyed"]
 """Whether a call may be run again when nobody knows how its first run ended: never; yes, since nothing
@@ -16,8 +19,12 @@ LIMIT = 100_000_000
 
 
 class Call(NamedTuple):
-    """One call of a tool. `arguments` is the model's raw string. `key` is the idempotency key: the same
-    whenever this very call is run again. `lane` is the address of who calls."""
+    """One call of a tool.
+
+    `arguments` is the model's raw string. `key` is the idempotency key: the same whenever this very call is
+    run again. `lane` is the address of who calls, `position` that of the answer with the call. `talk` is the
+    conversation itself, for a tool that works on it; the engine gives it.
+    """
 
     name: str
     arguments: str
@@ -25,6 +32,8 @@ class Call(NamedTuple):
     lane: str
     conversation: str
     id: str = ""
+    position: int = 0
+    talk: Conversation | None = None
 
 
 class Media(NamedTuple):

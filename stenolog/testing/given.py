@@ -13,11 +13,31 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from .domain.codec import REGISTRY
-from .domain.entry import GENESIS, Draft, Entry, Record, microseconds, seal, to_entry
-from .domain.events import AssistantMessage, Event, Known, LlmError, ModeSwitch, ToolResult, UserMessage
-from .domain.parts import File, Image, Opaque, Reasoning, Refusal, Text, ToolCall
-from .domain.values import CallRef, Card, Control, Link, Receipt, Run, Source, Span, Tool, Turns, Usage
+from stenolog.domain.codec import REGISTRY
+from stenolog.domain.entry import GENESIS, Draft, Entry, Record, microseconds, seal, to_entry
+from stenolog.domain.events import (
+    AssistantMessage,
+    Event,
+    Known,
+    LlmError,
+    ModeSwitch,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.domain.parts import File, Image, Opaque, Reasoning, Refusal, Text, ToolCall
+from stenolog.domain.values import (
+    CallRef,
+    Card,
+    Control,
+    Link,
+    Receipt,
+    Run,
+    Source,
+    Span,
+    Tool,
+    Turns,
+    Usage,
+)
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 SALT = bytes(16)

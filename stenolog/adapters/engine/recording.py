@@ -1,0 +1,212 @@
+"""A run that was recorded, run again without a model or a tool: the log answers for both.
+
+    recording = Recording(log["demo"])
+    team = Team([recording.agent(coder)])
+
+Each lane's calls are answered in the order in which they were recorded. A request that differs from the
+recorded one ends the run with `Diverged`, which names the first difference.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.difference import first_difference
+from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
+from stenolog.adapters.tools.collect import as_runnables
+from stenolog.adapters.tools.port import Call, Media, Outcome, Runnable
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import Diverged, ModelFailed
+from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
+from stenolog.domain.parts import AssistantPart, Refusal, Text, ToolCall, UserPart
+from stenolog.domain.state import address
+from stenolog.domain.values import Receipt, Tool
+from stenolog.projections.pairing import Pairing
+from stenolog.projections.requests import Wire
+from stenolog.projections.requests.model import Body
+from stenolog.projections.requests.sections import by_hash
+
+from .agent import Agent
+
+CARD_WIRES = {"anthropic": "anthropic", "gemini": "gemini", "google": "gemini"}
+"""The wire of an answer without a receipt, by the provider on its agent's card."""
+
+
+class Recorded(NamedTuple):
+    """What was recorded of a model call: the answer or the error, and where it stands."""
+
+    position: int
+    event: AssistantMessage | LlmError
+
+
+class Recording:
+    """The model calls and tool results of a conversation up to a position, to be answered from."""
+
+    def __init__(self, talk: Conversation, upto: int | None = None) -> None:
+        self.talk = talk
+        self.settings = talk.settings(upto)
+        self._answers: dict[str, deque[Recorded]] = defaultdict(deque)
+        self._results: dict[tuple[str, str, str], deque[ToolResult]] = defaultdict(deque)
+        entries = list(talk.entries(upto=upto))
+        for answer in _answers(entries):
+            self._answers[address(answer.event.agent, answer.event.task)].append(answer)
+        for lane, call, result in _results(entries):
+            self._results[lane, call.name, call.arguments].append(result)
+
+    def agent(self, agent: Agent | str) -> Agent:
+        """An agent that answers and runs tools from the recording; by its name alone, as its card had it."""
+        if isinstance(agent, Agent):
+            wire = agent.llm.wire if agent.llm else self._wire(agent.name)
+            llm = agent.llm
+            model = _Model(self, llm.name if llm else "", llm.provider if llm else "", wire)
+            return replace(agent, llm=model, tools=self._tools(agent))
+        card = self.settings.card_of(agent)
+        model = _Model(self, card.model, card.provider, self._wire(agent))
+        return Agent(
+            agent,
+            llm=model,
+            persona=card.persona,
+            tools=[_Tool(self, spec) for spec in card.tools or ()],
+            parameters=card.parameters,
+            policy=card.policy or None,
+        )
+
+    @property
+    def left(self) -> int:
+        """How many recorded model calls were not asked for yet."""
+        return sum(map(len, self._answers.values()))
+
+    def answer(self, prompt: Prompt) -> Recorded:
+        """The recorded end of the lane's next model call. Raises `Diverged`."""
+        waiting = self._answers[prompt.lane]
+        if not waiting:
+            raise Diverged(f"{prompt.lane}: asks once more than was recorded in {self.talk.name!r}")
+        recorded = waiting[0]
+        receipt = recorded.event.receipt
+        if receipt is not None:
+            self._compare(prompt, recorded, receipt)
+        return waiting.popleft()
+
+    def result(self, call: Call) -> ToolResult | None:
+        """The recorded result of a call; None where there is none."""
+        waiting = self._results[call.lane, call.name, call.arguments]
+        return waiting.popleft() if waiting else None
+
+    def media(self, part: UserPart) -> str | Media:
+        """A part of a result as a tool gives it."""
+        if isinstance(part, Text):
+            return part.text
+        return Media(self.talk.log.blobs[part.blob] if part.blob else b"", part.media_type)
+
+    def _tools(self, agent: Agent) -> list[Runnable]:
+        """The agent's tools as they are described now; a toolbox's as its card had them."""
+        made = [tool for tool in as_runnables(agent.tools) if isinstance(tool, Runnable)]
+        recorded = self.settings.card_of(agent.name).tools or ()
+        own = [tool.spec for tool in made]
+        names = {spec.name for spec in own}
+        boxed = [spec for spec in recorded if spec.name not in names] if len(made) < len(agent.tools) else []
+        return [_Tool(self, spec) for spec in own + boxed]
+
+    def _wire(self, agent: str) -> str:
+        """The wire that an agent's requests were recorded on."""
+        receipts = (each.event.receipt for lane, q in self._answers.items() if lane == agent for each in q)
+        named = next((receipt.wire for receipt in receipts if receipt and receipt.wire), "")
+        return named.partition("@")[0] or CARD_WIRES.get(self.settings.card_of(agent).provider, "openai-chat")
+
+    def _compare(self, prompt: Prompt, recorded: Recorded, receipt: Receipt) -> None:
+        agent, _, task = prompt.lane.partition("/")
+        wire = receipt.wire.partition("@")[0]
+        then = self.talk.request(agent, receipt.view, wire, task=task, policy=receipt.policy)
+        if then.sha256 != receipt.sha256:
+            raise Diverged(
+                f"{prompt.lane}: the request that position {recorded.position} of {self.talk.name!r} answers "
+                "cannot be built again; `stenolog verify --requests` says why"
+            )
+        different = first_difference(_plain(then.body), _plain(prompt.body))
+        if different is not None:
+            raise Diverged(
+                f"{prompt.lane}: the request differs from the one that position {recorded.position} of "
+                f"{self.talk.name!r} answers, at {different.pointer or '/'}: "
+                f"expected {different.expected}, found {different.found}"
+            )
+
+
+class _Model(Model):
+    """Answers from a recording."""
+
+    def __init__(self, recording: Recording, name: str, provider: str, wire: str | Wire) -> None:
+        self.recording = recording
+        self.name = name
+        self.provider = provider  # type: ignore[misc]
+        self.wire = wire
+
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+        event = self.recording.answer(prompt).event
+        for index, part in enumerate(event.parts):
+            yield _said(index, part)
+        if isinstance(event, LlmError):
+            wait = None if event.retry_at is None else 0.0
+            raise ModelFailed(event.category, event.message, retry_after=wait)
+        yield Answer(tuple(event.parts), event.model, event.finish_reason, event.usage, event.session)
+
+
+class _Tool(Runnable):
+    """Gives what was recorded of its calls. It changes nothing, so it may be run again."""
+
+    def __init__(self, recording: Recording, spec: Tool) -> None:
+        self.recording = recording
+        self.spec = spec
+        self.repeat = "safe"
+
+    async def run(self, call: Call) -> Outcome:
+        """The recorded result."""
+        result = self.recording.result(call)
+        if result is None:
+            return Outcome(("not recorded",), is_error=True)
+        return Outcome(tuple(map(self.recording.media, result.parts)), result.is_error, result.meta)
+
+
+def _answers(entries: list[Entry]) -> Iterator[Recorded]:
+    """The ends of model calls, in order: answers, and errors of requests that were sent."""
+    for entry in entries:
+        match entry.event:
+            case AssistantMessage(purpose="answer") as event:
+                yield Recorded(entry.position, event)
+            case LlmError(receipt=Receipt()) as event:
+                yield Recorded(entry.position, event)
+            case _:
+                pass
+
+
+def _results(entries: list[Entry]) -> Iterator[tuple[str, ToolCall, ToolResult]]:
+    """Each result with its lane and its call."""
+    pairing, made = Pairing(), dict[str, AssistantMessage]()
+    for entry in entries:
+        found = pairing.take(entry)
+        if isinstance(entry.event, AssistantMessage):
+            made[entry.id] = entry.event
+        elif found is not None and found.call is not None:
+            call = found.call
+            assert isinstance(entry.event, ToolResult), "only results make pairs"
+            yield address(call.agent, call.task), made[call.entry].tool_calls[call.key.nth], entry.event
+
+
+def _said(index: int, part: AssistantPart) -> Said:
+    match part:
+        case ToolCall(id=id, name=name, arguments=arguments):
+            return Said(index, "tool_call", arguments, id, name)
+        case Text(text=text):
+            return Said(index, "text", text)
+        case Refusal(text=text):
+            return Said(index, "refusal", text)
+        case _:
+            return Said(index, "reasoning", getattr(part, "text", ""))
+
+
+def _plain(body: Body) -> object:
+    """The body with each blob's content replaced by its hash."""
+    return by_hash(body)

@@ -1,0 +1,93 @@
+"""Every instant at which a run can be cut off: what a process that was killed there leaves behind.
+
+    for point in kill_points(run, tmp_path):
+        with stenolog.open(point.path) as log:
+            go_on(log)
+
+Whatever is appended, claimed or drafted is one transaction, so between two of them the log is as it was after
+the first. The world outside may have moved on: a tool has run, say, and its result is not there yet. So each
+of these logs comes twice, with the world as it was right after one transaction and right before the next.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stenolog.adapters.log import Log
+from stenolog.adapters.log import open as open_log
+
+COUNTS = """SELECT (SELECT count(*) FROM stored_events), (SELECT count(*) FROM claims),
+    (SELECT count(*) FROM drafts), (SELECT count(*) FROM blobs)"""
+WHAT = ("entry", "claim", "draft", "blob")
+
+
+class KillPoint(NamedTuple):
+    """One instant of a run.
+
+    `when` names it: "after entry 5", "before claim 2". `path` is the database as it was; it may be opened and
+    written to. `world` is what the caller's `world()` gave at that instant.
+    """
+
+    number: int
+    when: str
+    path: Path
+    world: Any = None
+
+
+def kill_points(
+    run: Callable[[Log], object], folder: Path, *, world: Callable[[], Any] = lambda: None
+) -> Iterator[KillPoint]:
+    """Run something on a log in `folder` from its beginning to its end, and give every instant of it.
+
+    `run` is called once. `world` is asked at every instant for a copy of what is outside of the log, such as
+    the calls that tools have seen so far.
+    """
+    with open_log(folder / "run.db") as log, _cutting(log, folder, world) as cuts:
+        run(log)
+    for number, (when, source, seen) in enumerate(cuts):
+        path = folder / f"point-{number}.db"
+        with closing(sqlite3.connect(source)) as one, closing(sqlite3.connect(path)) as other:
+            one.backup(other)
+        yield KillPoint(number, when, path, seen)
+
+
+@contextmanager
+def _cutting(log: Log, folder: Path, world: Callable[[], Any]) -> Iterator[list[tuple[str, Path, Any]]]:
+    """Collect the instants while the log is written to: their names, copies of the log, and the world's."""
+    store = log.datastore
+    writing = store.writing
+    cuts: list[tuple[str, Path, Any]] = []
+
+    @contextmanager
+    def cut() -> Iterator[sqlite3.Connection]:
+        before = cuts[-1][1] if cuts else None
+        seen = world()
+        with writing() as connection:
+            yield connection
+            what = _what(connection, before)
+        copy = folder / f"cut-{len(cuts)}.db"
+        log.backup(copy)
+        if before is not None:
+            cuts.append((f"before {what}", before, seen))
+        cuts.append((f"after {what}", copy, world()))
+
+    store.writing = cut  # type: ignore[method-assign]
+    try:
+        yield cuts
+    finally:
+        del store.writing
+
+
+def _what(connection: sqlite3.Connection, before: Path | None) -> str:
+    """What a transaction has changed: "entry 5", "claim 1"; and how many of them there are now."""
+    now = connection.execute(COUNTS).fetchone()
+    then = (0, 0, 0, 0)
+    if before is not None:
+        with closing(sqlite3.connect(before)) as earlier:
+            then = earlier.execute(COUNTS).fetchone()
+    changed = [f"{what} {count}" for what, count, was in zip(WHAT, now, then, strict=True) if count != was]
+    return ", ".join(changed) or "nothing"
