@@ -8,9 +8,9 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 
@@ -26,6 +26,7 @@ COUNTED = 1_000
 """From so many on they are only counted: to name them takes seconds and gigabytes."""
 _SCHEMAS_BY_NAME = ("properties", "$defs", "patternProperties", "dependentSchemas")
 _DATA = ("default", "const", "enum", "examples")
+_STRANGE = ("extra_forbidden", "unexpected_keyword_argument")
 _Kind = inspect.Parameter
 
 
@@ -84,9 +85,10 @@ class Parameters:
         place = "".join(f"/{step}" for step in error["loc"])[:LONGEST_WORD] or "the arguments"
         if kind == "missing":
             return f"{place}: expected a value, found none"
-        if kind == "extra_forbidden" and len(error["loc"]) == 1:
+        if kind in _STRANGE and len(error["loc"]) == 1:
             return f"{place}: no such argument; there {_listed(self._taken)}"
-        expected = error["msg"].replace("Input should be", "expected").replace("Value error, ", "")
+        expected = "no such field" if kind in _STRANGE else error["msg"]
+        expected = expected.replace("Input should be", "expected").replace("Value error, ", "")
         return f"{place}: {expected[: 3 * LONGEST_WORD]}, found {_found(error['input'])}"
 
 
@@ -106,19 +108,17 @@ def _signature(function: Callable[..., Any], name: str) -> list[inspect.Paramete
 def _model(parameters: list[inspect.Parameter], name: str) -> type[BaseModel]:
     """A model with one field for each parameter. Its fields are numbered, for a parameter may have a name
     that a model's field may not."""
-    names = {f"p{nth}": parameter.name for nth, parameter in enumerate(parameters)}
-    fields: dict[str, Any] = {
-        f"p{nth}": (
-            Any if parameter.annotation is _Kind.empty else parameter.annotation,
-            ... if parameter.default is _Kind.empty else parameter.default,
-        )
-        for nth, parameter in enumerate(parameters)
-    }
-    config = ConfigDict(extra="forbid", alias_generator=names.__getitem__)
     try:
-        return create_model("Arguments", __config__=config, **fields)
+        fields: dict[str, Any] = {f"p{nth}": _field(parameter) for nth, parameter in enumerate(parameters)}
+        return create_model("Arguments", __config__=ConfigDict(extra="forbid"), **fields)
     except (PydanticUserError, TypeError, NameError) as error:
         raise _unfit(error, name) from None
+
+
+def _field(parameter: inspect.Parameter) -> tuple[Any, Any]:
+    annotation: Any = Any if parameter.annotation is _Kind.empty else parameter.annotation
+    default = ... if parameter.default is _Kind.empty else parameter.default
+    return Annotated[annotation, Field(alias=parameter.name)], default
 
 
 def _schema(model: type[BaseModel], name: str) -> dict[str, Any]:

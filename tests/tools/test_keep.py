@@ -1,0 +1,147 @@
+"""What the log keeps of an outcome, and what a request and `talk.outputs` show of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+import stenolog
+from stenolog import AssistantMessage, CallRef, File, Image, Log, Text, ToolCall, ToolResult, UserMessage
+from stenolog.adapters.tools.collect import as_runnables, opened
+from stenolog.adapters.tools.functions import tool
+from stenolog.adapters.tools.keep import result_of
+from stenolog.adapters.tools.port import Media, Outcome, Runnable, Toolbox
+from stenolog.adapters.tools.reading import ReadOutput
+from stenolog.context import Compact
+from stenolog.domain.errors import CallerError
+from tests.tools.given import outcome, text
+
+LARGE = "".join(f"line {n}, all is well\n" for n in range(230_000))
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    with stenolog.open(":memory:") as opened:
+        yield opened
+
+
+def kept(log: Log, found: Outcome, name: str = "pytest") -> ToolResult:
+    return result_of(found, "c1", CallRef(entry="asked"), name, log.blobs.put, 12)
+
+
+def test_everything_of_an_outcome_is_in_the_entry_in_its_order(log: Log) -> None:
+    content = ("see", Media(b"png", "image/png"), "", Media(b"a,b", "text/csv", "a.csv"), "done")
+
+    result = kept(log, Outcome(content, is_error=True, meta={"app": {"n": 1}}))
+
+    assert result == ToolResult(
+        call_id="c1",
+        call=CallRef(entry="asked"),
+        name="pytest",
+        parts=[
+            Text(text="see"),
+            Image(media_type="image/png", blob=log.blobs.put(b"png")),
+            File(name="a.csv", media_type="text/csv", blob=log.blobs.put(b"a,b")),
+            Text(text="done"),
+        ],
+        is_error=True,
+        duration_ms=12,
+        meta={"app": {"n": 1}},
+    )
+    assert log.blobs[result.parts[1].blob] == b"png"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("content", [(), ("",)])
+def test_a_tool_that_gave_nothing_leaves_a_result_without_parts(log: Log, content: tuple[str, ...]) -> None:
+    assert kept(log, Outcome(content)).parts == ()
+
+
+def test_up_to_64_kb_stand_in_the_entry_and_more_in_a_blob(log: Log) -> None:
+    fits, over = "я" * 32_000, "я" * 32_001
+
+    assert kept(log, Outcome((fits,))).text == fits
+    assert not kept(log, Outcome((fits,))).blob
+    shown = kept(log, Outcome((over,)))
+    assert len(shown.text.encode()) < 2_000
+    assert log.blobs[shown.blob].decode() == over
+
+
+def test_what_read_output_gives_is_never_a_preview(log: Log) -> None:
+    assert kept(log, Outcome(("я" * 40_000,)), name="read_output").text == "я" * 40_000
+
+
+@pytest.mark.parametrize("wire", ["openai-chat", "openai-responses", "anthropic", "gemini", "plain"])
+def test_a_result_of_5_mb_costs_a_request_about_400_tokens_and_is_there_whole(log: Log, wire: str) -> None:
+    talk = log["build"]
+    talk.append(UserMessage(text="Run the tests."))
+    talk.append(AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c1", name="pytest")]), id="asked")
+    talk.append(kept(log, outcome(tool(lambda: LARGE, name="pytest"))), id="big")
+
+    request = talk.request("coder", wire=wire, policy=Compact())
+
+    assert len(LARGE) > 5_000_000
+    (part,) = [part for part in request.parts if part.rule == "compact"]
+    assert part.tokens_out <= 400
+    assert talk.outputs["@state/logs/tool-results/big.json"] == LARGE
+    assert "read_output" in request.bytes.decode()
+
+
+def test_the_ready_made_read_output_reads_in_the_conversation_of_its_call(log: Log) -> None:
+    talk = log["build"]
+    talk.append(UserMessage(text="Run the tests."))
+    talk.append(kept(log, Outcome((LARGE,))), id="big")
+    reader = ReadOutput(log)
+    path = "@state/logs/tool-results/big.json"
+
+    found = outcome(reader, {"path": path, "offset": 7, "limit": 3})
+
+    assert (reader.spec.name, reader.repeat) == ("read_output", "safe")
+    assert text(found).startswith(LARGE[7:10] + "\n[characters 7 to 10 of")
+    assert outcome(reader, {"path": "../x"}).is_error
+    assert text(outcome(reader, raw="{")).startswith("read_output: expected {")
+
+
+# Collecting
+
+
+class Box(Toolbox):
+    """Two tools that share a connection."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+        self.opened = 0
+
+    async def open(self) -> list[Runnable]:
+        self.opened += 1
+        return [tool(lambda: "x", name=name) for name in self.names]
+
+    async def close(self) -> None:
+        pass
+
+
+def look(path: str) -> str:
+    return path
+
+
+def test_functions_become_tools_and_toolboxes_stay_closed_until_they_are_opened() -> None:
+    box, made = Box("a", "b"), tool(look, name="made")
+    tools = as_runnables([look, made, box])
+
+    assert tools[1:] == (made, box)
+    assert box.opened == 0
+    assert list(asyncio.run(opened(tools))) == ["look", "made", "a", "b"]
+    assert box.opened == 1
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    with pytest.raises(CallerError, match="expected tools of different names, found two of the name 'look'"):
+        as_runnables([look, tool(look)])
+    with pytest.raises(CallerError, match="found two of the name 'a'"):
+        asyncio.run(opened(as_runnables([Box("a"), tool(look, name="a")])))
+
+
+def test_what_is_no_tool_is_refused() -> None:
+    with pytest.raises(CallerError, match="expected a function, a tool or a toolbox, found 'look'"):
+        as_runnables(["look"])  # type: ignore[list-item]
