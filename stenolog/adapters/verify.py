@@ -17,11 +17,11 @@ from stenolog.domain.errors import StenologError
 from stenolog.domain.events import Event, ModeSwitch, Unknown
 from stenolog.domain.settings import NOTHING, configure
 from stenolog.domain.step import INITIAL, step
+from stenolog.projections.difference import first_difference
 
 from . import viewing
 from .conversation import Conversation
 from .counters import COUNTERS
-from .difference import first_difference
 from .keeping import SETTINGS, STATE, Kept
 from .log import Log
 from .stores import inspecting, streams

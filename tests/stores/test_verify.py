@@ -21,8 +21,8 @@ from stenolog import (
     Unknown,
     UserMessage,
 )
-from stenolog.adapters.difference import Difference, first_difference
 from stenolog.adapters.verify import Report, verify
+from stenolog.projections.difference import Difference, first_difference
 from tests.stores.conftest import said
 
 Damage = Callable[..., Report]

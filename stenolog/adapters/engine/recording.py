@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.difference import first_difference
+from stenolog.projections.difference import first_difference
 from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
 from stenolog.adapters.tools.collect import as_runnables
 from stenolog.adapters.tools.port import Call, Media, Outcome, Runnable
