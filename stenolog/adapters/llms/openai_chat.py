@@ -132,9 +132,7 @@ class Chunks:
         if not name or (call.name and name != call.name):
             return bool(name)
         so_far = self._parts.text(call.key)
-        new_id = bool(
-            id and call.id and id != call.id
-        )  # by itself it says little: vLLM drew one for each piece
+        new_id = bool(id and call.id and id != call.id)  # not enough: vLLM drew a new one for every piece
         return (new_id or bool(more.strip())) if _is_object(so_far) else new_id and not so_far
 
 
