@@ -28,6 +28,8 @@ KEY = "stenolog/idempotency-key"
 """Where in the `_meta` of a call its idempotency key stands."""
 CONNECT = 30.0
 """Seconds that a server has to start, and to list its tools."""
+CLOSED = -32000
+"""The SDK's code for a call that will never be answered."""
 LOST = ("Connection closed", "Session terminated")
 """What the SDK says when the server is no longer there, or no longer knows us."""
 
@@ -139,9 +141,10 @@ class MCPServer(Toolbox):
         except ToolError as error:
             raise self._failed(error) from None
         except _sdk().MCPError as error:
-            if str(error) not in LOST:
-                raise self._failed(f"it refused the call: {error}") from None
-            link.end()
+            if error.code != CLOSED and str(error) not in LOST:
+                raise self._failed(f"it answered with an error: {error}") from None
+            if str(error) in LOST:
+                link.end()
             what = "the connection ended before it answered; the call may have had effects"
             raise self._failed(what) from None
         except Exception as error:  # what the SDK makes of an answer that breaks the protocol, or its schema

@@ -72,7 +72,9 @@ async def stdio(
 
 
 @asynccontextmanager
-async def http(url: str, headers: Mapping[str, str], connect: float, said: list[str]) -> AsyncIterator[Any]:
+async def http(
+    url: str, headers: Mapping[str, str], connect: float, said: list[str], _gone: Callable[[], None]
+) -> AsyncIterator[Any]:
     """Streamable HTTP. There is no timeout but to connect: how long a call may take is its own affair. Into
     `said` goes the status of a response that is an error, which the SDK does not tell."""
     import httpx2
