@@ -135,7 +135,7 @@ class CommandLine(Model):
         finally:
             await process.stop(self._patience, politely=False)
 
-    async def _begin(self, session: str) -> Program:
+    async def _begin(self, place: Place, session: str) -> Program:
         process = await launch(self._command, self._command.arguments(session=session, resume=self._resume))
         name = session or secrets.token_hex(8)
         return Program(process, name, self._ear, self._framed, self._interrupt, self._patience)

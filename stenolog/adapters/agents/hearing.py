@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from stenolog.domain.errors import ModelFailed
@@ -91,59 +92,77 @@ class TextEar:
 
 
 class LinesEar:
-    """Each line is a JSON object, which the reader understands.
-
-    A line that does not begin with `{` is noise (a warning, a banner) and is passed over; one that does and
-    is no object is an `invalid_response`, since there may have been words in it.
-    """
+    """Each line is a JSON object, which the reader understands. See `parsed` for what is none."""
 
     def __init__(self, turn: Turn, read: Reader) -> None:
         self.turn = turn
         self._read = read
-        self._pieces: list[bytes] = []
-        self._noise = ""
-        self._understood = 0
+        self._rows = Rows()
+        self._noise = b""
+        self._understood = False
 
     def hear(self, data: bytes) -> None:
-        first, *more = data.split(b"\n")
-        self._pieces.append(first)
-        for piece in more:
-            line, self._pieces = b"".join(self._pieces), [piece]
-            self._line(line)
+        for row in self._rows.take(data):
+            self._line(row)
 
     def silence(self) -> None:
-        self._line(b"".join(self._pieces))
-        self._pieces = []
+        for row in self._rows.take(b"\n"):
+            self._line(row)
         if not self._understood:
-            found = f"found {self._noise!r}" if self._noise else "found nothing"
-            raise ModelFailed("invalid_response", f"expected JSON lines, {found}")
+            found = repr(_shown(self._noise)) if self._noise else "nothing"
+            raise ModelFailed("invalid_response", f"expected JSON lines, found {found}")
 
-    def _line(self, data: bytes) -> None:
-        if self.turn.ended or not data.strip():
+    def _line(self, row: bytes) -> None:
+        if self.turn.ended:
             return
-        line = data.decode("utf-8", "replace")
-        if b"\x1b" in data:
-            line = _ESCAPES.sub("", line)
-        line = line.strip()
-        if not line.startswith("{"):
-            self._noise = line[:SHOWN]
+        line = parsed(row)
+        if line is None:
+            self._noise = row.strip() or self._noise
             return
         try:
-            self._read(parsed(line), self.turn)
+            self._read(line, self.turn)
         except ModelFailed:
             raise
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
-            raise ModelFailed("invalid_response", f"{what:.200} in the line {line[:SHOWN]!r}") from error
-        self._understood += 1
+            raise ModelFailed("invalid_response", f"{what:.200} in the line {_shown(row)!r}") from error
+        self._understood = True
 
 
-def parsed(line: str) -> dict[str, Any]:
-    """The JSON object of a line. Raises `ModelFailed`."""
+class Rows:
+    """Lines of any length out of pieces of any length. `held`: so many bytes have no end of a line yet."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self.held = 0
+
+    def take(self, data: bytes) -> Iterator[bytes]:
+        """The lines that are whole now."""
+        *ends, rest = data.split(b"\n")
+        for end in ends:
+            row, self._pieces, self.held = b"".join((*self._pieces, end)), [], 0
+            yield row
+        self._pieces.append(rest)
+        self.held += len(rest)
+
+
+def parsed(row: bytes) -> dict[str, Any] | None:
+    """The JSON object of a line.
+
+    A line that does not begin with `{` is noise (a warning, a banner), and None. One that does and is no
+    object is an `invalid_response`, since there may have been words in it.
+    """
+    line = row.decode("utf-8", "replace")
+    line = (_ESCAPES.sub("", line) if "\x1b" in line else line).strip()
+    if not line.startswith("{"):
+        return None
     try:
-        found = json.loads(line)
+        found: dict[str, Any] = json.loads(line)
     except (ValueError, RecursionError) as error:
-        what = f"expected a JSON object in a line, found {line[:SHOWN]!r} ({type(error).__name__})"
+        what = f"expected a JSON object in a line, found {_shown(row)!r} ({type(error).__name__})"
         raise ModelFailed("invalid_response", what) from None
-    assert isinstance(found, dict)  # it begins with a brace
     return found
+
+
+def _shown(row: bytes) -> str:
+    return row.strip()[:SHOWN].decode("utf-8", "replace")

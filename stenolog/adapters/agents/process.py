@@ -107,6 +107,9 @@ class Process(asyncio.SubprocessProtocol):
     async def stop(self, patience: float, *, politely: bool = True) -> None:
         """Have it end: by closing its stdin (`politely`), else by SIGTERM, else by SIGKILL, each after so
         many seconds of patience; then what is left of its group is killed."""
+        if self._loop.is_closed():
+            self.kill()
+            return
         self.deafen()
         try:
             for step in (self.hang_up, self._terminate, self.kill)[0 if politely else 1 :]:

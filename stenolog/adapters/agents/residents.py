@@ -73,11 +73,11 @@ class Residents(Generic[R]):
     """Who lives where. Beyond `most`, the one that has been silent longest is stopped: its lane will be told
     everything again.
 
-    `begin` starts one that takes up a session (empty: a new one). `resumes`: it can take up one that no
-    process here remembers.
+    `begin` starts one at a place, for a session (empty: a new one). `resumes`: it may be able to take up one
+    that no process here remembers, and then has that session.
     """
 
-    def __init__(self, begin: Callable[[str], Awaitable[R]], most: int, resumes: bool = False) -> None:
+    def __init__(self, begin: Callable[[Place, str], Awaitable[R]], most: int, resumes: bool = False) -> None:
         self._begin = begin
         self._most = most
         self._resumes = resumes
@@ -95,14 +95,21 @@ class Residents(Generic[R]):
             return "no process that remembers its session runs here"
         return "" if who.alive else who.why
 
+    async def recover(self, place: Place, session: str) -> str:
+        """The same, once a new one has tried to take it up."""
+        try:
+            async with self._turn(place) as home:
+                await self._welcomed(home, place, session)
+        except ModelFailed as error:
+            return error.message
+        return ""
+
     async def ask(self, place: Place, session: str, prompt: str) -> AsyncGenerator[Said | Answer, None]:
         """The answer of who lives there and remembers the session; of a new one where there is no session.
 
         Raises `ModelFailed`: `process_exited` where the session is lost: the prompt then tells too little.
         """
-        home = self._homes.pop(place, None) or _Home()
-        self._homes[place] = home
-        async with home.turn():
+        async with self._turn(place) as home:
             who = await self._welcomed(home, place, session)
             async with aclosing(who.ask(prompt)) as pieces:
                 async for piece in pieces:
@@ -121,18 +128,27 @@ class Residents(Generic[R]):
         homes, self._homes = self._homes, {}
         await asyncio.gather(*(home.who.stop() for home in homes.values() if home.who))
 
+    @asynccontextmanager
+    async def _turn(self, place: Place) -> AsyncIterator[_Home[R]]:
+        home = self._homes.pop(place, None) or _Home()
+        self._homes[place] = home
+        async with home.turn():
+            yield home
+
     async def _welcomed(self, home: _Home[R], place: Place, session: str) -> R:
         who = home.who
         if who is not None and who.alive and (who.session == session if session else not who.told):
             return who
-        if session and not self._resumes:
-            raise ModelFailed("process_exited", self.lost(place, session))
-        if who is not None:
-            await who.stop()
-            home.who = None
-        await self._make_room()
-        home.who = await self._begin(session)
-        return home.who
+        why = self.lost(place, session) if session else ""
+        if not why or self._resumes:
+            if who is not None:
+                home.who = None
+                await who.stop()
+            await self._make_room()
+            home.who = who = await self._begin(place, session)
+        if who is None or (why and who.session != session):
+            raise ModelFailed("process_exited", why)
+        return who
 
     async def _make_room(self) -> None:
         idle = [place for place, home in self._homes.items() if not home.busy]

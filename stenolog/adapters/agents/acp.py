@@ -1,0 +1,107 @@
+"""Models that are agents which speak the Agent Client Protocol over stdin and stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from stenolog.adapters.llms.port import Answer, Model, Prompt, Said, Timeouts
+from stenolog.domain.errors import MissingExtra, ModelFailed
+
+from .command import Command
+from .command_line import PATIENT
+from .permission import Permit
+from .process import launch
+from .residents import Place, Residents
+
+if TYPE_CHECKING:
+    from .acp_session import Session
+
+
+class ACP(Model):
+    """An agent of the Agent Client Protocol, such as an editor talks to.
+
+    One process for each lane of a conversation, at most `most` at a time; a session that is not here any more
+    is taken up again where the agent can. What it does by itself (calls of its own tools, plans) is kept with
+    its answer as opaque parts and never run by us. It is given no access to files or terminals through us.
+
+    `permit` is asked where the agent wants a permission; without it every one is refused. `mcp_servers` are
+    those that it is to connect to, as the protocol has them. A call that is cancelled is cancelled with the
+    agent; where that takes longer than `patience` seconds, the process is ended. `timeouts.connect` is how
+    long it may take until its session is open. `env` and `cwd` are the process's; no value of `env` comes up
+    in an error. `name` is the program's unless it is given.
+    """
+
+    provider: ClassVar[str] = "acp"
+    wire = "plain"
+    remembers: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        command: Sequence[str] | str,
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        timeouts: Timeouts = PATIENT,
+        permit: Permit | None = None,
+        mcp_servers: Sequence[Mapping[str, Any]] = (),
+        patience: float = 5.0,
+        most: int = 100,
+        name: str = "",
+    ) -> None:
+        try:
+            from . import acp_session
+        except ImportError:
+            raise MissingExtra("acp", "agent-client-protocol") from None
+        self._sessions = acp_session
+        self._mcp_servers = acp_session.servers(mcp_servers)
+        self._command = Command.of(command, env, cwd)
+        self._permit = permit
+        self._patience = patience
+        self._residents: Residents[Session] = Residents(self._begin, most, resumes=True)
+        self.name = name or self._command.name
+        self.timeouts = timeouts
+
+    def __repr__(self) -> str:
+        return f"ACP({self._command.name!r})"
+
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+        place = Place(prompt.conversation, prompt.lane)
+        try:
+            async with aclosing(self._residents.ask(place, prompt.session, prompt.body["prompt"])) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except ModelFailed as error:
+            raise ModelFailed(error.category, self._command.hide(error.message)) from None
+
+    async def lost(self, lane: str, conversation: str, session: str) -> str:
+        if not session:
+            return ""
+        await asyncio.sleep(0)  # so that the loop has noticed an end
+        return self._command.hide(await self._residents.recover(Place(conversation, lane), session))
+
+    def is_alive(self, lane: str, conversation: str) -> bool:
+        """Whether a process runs for that lane."""
+        who = self._residents.at(Place(conversation, lane))
+        return who is not None and who.alive
+
+    async def close(self) -> None:
+        await self._residents.close()
+
+    async def _begin(self, place: Place, session: str) -> Session:
+        process = await launch(self._command, self._command.args)
+        agent = self._sessions.Session(process, place, self._permit, self._patience)
+        try:
+            async with asyncio.timeout(self.timeouts.connect):
+                await agent.open(os.path.abspath(self._command.cwd or "."), self._mcp_servers, session)
+        except TimeoutError:
+            await agent.stop()
+            limit = f"{self.timeouts.connect:g} s"
+            raise ModelFailed("timeout", f"{self._command.name} opened no session within {limit}") from None
+        except BaseException:
+            await agent.stop()
+            raise
+        return agent

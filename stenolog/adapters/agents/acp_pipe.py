@@ -1,0 +1,51 @@
+"""The messages of the Agent Client Protocol, over the stdin and stdout of a process."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from typing import Any
+
+from stenolog.domain.errors import ModelFailed
+
+from .hearing import Rows, parsed
+from .listening import LIMIT
+from .process import Process
+
+
+class Pipe:
+    """What the protocol's library takes for a transport. `fault` ended it, if the process did not."""
+
+    def __init__(self, process: Process) -> None:
+        self.fault: ModelFailed | None = None
+        self._process = process
+        self._rows = Rows()
+        self._messages: deque[dict[str, Any]] = deque()
+        process.listen()
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Send a message. Raises `ConnectionError` where nobody takes it."""
+        if not self._process.alive:
+            raise ConnectionError("the process has ended")
+        self._process.tell(json.dumps(message).encode() + b"\n")
+
+    async def receive(self) -> dict[str, Any] | None:
+        """The next message; None when there will be no more."""
+        while not self._messages and self.fault is None:
+            if not (data := await self._process.read()):
+                return None
+            self._take(data)
+        return self._messages.popleft() if self._messages else None
+
+    async def close(self) -> None:
+        """Nothing: the process is ended by who started it."""
+
+    def _take(self, data: bytes) -> None:
+        try:
+            self._messages.extend(
+                found for row in self._rows.take(data) if (found := parsed(row)) is not None
+            )
+            if self._rows.held > LIMIT:
+                raise ModelFailed("invalid_response", f"more than {LIMIT:,} bytes in one line")
+        except ModelFailed as error:
+            self.fault = error

@@ -1,0 +1,21 @@
+"""What an agent asks a permission for."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeAlias
+
+
+class Asked(NamedTuple):
+    """A permission that an agent asks for: `title` and `kind` (read, edit, execute …) say what it is about to
+    do, `arguments` is the raw JSON of what with; the lane is the one that it works for."""
+
+    title: str
+    kind: str
+    arguments: str
+    lane: str
+    conversation: str
+
+
+Permit: TypeAlias = Callable[[Asked], bool | Awaitable[bool]]
+"""Whether it may, this once. An error is a no."""
