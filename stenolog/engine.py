@@ -1,22 +1,32 @@
 """The engine: a team of agents that works on conversations, crashes anywhere and goes on."""
 
 from .adapters.engine.agent import Agent
+from .adapters.engine.delegate import Delegate
 from .adapters.engine.happenings import Delta, Happening, Recorded
 from .adapters.engine.options import Options
+from .adapters.engine.recording import Recording
 from .adapters.engine.retries import Breaker, Retries
 from .adapters.engine.team import Team
 from .adapters.engine.world import World
 from .domain.limits import Limits
+from .domain.turns import Addressed, Orchestrator, Parallel, Pipeline, RoundRobin
 
 __all__ = [
+    "Addressed",
     "Agent",
     "Breaker",
+    "Delegate",
     "Delta",
     "Happening",
     "Limits",
     "Options",
+    "Orchestrator",
+    "Parallel",
+    "Pipeline",
     "Recorded",
+    "Recording",
     "Retries",
+    "RoundRobin",
     "Team",
     "World",
 ]

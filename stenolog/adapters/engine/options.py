@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from stenolog.adapters.llms.port import Model
+from stenolog.projections.prices import PRICES, Prices
 
-from .costs import PRICES, Prices
 from .retries import Breaker
 from .world import World
 

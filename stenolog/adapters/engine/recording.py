@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from stenolog.adapters.conversation import Conversation
-from stenolog.projections.difference import first_difference
 from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
 from stenolog.adapters.tools.collect import as_runnables
 from stenolog.adapters.tools.port import Call, Media, Outcome, Runnable
@@ -25,6 +24,7 @@ from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
 from stenolog.domain.parts import AssistantPart, Refusal, Text, ToolCall, UserPart
 from stenolog.domain.state import address
 from stenolog.domain.values import Receipt, Tool
+from stenolog.projections.difference import first_difference
 from stenolog.projections.pairing import Pairing
 from stenolog.projections.requests import Wire
 from stenolog.projections.requests.model import Body

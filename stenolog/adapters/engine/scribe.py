@@ -26,10 +26,10 @@ from stenolog.domain.state import State, blocked_reason
 from stenolog.domain.step import evolve
 from stenolog.domain.values import Receipt
 from stenolog.projections.base import Fold
+from stenolog.projections.prices import Prices, cost
 from stenolog.projections.requests import Request
 
 from .agent import Agent
-from .costs import Prices, cost
 from .queueing import QUEUE, queue
 
 KEEP_EVERY = 512

@@ -1,7 +1,7 @@
 """A recorded run, run again without a model: at each recorded call, would today's engine make the same one?
 
-What models and tools gave, and what people said, is taken from the log; the requests are built anew, under the
-cards that are given.
+What models and tools gave, and what people said, is taken from the log; the requests are built anew, under
+the cards that are given.
 """
 
 from __future__ import annotations
@@ -101,14 +101,11 @@ def _with(entries: Iterable[Entry], cards: Mapping[str, Card]) -> Iterator[Entry
     """The log as it would be with these cards from the beginning."""
     for entry in entries:
         event = entry.event
-        if isinstance(event, ModeSwitch) and (
-            entry.position == 1 or not cards.keys().isdisjoint(event.cards)
-        ):
-            theirs = cards if entry.position == 1 else {name: cards.get(name) for name in event.cards}
-            known = {name: card for name, card in theirs.items() if card is not None}
-            yield entry._replace(event=replace(event, cards={**event.cards, **known}))
-        else:
-            yield entry
+        if isinstance(event, ModeSwitch):
+            named = cards if entry.position == 1 else [name for name in event.cards if name in cards]
+            changed = {name: cards[name] for name in named}
+            entry = entry._replace(event=replace(event, cards={**event.cards, **changed}))
+        yield entry
 
 
 def _built(
@@ -122,19 +119,24 @@ def _built(
     built: dict[int, Request] = {}
     for (lane, given), calls in groups.items():
         chosen = None if given is None else policy(json.loads(given))
+        views = _by_view(calls)
         for window in windows(log, lane, chosen, here.counters, here.blobs):
-            for call in calls:
-                if call.receipt.view == window.position:
-                    wire = here.wires[call.receipt.wire.partition("@")[0]]
-                    built[call.position] = from_window(window, wire, here.blobs)
+            for call in views.get(window.position, ()):
+                wire = here.wires[call.receipt.wire.partition("@")[0]]
+                built[call.position] = from_window(window, wire, here.blobs)
     return built
+
+
+def _by_view(called: Iterable[Called]) -> dict[int, list[Called]]:
+    views: dict[int, list[Called]] = defaultdict(list)
+    for call in called:
+        views[call.receipt.view].append(call)
+    return views
 
 
 def _due(log: Iterable[Entry], called: Sequence[Called]) -> dict[int, Divergence]:
     """The calls that the engine would not make where they were made, by the position of their answer."""
-    views: dict[int, list[Called]] = defaultdict(list)
-    for call in called:
-        views[call.receipt.view].append(call)
+    views = _by_view(called)
     odd: dict[int, Divergence] = {}
     state = INITIAL
     for entry in log:
