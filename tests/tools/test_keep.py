@@ -8,15 +8,27 @@ from collections.abc import Iterator
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, CallRef, File, Image, Log, Text, ToolCall, ToolResult, UserMessage
+from stenolog import (
+    AssistantMessage,
+    CallRef,
+    Conversation,
+    File,
+    Image,
+    Log,
+    Text,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from stenolog.adapters.tools.collect import as_runnables, opened
 from stenolog.adapters.tools.functions import tool
 from stenolog.adapters.tools.keep import result_of
+from stenolog.adapters.tools.perform import perform
 from stenolog.adapters.tools.port import Media, Outcome, Runnable, Toolbox
 from stenolog.adapters.tools.reading import ReadOutput
 from stenolog.context import Compact
 from stenolog.domain.errors import CallerError
-from tests.tools.given import outcome, text
+from tests.tools.given import call, outcome, text
 
 LARGE = "".join(f"line {n}, all is well\n" for n in range(230_000))
 
@@ -92,15 +104,19 @@ def test_the_ready_made_read_output_reads_in_the_conversation_of_its_call(log: L
     talk = log["build"]
     talk.append(UserMessage(text="Run the tests."))
     talk.append(kept(log, Outcome((LARGE,))), id="big")
-    reader = ReadOutput(log)
-    path = "@state/logs/tool-results/big.json"
+    reader, path = ReadOutput(), "@state/logs/tool-results/big.json"
 
-    found = outcome(reader, {"path": path, "offset": 7, "limit": 3})
+    def read(arguments: object, talk: Conversation | None = talk) -> Outcome:
+        asked = call("read_output", arguments)._replace(talk=talk)
+        return asyncio.run(perform(reader, asked, []))
 
     assert (reader.spec.name, reader.repeat) == ("read_output", "safe")
-    assert text(found).startswith(LARGE[7:10] + "\n[characters 7 to 10 of")
-    assert outcome(reader, {"path": "../x"}).is_error
-    assert text(outcome(reader, raw="{")).startswith("read_output: expected {")
+    assert text(read({"path": path, "offset": 7, "limit": 3})).startswith(
+        LARGE[7:10] + "\n[characters 7 to 10 of"
+    )
+    assert read({"path": "../x"}).is_error
+    assert text(read([])).startswith("read_output: expected {")
+    assert text(read({}, None)) == "read_output: expected a call in a conversation, found one without"
 
 
 # Collecting
