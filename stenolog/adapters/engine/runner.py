@@ -62,6 +62,8 @@ class Runner:
         self._keeping: asyncio.Task[None] | None = None
         self._queue: asyncio.Queue[Delta | None] = asyncio.Queue()
         self._is_woken = False
+        self._unbegun: set[int] = set()
+        """The fences of effects that were claimed and not begun yet."""
         self._ident = 0
         self._scribe: Scribe | None = None
 
@@ -90,7 +92,7 @@ class Runner:
                 at_work = self._tasks or look.held or look.due
                 if again or (not at_work and await self.write(self._hear)):
                     continue
-                if not at_work:
+                if not at_work and not self._is_woken:
                     return
                 async for delta in self._until_woken(look):
                     yield delta
@@ -109,15 +111,20 @@ class Runner:
         for task in (*running, *([self._keeping] if self._keeping else [])):
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        if self._scribe is not None:
-            await self.write(self._put_down)
-        self._thread.shutdown(wait=False)
+        try:
+            if self._scribe is not None:
+                await self.write(self._put_down)
+        finally:
+            self._thread.shutdown(wait=False)
 
     # What the effects use.
 
     async def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """A call that touches the log, in the thread for that."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: call(*args, **kwargs))
+        """A call that touches the log, in the thread for that; it is made though its caller is cancelled.
+
+        An effect whose end is not appended would keep its claim."""
+        loop = asyncio.get_running_loop()
+        return await asyncio.shield(loop.run_in_executor(self._thread, lambda: call(*args, **kwargs)))
 
     async def settle(self, outcome: Outcome, claim: Claim) -> None:
         """Append what came of an effect; nothing, where somebody else has taken it over."""
@@ -158,7 +165,11 @@ class Runner:
         store, edge = self.talk.log.datastore, self.talk.log.edge
         presence = Presence(store.file, edge.id(), in_memory=store.in_memory)
         asks = self.options.on_unknown == "ask"
-        return Scribe(self.talk, presence, self.agents, self.options.prices, asks=asks)
+        try:
+            return Scribe(self.talk, presence, self.agents, self.options.prices, asks=asks)
+        except BaseException:
+            presence.close()
+            raise
 
     def _look_now(self, busy: frozenset[Key], most: int, recover: bool) -> Look:
         scribe = self.scribe
@@ -168,7 +179,8 @@ class Runner:
         for approval in waved_through(scribe, self.tools):
             scribe.settle(lambda _, approval=approval: (approval,))  # type: ignore[misc]
         busy |= {key(begun.effect) for begun in rerun}
-        look = scribe.look(busy, self._asked, most - len(busy))
+        look = scribe.look(busy, self._asked, max(0, most - len(busy)))
+        self._unbegun.update(begun.claim.fence for begun in look.begun)
         return look._replace(begun=rerun + look.begun)
 
     def _recover(self, claim: Claim, why: str) -> Begun | None:
@@ -196,8 +208,7 @@ class Runner:
 
     def _put_down_one(self, claim: Claim) -> None:
         with suppress(ClaimLost):
-            begun = self._recover(claim, recovery.STOPPED)
-            if begun is not None:
+            if claim.fence in self._unbegun or self._recover(claim, recovery.STOPPED) is not None:
                 self.scribe.claims.release(claim)
 
     # In the event loop.
@@ -219,6 +230,7 @@ class Runner:
         from .doing import do
 
         name = key(begun.effect)
+        self._unbegun.discard(begun.claim.fence)
         self._asked.discard(name)
         task = asyncio.create_task(do(self, begun))
         self._tasks[name] = begun, task

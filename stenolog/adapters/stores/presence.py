@@ -7,7 +7,9 @@ taken for dead.
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
+from glob import escape, glob
 
 from stenolog.domain.errors import StoreFailed
 
@@ -16,8 +18,11 @@ try:
 except ImportError:  # pragma: no cover - not on POSIX
     fcntl = None  # type: ignore[assignment]
 
+TRIES = 100
 _HERE: dict[str, int] = {}
-"""The runners of this process, each with its process id: a copy that a fork of the process made is dead."""
+"""The runners of this process, each with its process id: a fork of it has a copy of this, and no lock."""
+_SWEPT: set[str] = set()
+"""Where this process has removed the files of those who died with no claim, for whom nobody asks."""
 
 
 class Presence:
@@ -25,15 +30,18 @@ class Presence:
 
     def __init__(self, file: str, id: str, *, in_memory: bool = False) -> None:
         self.id = id
-        self._prefix = f"{file}-runner-"
+        self._prefix = f"{os.path.realpath(file)}-runner-"  # one place, by whatever name the file is opened
         self._file: int | None = None if in_memory else _locked(self._prefix + id)
         _HERE[id] = os.getpid()
+        if not in_memory and self._prefix not in _SWEPT:
+            _SWEPT.add(self._prefix)
+            for path in glob(f"{escape(self._prefix)}*"):
+                if path != self._prefix + id:
+                    _is_locked(path)
 
     def lives(self, owner: str) -> bool:
         """Whether a runner is alive."""
-        if owner in _HERE:
-            return _HERE[owner] == os.getpid()
-        return _is_locked(self._prefix + owner)
+        return _HERE.get(owner) == os.getpid() or _is_locked(self._prefix + owner)
 
     def close(self) -> None:
         """The runner ends in good order."""
@@ -47,13 +55,31 @@ class Presence:
 
 def _locked(path: str) -> int:
     """The file, made and locked. A record lock: children of this process do not inherit it."""
+    for _ in range(TRIES):
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StoreFailed(f"{path}: cannot be made to show that a runner lives: {error}") from error
+        if fcntl is None or (_lock(file) and _stands(file, path)):
+            return file
+        os.close(file)  # whoever looked just now took it for that of a dead one
+        time.sleep(0.001)
+    raise StoreFailed(f"{path}: cannot be locked to show that a runner lives")
+
+
+def _lock(file: int) -> bool:
     try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        if fcntl is not None:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise StoreFailed(f"{path}: cannot be made to show that a runner lives: {error.strerror}") from error
-    return file
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _stands(file: int, path: str) -> bool:
+    """Whether the file is still the one that has this name."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file), os.stat(path))
+    return False
 
 
 def _is_locked(path: str) -> bool:
@@ -72,11 +98,10 @@ def _is_locked(path: str) -> bool:
     except OSError:  # it is there, and not ours to look at
         return True
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _lock(file):
+            return True
         with suppress(OSError):
             os.unlink(path)
         return False
-    except OSError:
-        return True
     finally:
         os.close(file)
