@@ -10,11 +10,13 @@ from collections.abc import Iterable
 
 from .errors import IllegalCommand, LaterRelease
 from .events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
-from .impulses import cover_fault
+from .floor import addressed, concerned
+from .impulses import cover_fault, turns_fault
 from .lifecycle import Trigger, legal
-from .state import Lane, OpenCall, State, address, addressed, blocked_reason, concerned, find_call, named_call
+from .state import Lane, OpenCall, State, address, blocked_reason, find_call, named_call
 from .summaries import Summary
-from .values import CallRef, Control
+from .turns import RULES
+from .values import CallRef, Control, Turns
 
 REFUSED = "The user refused this call; it was not run."
 CANCELLED = "Cancelled by the user before a result was there."
@@ -155,6 +157,8 @@ def _switch(state: State, switch: ModeSwitch) -> tuple[Event, ...]:
     strangers = [agent for agent in switch.leaves if agent not in state.members or agent in switch.joins]
     if strangers:
         raise _illegal(switch, f"{strangers} cannot leave", f"members {list(state.members)}")
+    if isinstance(switch.turns, Turns) and (wrong := turns_fault(switch.turns)):
+        raise _illegal(switch, wrong, f"a rule of turns that is known: {', '.join(RULES)}")
     start = switch.context_from
     if isinstance(start, int) and not 1 <= start <= state.position + 1:
         raise _illegal(switch, f"context_from {start}", f"positions 1 to {state.position + 1}")

@@ -20,6 +20,7 @@ from pydantic import Field
 from .errors import InvalidEvent
 from .parts import AssistantPart, Text, ToolCall, UserPart, calls_of, text_of
 from .scalars import Integer, Json, Key, Name, Utc
+from .turns import Rule
 from .values import CallRef, Card, Control, Link, Many, Receipt, Run, Source, Span, Turns, Usage, value
 
 ErrorCategory: TypeAlias = Literal[
@@ -62,6 +63,12 @@ def spoken(fields: dict[str, Any]) -> dict[str, Any]:
     if rest.get("parts"):
         raise InvalidEvent("give parts=, or text= and tool_calls=, not both")
     return {**rest, "parts": ((Text(text=text),) if text else ()) + calls}
+
+
+def by_rule(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields with a rule of turns, such as `RoundRobin()`, as it stands in the log."""
+    given = fields.get("turns")
+    return {**fields, "turns": given.turns} if isinstance(given, Rule) else fields
 
 
 @value
@@ -214,6 +221,7 @@ class ModeSwitch(Common):
     """
 
     kind: ClassVar[str] = "mode_switch"
+    from_short = staticmethod(by_rule)
 
     agents: Many[str] = ()
     mode: str | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
@@ -223,7 +231,10 @@ class ModeSwitch(Common):
     scope: Literal["open", "addressed"] | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     active_run: Run | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     handoff: str | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
-    turns: Turns | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
+    if TYPE_CHECKING:
+        turns: Turns | Rule | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
+    else:
+        turns: Turns | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     title: str | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     context_from: Integer | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     hides: Many[Span] | Literal[Unchanged.UNCHANGED] | None = UNCHANGED

@@ -5,23 +5,29 @@ A reading, not a judgement: whether a lane can be moved so is the lifecycle's to
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from .entry import Entry
-from .events import AssistantMessage, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
+from .errors import InvalidPolicy
+from .events import UNCHANGED, AssistantMessage, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
+from .floor import concerned, named, passed_on, resumed, ruled, told
 from .lifecycle import Trigger
 from .settings import members_after
-from .state import Blocked, Lane, OpenCall, State, address, addressed, concerned, find_call, named_call
+from .state import Blocked, Lane, OpenCall, State, address, find_call, named_call
 from .summaries import Summary, fault, joined
-from .values import Control
+from .turns import load
+from .values import Control, Turns
 
 
 class Impulse(NamedTuple):
-    """A lane that has taken in what the entry brings, all but its status, and the trigger that moves it."""
+    """A lane that has taken in what the entry brings, all but its status, and the trigger that moves it.
+
+    `reason` says why it is asked, where a rule of turns did so.
+    """
 
     lane: Lane
     trigger: Trigger
+    reason: str = ""
 
 
 class Taken(NamedTuple):
@@ -53,20 +59,29 @@ def take(state: State, entry: Entry) -> Taken:
             return Taken(state._replace(blocked=blocked), anomaly=f"unknown kind {event.topic}")
 
 
+def following(state: State, entry: Entry) -> Taken:
+    """What the entry means for the turns, once it has moved its lanes: who has the turn now."""
+    state, turn = passed_on(state, entry)
+    return Taken(state, tuple(_ask(state.lane(where), entry.position, turn.reason) for where in turn.lanes))
+
+
 def _told(state: State, message: UserMessage, position: int) -> Taken:
     if message.control is not None:
-        return _controlled(state, message.control, position)
-    lanes = addressed(state, message)
-    if not lanes and message.author_kind != "system" and message.in_context:
-        return Taken(state._replace(waiting=position))
-    return Taken(state, tuple(_ask(state.lane(where), position) for where in lanes))
+        return _controlled(state, message, position)
+    state, turn = told(state, message, position)
+    if not turn.lanes and not state.floor.holds and message.author_kind != "system" and message.in_context:
+        state = state._replace(waiting=position)
+    spoken_to = (state.lane(where)._replace(steps=0) for where in turn.lanes)
+    return Taken(state, tuple(_ask(lane, position, turn.reason) for lane in spoken_to))
 
 
-def _ask(lane: Lane, position: int) -> Impulse:
-    return Impulse(lane._replace(asked=position, steps=0, attempt=0, retry_at=None), "asked")
+def _ask(lane: Lane, position: int, reason: str = "") -> Impulse:
+    return Impulse(lane._replace(asked=position, attempt=0, retry_at=None), "asked", reason)
 
 
-def _controlled(state: State, control: Control, position: int) -> Taken:
+def _controlled(state: State, message: UserMessage, position: int) -> Taken:
+    control = message.control
+    assert control is not None, "see `_told`"
     if control.action in ("approve", "refuse"):
         return _judged(state, control)
     lanes = concerned(state, control)
@@ -74,7 +89,8 @@ def _controlled(state: State, control: Control, position: int) -> Taken:
         return Taken(state, anomaly=f"{control.action}: no such lane")
     if control.action == "cancel":
         return Taken(state, tuple(_stop(lane, "cancelled") for lane in lanes))
-    goes_on = (lane._replace(asked=position, attempt=0, retry_at=None) for lane in lanes)
+    goes_on = (lane._replace(asked=position, attempt=0, retry_at=None, steps=0) for lane in lanes)
+    state = resumed(state, lanes, message, position)
     return Taken(state, tuple(Impulse(lane, "continued") for lane in goes_on))
 
 
@@ -109,7 +125,8 @@ def _said(state: State, message: AssistantMessage, entry: Entry) -> Taken:
         steps=lane.steps + 1,
         session=message.session or lane.session,
     )
-    asked = (_ask(to, entry.position) for to in _mentioned(state, message.to) if to.address != where)
+    state, others = named(state, where, message.to)
+    asked = (_ask(state.lane(other), entry.position) for other in others)
     if state.waiting:
         state = state._replace(waiting=0)
     return Taken(state, (Impulse(answered, "answered"), *asked), anomaly)
@@ -121,14 +138,6 @@ def _calls(state: State, message: AssistantMessage, entry: Entry) -> tuple[OpenC
         OpenCall(entry.id, entry.position, nth, call.id, call.name, call.name in asks)
         for nth, call in enumerate(message.tool_calls)
     )
-
-
-def _mentioned(state: State, to: Iterable[str]) -> Iterable[Lane]:
-    """The lanes that an answer hands on to; who takes no part, or has left, is only spoken of."""
-    for where in dict.fromkeys(to):
-        lane = state.lane(where)
-        if (where in state.lanes or where in state.members) and lane.status != "closed":
-            yield lane
 
 
 def _covered(state: State, message: AssistantMessage, position: int) -> tuple[State, str]:
@@ -160,22 +169,37 @@ def _erred(state: State, error: LlmError) -> Taken:
         state = state._replace(waiting=0)
     if error.category == "cancelled":
         return Taken(state, (_stop(lane._replace(attempt=error.attempt), "cancelled"),))
-    failed = lane._replace(attempt=error.attempt, retry_at=error.retry_at)
+    session = "" if error.category == "process_exited" else lane.session  # it died with its backend
+    failed = lane._replace(
+        attempt=error.attempt, retry_at=error.retry_at, category=error.category, session=session
+    )
     return Taken(state, (Impulse(failed, "erred"),))
 
 
 def _switched(state: State, switch: ModeSwitch) -> Taken:
     if switch.fork:
         state = state._replace(lanes={where: _forked(lane) for where, lane in state.lanes.items()})
+    turns = switch.turns if isinstance(switch.turns, Turns) else None
     now = state._replace(
         members=members_after(state.members, switch),
         approvals=_approvals(state.approvals, switch),
         summaries=tuple(made for made in state.summaries if not _ends(switch, made.position)),
     )
+    now = ruled(state, now, turns, is_set=switch.turns is not UNCHANGED)
     gone = (agent for agent in dict.fromkeys(switch.leaves) if agent not in switch.joins)
     left = (_stop(lane, "left") for agent in gone for lane in state.lanes_of(agent))
     joins = (Impulse(state.lane(agent), "joined") for agent in dict.fromkeys(switch.joins))
-    return Taken(now, (*left, *joins))
+    return Taken(now, (*left, *joins), turns_fault(turns))
+
+
+def turns_fault(turns: Turns | None) -> str:
+    """Why a rule of turns is not known here, so that turns are taken by address; empty where it is known."""
+    try:
+        if turns is not None:
+            load(turns)
+    except InvalidPolicy as error:
+        return f"turns: {error}"
+    return ""
 
 
 def _forked(lane: Lane) -> Lane:

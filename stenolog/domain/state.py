@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
-from .events import ToolResult, UserMessage
-from .lifecycle import BUSY, Status
+from .events import ToolResult
+from .lifecycle import Status
 from .summaries import Summary
-from .values import CallRef, Control
+from .values import CallRef, Turns
 
 
 class OpenCall(NamedTuple):
@@ -32,7 +32,7 @@ class Lane(NamedTuple):
     `asked` is the position that the lane has to answer (a message or a tool result; 0: none), `answered`
     that of its last answer, and `seen` the view that this was built on. `calls` are those of that answer
     that have no result yet; there are some just while the lane awaits tools or an approval. `steps` counts
-    its answers since a person last spoke to it, `attempt` the failures in a row.
+    its answers since a person last spoke to it, `attempt` the failures in a row, the last of `category`.
     """
 
     agent: str
@@ -46,6 +46,7 @@ class Lane(NamedTuple):
     steps: int = 0
     session: str = ""
     seen: int = 0
+    category: str = ""
 
     @property
     def address(self) -> str:
@@ -61,12 +62,37 @@ class Blocked(NamedTuple):
     needs: str
 
 
+class Floor(NamedTuple):
+    """Who has the turn, under a rule that hands it on; see `turns`.
+
+    `holds` are the lanes that have it, `last` is the last that got it, at the position `given`. `words` is
+    that of the person's last words to nobody by name; `turns` counts those that have ended since, `passes`
+    and `fails` those since somebody said something. `said` is the position of the last answer in turn that
+    was no pass, and `by` whose it was; `before` that of the last one by another. `named` are those to be
+    handed on to. `ended` says why nobody has the turn any more.
+    """
+
+    holds: tuple[str, ...] = ()
+    last: str = ""
+    given: int = 0
+    words: int = 0
+    turns: int = 0
+    passes: int = 0
+    fails: int = 0
+    said: int = 0
+    by: str = ""
+    before: int = 0
+    named: tuple[str, ...] = ()
+    ended: str = ""
+
+
 class State(NamedTuple):
     """Where the conversation stands after `position`.
 
     `waiting` is the position of a message that nobody has been there to answer. `approvals` names, per
     agent, the tools whose calls a person must approve. `summaries` are those that hold: a larger one has
-    taken the place of what it covers whole, and what hides or resets has ended those it concerns.
+    taken the place of what it covers whole, and what hides or resets has ended those it concerns. `turns` is
+    the rule by which turns are taken, as the log has it, and `floor` whose turn it is.
     """
 
     position: int = 0
@@ -77,6 +103,8 @@ class State(NamedTuple):
     summaries: tuple[Summary, ...] = ()
     blocked: Blocked | None = None
     anomalies: int = 0
+    turns: Turns | None = None
+    floor: Floor = Floor()
 
     def lane(self, where: str) -> Lane:
         """The lane of an address; a new, idle one where nobody has worked yet."""
@@ -91,6 +119,16 @@ class State(NamedTuple):
         tasks = (lane for lane in self.lanes.values() if lane.task and lane.agent == agent)
         return (self.lane(agent), *tasks)
 
+    def is_open(self, where: str) -> bool:
+        """Whether nobody of that address has left."""
+        lane = self.lane(where)
+        return lane.status != "closed" and self.lane(lane.agent).status != "closed"
+
+    def takes_part(self, where: str) -> bool:
+        """Whether the lane's agent has joined, or the lane has spoken, and has not left."""
+        agent = where.partition("/")[0]
+        return (agent in self.members or where in self.lanes) and self.is_open(where)
+
     def open_calls(self) -> Iterator[tuple[Lane, OpenCall]]:
         """Every call without a result, with its lane."""
         return ((lane, call) for lane in self.lanes.values() for call in lane.calls)
@@ -99,30 +137,6 @@ class State(NamedTuple):
 def address(agent: str, task: str = "") -> str:
     """The address of a lane: `agent`, or `agent/task`."""
     return f"{agent}/{task}" if task else agent
-
-
-def addressed(state: State, message: UserMessage) -> tuple[str, ...]:
-    """The lanes that have to answer a message.
-
-    Those it names; where it names nobody, the members; where nobody has joined, whoever has spoken.
-    What the system notes, or what is for the timeline alone, asks nobody.
-    """
-    if message.author_kind == "system" or not message.in_context:
-        return ()
-    if message.to:
-        return tuple(dict.fromkeys(state.lane(where).address for where in message.to))
-    if state.members:
-        return state.members
-    return tuple(where for where, lane in state.lanes.items() if not lane.task and lane.status != "closed")
-
-
-def concerned(state: State, control: Control) -> tuple[Lane, ...]:
-    """The lanes that a `cancel` or a `continue` is for: the one it names, else all that it can concern."""
-    if control.agent:
-        lane = state.lanes.get(address(control.agent, control.task))
-        return () if lane is None else (lane,)
-    failed = control.action == "continue"
-    return tuple(lane for lane in state.lanes.values() if lane.status in (("failed",) if failed else BUSY))
 
 
 def find_call(state: State, result: ToolResult) -> tuple[Lane, OpenCall] | None:
@@ -169,11 +183,19 @@ def decision(state: State, lane: Lane) -> Decision:
             asks = tuple(call for call in lane.calls if call.approval)
             return Decision("ask_approval", cause=lane.answered, calls=asks)
         case "failed":
-            return Decision("wait", cause=lane.asked, attempt=lane.attempt, reason="failed")
+            why = f"failed: {lane.category}" if lane.category else "failed"
+            return Decision("wait", cause=lane.asked, attempt=lane.attempt, reason=why)
         case "closed":
             return Decision("stop", reason="the agent has left")
         case "idle":
-            return Decision("wait")
+            return Decision("wait", reason=_quiet(state.floor))
+
+
+def _quiet(floor: Floor) -> str:
+    """What an idle lane waits for, where turns are handed on."""
+    if not floor.holds:
+        return floor.ended
+    return f"{', '.join(floor.holds)} {'has' if len(floor.holds) == 1 else 'have'} the turn"
 
 
 def blocked_reason(blocked: Blocked) -> str:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from .entry import Entry
-from .impulses import Impulse, take
+from .impulses import Impulse, following, take
 from .lifecycle import Row, Status, Trigger, move
 from .state import Decision, Lane, State, decision
 
@@ -33,7 +33,7 @@ class Transition(NamedTuple):
     """What one entry did to one lane, and what the lane must do next.
 
     `guard` names the guards that let it through. An entry that moves no lane has one transition with
-    an empty `lane`. `anomaly` says what was out of order.
+    an empty `lane`. `anomaly` says what was out of order, `reason` why the lane was given the turn.
     """
 
     position: int
@@ -45,6 +45,7 @@ class Transition(NamedTuple):
     target: Status | None = None
     decision: Decision = Decision("wait")
     anomaly: str = ""
+    reason: str = ""
 
 
 class Step(NamedTuple):
@@ -61,6 +62,7 @@ class _Move(NamedTuple):
     after: Lane
     trigger: Trigger
     row: Row | None
+    reason: str = ""
 
 
 class _Advance(NamedTuple):
@@ -90,27 +92,38 @@ def step(state: State, entry: Entry) -> Step:
 
 def _advance(state: State, entry: Entry) -> _Advance:
     taken, impulses, anomaly = take(state, entry)
-    moves = [_move(taken, impulse) for impulse in impulses]
+    now, moves = _moved(taken, impulses)
+    if now.floor.holds:
+        passed, asked, _ = following(now, entry)
+        now, more = _moved(passed, asked)
+        moves += more
     odd = bool(anomaly) or any(made.row is None for made in moves)
-    lanes = {**taken.lanes, **{made.after.address: made.after for made in moves}} if moves else taken.lanes
-    now = taken._replace(position=entry.position, lanes=lanes, anomalies=state.anomalies + odd)
-    return _Advance(now, moves, anomaly)
+    return _Advance(now._replace(position=entry.position, anomalies=state.anomalies + odd), moves, anomaly)
+
+
+def _moved(state: State, impulses: Sequence[Impulse]) -> tuple[State, list[_Move]]:
+    """The state once the lifecycle has answered the impulses, and its answers."""
+    if not impulses:
+        return state, []
+    moves = [_move(state, impulse) for impulse in impulses]
+    lanes = {**state.lanes, **{made.after.address: made.after for made in moves}}
+    return state._replace(lanes=lanes), moves
 
 
 def _move(taken: State, impulse: Impulse) -> _Move:
     """The lane as the impulse leaves it; as it was where the lifecycle does not list that."""
-    lane, trigger = impulse
+    lane, trigger, reason = impulse
     moved = move(lane.status, trigger, lambda guard: HOLDS[guard](lane))
     if moved is None:
         before = taken.lane(lane.address)
         return _Move(before, before, trigger, None)
     row, target = moved
     after = lane if lane.status == target else lane._replace(status=target)
-    return _Move(lane, after, trigger, row)
+    return _Move(lane, after, trigger, row, reason)
 
 
 def _transition(now: State, made: _Move, quiet: Transition) -> Transition:
-    before, after, trigger, row = made
+    before, after, trigger, row, reason = made
     return Transition(
         position=quiet.position,
         kind=quiet.kind,
@@ -121,4 +134,5 @@ def _transition(now: State, made: _Move, quiet: Transition) -> Transition:
         target=after.status,
         decision=decision(now, after),
         anomaly=quiet.anomaly if row else f"{trigger} is not listed for a lane that is {before.status}",
+        reason=reason,
     )

@@ -41,7 +41,7 @@ GOLDEN = """
 3 coder: awaiting_llm -answered/has_calls-> awaiting_tools: run_tools #3 e3[0]
 4 coder: awaiting_tools -resulted-> awaiting_llm: call_model #4 attempt 1
 5 coder: awaiting_llm -erred/will_retry-> awaiting_llm: call_model #4 attempt 2 at 09:01:00
-6 coder: awaiting_llm -erred-> failed: wait #4 attempt 2 (failed)
+6 coder: awaiting_llm -erred-> failed: wait #4 attempt 2 (failed: timeout)
 7 coder: failed -continued-> awaiting_llm: call_model #7 attempt 1
 8 coder: awaiting_llm -answered-> idle: wait
 8 reviewer: idle -asked-> awaiting_llm: call_model #8 attempt 1

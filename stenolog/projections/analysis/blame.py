@@ -20,7 +20,8 @@ from stenolog.domain.events import (
     Unknown,
     UserMessage,
 )
-from stenolog.domain.state import State, address, concerned
+from stenolog.domain.floor import concerned
+from stenolog.domain.state import State, address
 from stenolog.domain.step import fold
 from stenolog.domain.values import Control
 from stenolog.projections.pairing import CallKey, pair

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, UserMessage
+from stenolog.domain.floor import is_pass
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import Lane as Standing
 
-from .visible import Lane, is_pass
+from .visible import Lane
 
 
 class Own(NamedTuple):

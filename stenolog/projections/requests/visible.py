@@ -20,6 +20,7 @@ from stenolog.domain.events import (
     Unknown,
     UserMessage,
 )
+from stenolog.domain.floor import is_pass
 from stenolog.domain.parts import says_something
 from stenolog.domain.policy import Pins
 from stenolog.domain.state import address
@@ -88,11 +89,6 @@ def passed_over(event: Event, lane: Lane, scope: str, call: Call | None, pass_to
             return "pass"
         case _:
             return ""
-
-
-def is_pass(message: AssistantMessage, pass_token: str) -> bool:
-    """Whether an answer says nothing but that the agent passes."""
-    return not message.tool_calls and message.text.strip() == pass_token
 
 
 def visible(

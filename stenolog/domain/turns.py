@@ -1,0 +1,336 @@
+"""Whose turn it is: rules that give it, each a small value, as pure functions of where a conversation stands.
+
+    ModeSwitch(turns=RoundRobin(pass_token="....."))
+
+A rule stands in the log by its name and its options. A message that names somebody asks those, under every
+rule; a rule says who is asked by one that names nobody, and who after that. One of your own is a subclass of
+`Rule` with a name, made known by `register`; what it may look at is the state alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
+
+from .errors import InvalidPolicy
+from .placed import changed, rule
+from .scalars import Natural
+from .values import Many, Turns
+
+if TYPE_CHECKING:
+    from .state import State
+
+NOBODY = "nobody is there to take a turn"
+SPOKEN = "a person has spoken"
+CANCELLED = "cancelled"
+How: TypeAlias = Literal["answered", "passed", "failed", "cancelled", "left"]
+
+
+class Next(NamedTuple):
+    """The lanes that have the turn now, and why; no lanes: the turns are over, and why."""
+
+    lanes: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class Turn(NamedTuple):
+    """A turn that is over: whose it was, how it ended, and whether it saw the person's last words."""
+
+    lane: str
+    how: How
+    saw: bool = True
+
+
+class Rule:
+    """Who takes turns, and in which order.
+
+    `name` is what the log calls it. `keeps_floor`: it hands the turn on when those that have it have come to
+    rest, and says when the turns are over. `one_at_a_time`: words that come in a turn wait till it is over.
+    """
+
+    __slots__ = ()
+    name: ClassVar[str]
+    keeps_floor: ClassVar[bool] = True
+    one_at_a_time: ClassVar[bool] = True
+
+    def fault(self) -> str:
+        """What is wrong with the fields taken together; empty where nothing is."""
+        return ""
+
+    @property
+    def turns(self) -> Turns:
+        """The rule as it stands in the log: defaults left out."""
+        return Turns(rule=self.name, options=changed(self))
+
+    def line(self, state: State) -> tuple[str, ...]:
+        """Those that take turns, in order, be they there or not; the members, in the order of joining."""
+        return state.members
+
+    def opens(self, to: Sequence[str]) -> bool:
+        """Whether words to these lanes (none: to nobody by name) give the turn by this rule."""
+        return not to
+
+    def hands_on(self, lane: str) -> bool:
+        """Whether those whom an answer of the lane names are known to `after`, as `state.floor.named`."""
+        return False
+
+    def begin(self, state: State) -> Next:
+        """Who has the turn once a person has spoken."""
+        raise NotImplementedError
+
+    def after(self, state: State, turn: Turn) -> Next:
+        """Who has the turn once nobody has it any more; `turn` is the last that ended."""
+        return Next(reason="all have had their turn")
+
+
+R = TypeVar("R", bound=type[Rule])
+RULES: dict[str, type[Rule]] = {}
+"""Every rule by its name; an application's own are added by `register`."""
+
+
+def register(cls: R) -> R:
+    """Make a rule known by its name: once, where the program begins, before a log that names it is read."""
+    if RULES.setdefault(cls.name, cls) is not cls:
+        raise InvalidPolicy(f"a rule of turns {cls.name!r} is known already: {RULES[cls.name].__name__}")
+    return cls
+
+
+@register
+@rule
+class Addressed(Rule):
+    """Who is named is asked; where nobody is, `default`, else all. Answers hand on to those they name."""
+
+    name: ClassVar[str] = "addressed"
+    keeps_floor: ClassVar[bool] = False
+    one_at_a_time: ClassVar[bool] = False
+    default: Many[str] = ()
+
+    def begin(self, state: State) -> Next:
+        """The default; where there is none, the members; where nobody has joined, whoever has spoken."""
+        if chosen := seats(state, self.default):
+            return Next(chosen)
+        if state.members:
+            return Next(state.members)
+        there = (where for where, lane in state.lanes.items() if not lane.task and lane.status != "closed")
+        return Next(tuple(there))
+
+
+@register
+@rule
+class RoundRobin(Rule):
+    """One after the other, in `order` (else that of joining), until nobody has anything new to say.
+
+    A person's words go to the one after who had the turn last. An answer that is just `pass_token` is a pass.
+    The turns end when all pass or fail in a row, when the `moderator` passes, and after `max_rounds` (0:
+    without end). Whoever has heard nothing new since its last answer is passed over.
+    """
+
+    name: ClassVar[str] = "round_robin"
+    order: Many[str] = ()
+    pass_token: str = ""
+    moderator: str = ""
+    max_rounds: Natural = 0
+
+    def fault(self) -> str:
+        """Each stands in the order once, and whoever moderates by passing needs a way to pass."""
+        if self.moderator and not self.pass_token:
+            return "expected a pass_token for the moderator to pass with, found none"
+        return _repeated(self.order)
+
+    def line(self, state: State) -> tuple[str, ...]:
+        """The order, else the members."""
+        return tuple(self.order) or state.members
+
+    def begin(self, state: State) -> Next:
+        """The one after who had it last."""
+        line = seats(state, around(self.line(state), state.floor.last))
+        return Next(line[:1], SPOKEN if line else NOBODY)
+
+    def after(self, state: State, turn: Turn) -> Next:
+        """The next one who has heard something new; nobody when all are done."""
+        line = seats(state, around(self.line(state), state.floor.last))
+        if over := self._over(state, turn, len(line)):
+            return Next(reason=over)
+        done = state.floor.passes + state.floor.fails
+        for where in line[: max(0, len(line) - done)]:
+            if has_news(state, where):
+                return Next((where,), f"after {turn.lane}")
+        return Next(reason=_all_done(state, len(line)))
+
+    def _over(self, state: State, turn: Turn, number: int) -> str:
+        """Why the turns are over, whoever may have something to say; empty where they are not."""
+        if not number:
+            return NOBODY
+        if turn.how == "cancelled":
+            return CANCELLED
+        if turn.how == "passed" and turn.saw and turn.lane == self.moderator:
+            return f"{turn.lane}, who moderates, passed"
+        if self.max_rounds and state.floor.turns >= self.max_rounds * number:
+            return f"max_rounds: {self.max_rounds}"
+        return ""
+
+
+@register
+@rule
+class Pipeline(Rule):
+    """Each once, in `order`; who has left is passed over. The turns end with the last, or where one fails.
+
+    Words that come meanwhile begin it anew once the turn is over.
+    """
+
+    name: ClassVar[str] = "pipeline"
+    order: Many[str]
+
+    def fault(self) -> str:
+        """There is an order, and each stands in it once."""
+        return _repeated(self.order) if self.order else "expected an order of at least one, found none"
+
+    def line(self, state: State) -> tuple[str, ...]:
+        """The order."""
+        return tuple(self.order)
+
+    def begin(self, state: State) -> Next:
+        """The first."""
+        line = seats(state, self.order)
+        return Next(line[:1], SPOKEN if line else NOBODY)
+
+    def after(self, state: State, turn: Turn) -> Next:
+        """The next in order, or the first again where a person has spoken during the turn."""
+        if turn.how == "cancelled":
+            return Next(reason=CANCELLED)
+        first, failed = seats(state, self.order)[:1], turn.how == "failed"
+        spoken = state.floor.given < state.floor.words
+        if spoken and (failed or not turn.saw or first != (turn.lane,)):
+            return self.begin(state)
+        if failed:
+            return Next(reason=f"{turn.lane} failed")
+        at = self.order.index(turn.lane) + 1 if turn.lane in self.order else len(self.order)
+        line = seats(state, self.order[at:])
+        return Next(line[:1], f"after {turn.lane}" if line else "each has had its turn")
+
+
+@register
+@rule
+class Orchestrator(Rule):
+    """`agent` is asked, and hands on to those that its answer names; when they have all come to rest, it is
+    asked again. The turns end with an answer of its own that names nobody.
+    """
+
+    name: ClassVar[str] = "orchestrator"
+    one_at_a_time: ClassVar[bool] = False
+    agent: str
+
+    def line(self, state: State) -> tuple[str, ...]:
+        """The agent, and everybody whom it may hand on to."""
+        return tuple(dict.fromkeys((self.agent, *state.members, *state.lanes)))
+
+    def opens(self, to: Sequence[str]) -> bool:
+        """Words to nobody by name are for the agent too."""
+        return not to or set(to) == {self.agent}
+
+    def hands_on(self, lane: str) -> bool:
+        """The agent alone hands on."""
+        return lane == self.agent
+
+    def begin(self, state: State) -> Next:
+        """The agent."""
+        line = seats(state, (self.agent,))
+        return Next(line, SPOKEN if line else f"{self.agent} is not there")
+
+    def after(self, state: State, turn: Turn) -> Next:
+        """Those that were named; else the agent, where it has not seen all that was answered."""
+        if turn.lane == self.agent and turn.how in ("failed", "cancelled"):
+            return Next(reason=f"{self.agent} failed" if turn.how == "failed" else CANCELLED)
+        if named := seats(state, state.floor.named):
+            return Next(named, f"{self.agent} handed on")
+        if not seats(state, (self.agent,)):
+            return Next(reason=f"{self.agent} is not there")
+        if has_news(state, self.agent):
+            return Next((self.agent,), "all that were asked have come to rest")
+        if turn.lane == self.agent:
+            return Next(reason=f"{self.agent} handed on to nobody")
+        return Next(reason=f"nothing new for {self.agent}: {turn.lane} {turn.how}")
+
+
+@register
+@rule
+class Parallel(Rule):
+    """All at once: those of `order`, which may name tasks (`writer/1`), else the members."""
+
+    name: ClassVar[str] = "parallel"
+    one_at_a_time: ClassVar[bool] = False
+    order: Many[str] = ()
+
+    def fault(self) -> str:
+        """Each stands in the order once."""
+        return _repeated(self.order)
+
+    def line(self, state: State) -> tuple[str, ...]:
+        """The order, else the members."""
+        return tuple(self.order) or state.members
+
+    def begin(self, state: State) -> Next:
+        """All of them."""
+        line = seats(state, self.line(state))
+        return Next(line, SPOKEN if line else NOBODY)
+
+
+def load(turns: Turns) -> Rule:
+    """The rule that a log names. Raises `InvalidPolicy` where none of that name and options is known."""
+    if turns.rule not in RULES:
+        raise InvalidPolicy(f"expected a rule of turns: {', '.join(RULES)}; found {turns.rule!r}")
+    made: Any = RULES[turns.rule]
+    loaded: Rule = made(**turns.options)
+    return loaded
+
+
+def rule_of(turns: Turns | None) -> Rule:
+    """The rule that holds: by address where none is set, or none of that name and options is known."""
+    if turns is not None:
+        try:
+            return load(turns)
+        except InvalidPolicy:
+            pass
+    return _addressed()
+
+
+@cache
+def _addressed() -> Rule:
+    return Addressed()
+
+
+def seats(state: State, line: Iterable[str]) -> tuple[str, ...]:
+    """Those of a line who can be given the turn: who take part, each once; where nobody has joined, all."""
+    there = state.is_open if not state.members else state.takes_part
+    return tuple(filter(there, dict.fromkeys(line)))
+
+
+def around(line: Sequence[str], last: str) -> Iterator[str]:
+    """The line from the one after `last` on, and round to it; from its beginning where it is not in it."""
+    begin = line.index(last) + 1 if last in line else 0
+    yield from line[begin:]
+    yield from line[:begin]
+
+
+def has_news(state: State, where: str) -> bool:
+    """Whether the lane has yet to see a person's last words, or the last that another said in turn."""
+    seen, floor = state.lane(where).seen, state.floor
+    return seen < max(floor.words, floor.said if floor.by != where else floor.before)
+
+
+def _all_done(state: State, number: int) -> str:
+    """Why a round is over in which nobody has said anything new."""
+    passes, fails = state.floor.passes, state.floor.fails
+    if not passes and not fails:
+        return "nobody else is there to answer"
+    if not fails:
+        return "all passed in a row" if passes >= number else "all others passed"
+    if fails >= number:
+        return "all failed in a row"
+    return f"nobody said anything new: {passes} passed, {fails} failed"
+
+
+def _repeated(order: Sequence[str]) -> str:
+    twice = next((where for where in order if list(order).count(where) > 1), None)
+    return "" if twice is None else f"expected each once, found {twice!r} twice"

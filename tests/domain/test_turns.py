@@ -1,0 +1,218 @@
+"""Who is asked: by address, or one after the other; the names are those of the members."""
+
+from __future__ import annotations
+
+import pytest
+
+from stenolog import Event, ModeSwitch, ToolResult
+from stenolog.domain.turns import Addressed, Pipeline, RoundRobin
+from stenolog.testing import START
+from tests.domain.talking import (
+    GO_ON,
+    HI,
+    PASS,
+    STOP,
+    asked,
+    called,
+    control,
+    course,
+    failed,
+    left,
+    opened,
+    passed,
+    said,
+)
+
+BY_ADDRESS: dict[str, tuple[list[Event], str]] = {
+    "all are asked where no rule is set": ([opened(None), HI], "- a+b+c"),
+    "all are asked by address": ([opened(Addressed()), HI], "- a+b+c"),
+    "the default is asked": ([opened(Addressed(["b"])), HI, said("b")], "- b -"),
+    "another default once it has left": (
+        [opened(Addressed(["b"])), left("b"), HI],
+        "- - a+c",
+    ),
+    "answers hand on by address": (
+        [opened(Addressed(["a"])), HI, said("a", to=["b"]), said("b", to=["a"])],
+        "- a b a",
+    ),
+    "answers hand on to a task of a member": ([opened(None), said("a", to=["b/docs"])], "- b/docs"),
+}
+ROUND_ROBIN: dict[str, tuple[list[Event], str]] = {
+    "each answer gives the turn to the next": (
+        [opened(RoundRobin()), HI, said("a"), said("b"), said("c"), said("a")],
+        "- a b c a b",
+    ),
+    "a person's words go to the one after who had it last": (
+        [opened(RoundRobin(max_rounds=1), "a", "b"), HI, said("a"), STOP, HI, said("a")],
+        "- a b - a b",
+    ),
+    "in an order of its own": (
+        [opened(RoundRobin(["c", "a"], max_rounds=1)), HI, said("c"), said("a")],
+        "- c a - (max_rounds: 1)",
+    ),
+    "it ends after so many rounds": (
+        [opened(RoundRobin(max_rounds=2), "a", "b"), HI, said("a"), said("b"), said("a"), said("b")],
+        "- a b a b - (max_rounds: 2)",
+    ),
+    "it ends when all pass in a row": (
+        [opened(RoundRobin(pass_token=PASS)), HI, passed("a"), said("b"), passed("c"), passed("a")],
+        "- a b c a - (all others passed)",
+    ),
+    "it ends when all pass at once": (
+        [opened(RoundRobin(pass_token=PASS)), HI, passed("a"), passed("b"), passed("c")],
+        "- a b c - (all passed in a row)",
+    ),
+    "what looks like a pass is none without a token": (
+        [opened(RoundRobin(), "a", "b"), HI, passed("a"), passed("b"), passed("a")],
+        "- a b a b",
+    ),
+    "an answer that calls tools is no pass": (
+        [
+            opened(RoundRobin(pass_token=PASS), "a", "b"),
+            HI,
+            called("a", PASS),
+            ToolResult(call_id="a1"),
+            said("a"),
+        ],
+        "- a a a b",
+    ),
+    "it ends when the moderator passes": (
+        [opened(RoundRobin(pass_token=PASS, moderator="b")), HI, said("a"), passed("b")],
+        "- a b - (b, who moderates, passed)",
+    ),
+    "not when another passes": (
+        [opened(RoundRobin(pass_token=PASS, moderator="b")), HI, passed("a"), said("b"), passed("c")],
+        "- a b c a",
+    ),
+    "a failure passes the turn on": (
+        [opened(RoundRobin()), HI, failed("a"), said("b")],
+        "- a b c",
+    ),
+    "a failure that is tried again does not": (
+        [opened(RoundRobin()), HI, failed("a", "overloaded", retry_at=START), said("a")],
+        "- a a b",
+    ),
+    "it ends when all fail in a row": (
+        [opened(RoundRobin()), HI, failed("a"), failed("b"), failed("c")],
+        "- a b c - (all failed in a row)",
+    ),
+    "it ends when those who do not fail pass": (
+        [opened(RoundRobin(pass_token=PASS), "a", "b"), HI, failed("a"), passed("b")],
+        "- a b - (nobody said anything new: 1 passed, 1 failed)",
+    ),
+    "whoever has heard nothing new is passed over": (
+        [opened(RoundRobin(), "a", "b"), HI, said("a"), failed("b")],
+        "- a b - (nobody said anything new: 0 passed, 1 failed)",
+    ),
+    "one alone answers once": (
+        [opened(RoundRobin(), "a"), HI, said("a")],
+        "- a - (nobody else is there to answer)",
+    ),
+    "a turn with tools is one turn": (
+        [opened(RoundRobin()), HI, called("a"), ToolResult(call_id="a1"), said("a")],
+        "- a a a b",
+    ),
+    "whoever is named is asked, and nobody after": (
+        [opened(RoundRobin()), asked("b"), said("b"), HI],
+        "- b - a",
+    ),
+    "whoever is named answers beside the one whose turn it is": (
+        [opened(RoundRobin()), HI, asked("c"), said("c"), said("a")],
+        "- a a+c a b",
+    ),
+    "naming somebody in an answer gives no turn": (
+        [opened(RoundRobin()), HI, said("a", to=["c"])],
+        "- a b",
+    ),
+    "a cancel ends the turns": (
+        [opened(RoundRobin()), HI, STOP, HI],
+        "- a - b",
+    ),
+    "a cancel of the one whose turn it is too": (
+        [opened(RoundRobin()), HI, control("cancel", "a")],
+        "- a - (cancelled)",
+    ),
+    "a connection that is lost too": (
+        [opened(RoundRobin()), HI, failed("a", "cancelled")],
+        "- a - (cancelled)",
+    ),
+    "who leaves in its turn is followed by the next": (
+        [opened(RoundRobin()), HI, said("a"), left("b"), said("c")],
+        "- a b c a",
+    ),
+    "who leaves out of turn is passed over": (
+        [opened(RoundRobin()), HI, left("b"), said("a")],
+        "- a a c",
+    ),
+    "the first who leaves in its turn is followed by the second": (
+        [opened(RoundRobin()), HI, left("a"), said("b")],
+        "- a b c",
+    ),
+    "who joins comes last": (
+        [opened(RoundRobin(), "a", "b"), HI, ModeSwitch(joins=["c"]), said("a"), said("b"), said("c")],
+        "- a a b c a",
+    ),
+    "nobody is left": (
+        [opened(RoundRobin(), "a"), HI, left("a")],
+        "- a - (nobody is there to take a turn)",
+    ),
+    "words during a turn wait until it is over": (
+        [opened(RoundRobin()), HI, HI, said("a"), said("b")],
+        "- a a b c",
+    ),
+    "words that nobody else can answer are answered by the one who was at work": (
+        [opened(RoundRobin(), "a"), HI, HI, said("a", view=2), said("a")],
+        "- a a a - (nobody else is there to answer)",
+    ),
+    "a pass that did not see the last words ends nothing": (
+        [opened(RoundRobin(pass_token=PASS, moderator="a"), "a", "b"), HI, HI, passed("a", view=2)],
+        "- a a b",
+    ),
+    "whoever failed goes on in its turn": (
+        [opened(RoundRobin(), "a", "b"), HI, failed("a"), failed("b"), GO_ON, said("b")],
+        "- a b - b a",
+    ),
+    "a lane that is told to go on by name does so beside the turn": (
+        [opened(RoundRobin()), HI, failed("a"), control("continue", "a"), said("a"), said("b")],
+        "- a b a+b b c",
+    ),
+    "a task takes turns like an agent": (
+        [opened(RoundRobin(["a/x", "a/y"], max_rounds=1)), HI, said("a", task="x")],
+        "- a/x a/y",
+    ),
+    "a closed one in the order is passed over": (
+        [
+            opened(RoundRobin(["a", "gone", "b"]), "a", "b", "gone"),
+            left("gone"),
+            HI,
+            said("a"),
+        ],
+        "- - a b",
+    ),
+    "where nobody has joined the order is enough": (
+        [ModeSwitch(turns=RoundRobin(["x", "y"])), HI, said("x"), said("y")],
+        "- x y x",
+    ),
+    "a summary takes no turn": (
+        [opened(RoundRobin()), HI, said("a", purpose="summary")],
+        "- a a",
+    ),
+    "another rule goes on where the turn is over": (
+        [opened(RoundRobin()), HI, ModeSwitch(turns=Pipeline(["a", "c"])), said("a"), said("c")],
+        "- a a c - (each has had its turn)",
+    ),
+    "no rule any more": (
+        [opened(RoundRobin()), HI, ModeSwitch(turns=None), said("a"), HI],
+        "- a a - a+b+c",
+    ),
+}
+
+
+@pytest.mark.parametrize(("events", "expected"), BY_ADDRESS.values(), ids=list(BY_ADDRESS))
+def test_by_address(events: list[Event], expected: str) -> None:
+    assert course(*events) == expected
+
+
+@pytest.mark.parametrize(("events", "expected"), ROUND_ROBIN.values(), ids=list(ROUND_ROBIN))
+def test_one_after_the_other(events: list[Event], expected: str) -> None:
+    assert course(*events) == expected
