@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from .entry import Entry
 from .events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
 from .parts import AssistantPart
-from .state import Lane, OpenCall, State, address, decision, named_call
+from .state import Lane, OpenCall, State, decision, named_call
 from .values import CallRef, Receipt
 
 MODEL = "model"
-UNKNOWN = {"stenolog": {"outcome": "unknown"}}
+UNKNOWN: dict[str, Any] = {"stenolog": {"outcome": "unknown"}}
 """How the result of a call is marked that nobody knows the outcome of."""
 
 
@@ -71,36 +71,34 @@ def wanted(state: State, effect: Effect) -> bool:
     return state.lane(effect.lane.address).status == "awaiting_llm"
 
 
-def said(state: State, answer: AssistantMessage) -> tuple[Event, ...]:
-    """An answer as it is recorded. One that comes after its lane was stopped is kept, and calls nothing."""
-    lane = state.lane(address(answer.agent, answer.task))
-    if lane.status == "awaiting_llm":
-        return (answer,)
-    return (
-        LlmError(
-            agent=answer.agent,
-            task=answer.task,
-            category="cancelled",
-            message="the answer came after its lane was stopped",
-            parts=answer.parts,
-            cause=answer.cause,
-            model=answer.model,
-            usage=answer.usage,
-            duration_ms=answer.duration_ms,
-            session=answer.session,
-            receipt=answer.receipt,
-            run=answer.run,
-            node=answer.node,
-        ),
+def recorded(event: AssistantMessage | LlmError, is_wanted: bool) -> tuple[Event, ...]:
+    """What came of a model call, as it is recorded; `is_wanted`: the log has not stopped it meanwhile.
+
+    An answer that comes too late is kept, and calls nothing; a failure does not start its lane again.
+    """
+    if is_wanted:
+        return (event,)
+    if isinstance(event, AssistantMessage):
+        return (_too_late(event),)
+    return (replace(event, category="cancelled", retry_at=None),)
+
+
+def _too_late(answer: AssistantMessage) -> LlmError:
+    return LlmError(
+        agent=answer.agent,
+        task=answer.task,
+        category="cancelled",
+        message="the answer came after its lane was stopped",
+        parts=answer.parts,
+        cause=answer.cause,
+        model=answer.model,
+        usage=answer.usage,
+        duration_ms=answer.duration_ms,
+        session=answer.session,
+        receipt=answer.receipt,
+        run=answer.run,
+        node=answer.node,
     )
-
-
-def failed(state: State, error: LlmError) -> tuple[Event, ...]:
-    """A failure as it is recorded. One of a lane that was stopped meanwhile does not start it again."""
-    lane = state.lane(address(error.agent, error.task))
-    if lane.status == "awaiting_llm" or error.category == "cancelled":
-        return (error,)
-    return (replace(error, category="cancelled", retry_at=None),)
 
 
 def orphaned(

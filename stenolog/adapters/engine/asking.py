@@ -11,7 +11,7 @@ from typing import Any
 
 from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
 from stenolog.domain.effects import ModelCall
-from stenolog.domain.errors import CallerError, ModelFailed, StenologError
+from stenolog.domain.errors import CallerError, InvalidEvent, ModelFailed, StenologError
 from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError
 from stenolog.domain.parts import Opaque, says_something
 from stenolog.domain.values import Receipt
@@ -36,7 +36,7 @@ async def streamed(model: Model, prompt: Prompt, take: Callable[[Said], None]) -
                 if isinstance(piece, Answer):
                     answer = piece
                 else:
-                    take(piece)
+                    take(_sound(piece))
                 waiting, allowed = "token", limits.between
                 patience.reschedule(_earliest(now(), allowed, end))
     except TimeoutError as error:
@@ -45,11 +45,24 @@ async def streamed(model: Model, prompt: Prompt, take: Callable[[Said], None]) -
         if end is not None and now() >= end:
             raise ModelFailed("timeout", f"the call took more than {limits.whole:g} s") from None
         raise ModelFailed("timeout", f"no {waiting} for {allowed:g} s") from None
+    except asyncio.CancelledError:
+        if (task := asyncio.current_task()) is not None and task.cancelling():
+            raise
+        raise ModelFailed("other", "the call was cancelled from within") from None
     if answer is None:
         raise ModelFailed("invalid_response", "the stream ended without an answer")
     if not says_something(answer.parts) and not any(isinstance(part, Opaque) for part in answer.parts):
         raise ModelFailed("invalid_response", "an answer with nothing in it")
     return answer
+
+
+def _sound(piece: object) -> Said:
+    """The piece, which a model of somebody else's may have made."""
+    match piece:
+        case Said(int(), str(), str(), str(), str()):
+            return piece
+        case _:
+            raise ModelFailed("invalid_response", f"expected Said or Answer, found {piece!r:.200}")
 
 
 def _earliest(now: float, allowed: float | None, end: float | None) -> float | None:
@@ -130,6 +143,8 @@ def told(error: BaseException) -> tuple[ErrorCategory, str, float | None]:
     """The category and the words of an error, and the seconds that the provider asks to wait."""
     if isinstance(error, ModelFailed):
         return error.category, error.message, error.retry_after  # type: ignore[return-value]
+    if isinstance(error, InvalidEvent):
+        return "invalid_response", str(error), None
     if isinstance(error, StenologError) and isinstance(error, CallerError):
         return "invalid_request", str(error), None
     return "other", f"{type(error).__name__}: {error}", None

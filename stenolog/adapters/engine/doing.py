@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from stenolog.adapters.llms.port import Model, Prompt, Said
+from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
 from stenolog.adapters.tools.keep import result_of
+from stenolog.adapters.tools.outcomes import failure
 from stenolog.adapters.tools.perform import perform
 from stenolog.adapters.tools.port import Call
-from stenolog.domain.effects import ModelCall, ToolRun, failed, ref, said
-from stenolog.domain.errors import Diverged, MachineError, StoredDataError
-from stenolog.domain.events import Event
-from stenolog.domain.state import State
+from stenolog.domain.effects import ModelCall, ToolRun, recorded, ref
+from stenolog.domain.errors import Diverged, InvalidEvent, MachineError, StoredDataError
+from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.parts import text_of
 
 from .asking import Asking, streamed, told
 from .drafts import Draft
@@ -52,41 +54,59 @@ async def _call_model(runner: Runner, begun: Begun, effect: ModelCall) -> None:
         runner.stream(Delta(address, effect.cause, piece.text, piece.kind), asking.draft)
 
     try:
-        outcome = await _asked(runner, agent.llm, prompt, asking, take)
+        event: AssistantMessage | LlmError = await _asked(runner, agent.llm, prompt, asking, take)
     except FATAL:
         await runner.write(runner.scribe.claims.release, begun.claim)
         raise
     except asyncio.CancelledError:
         if key(effect) not in runner.stopped:
             raise  # the runner is closed: what has streamed is in the draft
-        stopped = asking.cancelled(watch(), STOPPED)
-        outcome = lambda state: failed(state, stopped)  # noqa: E731
+        event = asking.cancelled(watch(), STOPPED)
+    try:
+        await runner.settle(partial(recorded, event), begun.claim)
+    except InvalidEvent as error:  # no log can hold that answer
+        await runner.settle(partial(recorded, _failure(runner, asking, error)), begun.claim)
     runner.forget(asking.draft)
-    await runner.settle(outcome, begun.claim)
 
 
 async def _asked(
     runner: Runner, model: Model, prompt: Prompt, asking: Asking, take: Callable[[Said], None]
-) -> Callable[[State], Sequence[Event]]:
-    """Ask the model; what is to be recorded of its answer, or of its failure."""
-    options, agent = runner.options, runner.agents[asking.effect.lane.agent]
-    watch, breaker = options.world.stopwatch, options.breaker_of(model)
+) -> AssistantMessage | LlmError:
+    """Ask the model; its answer, or its failure."""
     try:
-        breaker.check(watch())
-        answer = await streamed(model, prompt, take)
+        answer = await _answer(runner, model, prompt, take)
+        return asking.answered(answer, runner.options.world.stopwatch(), _mentioned(runner, asking, answer))
     except FATAL:
         raise
     except Exception as error:
+        return _failure(runner, asking, error)
+
+
+async def _answer(runner: Runner, model: Model, prompt: Prompt, take: Callable[[Said], None]) -> Answer:
+    """What the model answers, unless it is left alone for a while."""
+    watch, breaker = runner.options.world.stopwatch, runner.options.breaker_of(model)
+    breaker.check(watch())
+    try:
+        answer = await streamed(model, prompt, take)
+    except Exception as error:
         breaker.failed(told(error)[0], watch())
-        now = runner.talk.log.edge.clock()
-        event = asking.failed(error, watch(), now, agent.retries, options.world.chance())
-        return lambda state: failed(state, event)
+        raise
     breaker.succeeded()
+    return answer
+
+
+def _mentioned(runner: Runner, asking: Asking, answer: Answer) -> Iterable[str]:
+    """The agents that the answer hands on to."""
     settings = runner.scribe.settings
-    text = "\n".join(part.text for part in answer.parts if part.type == "text") if options.mentions else ""
-    to = mentioned(text, settings.members, asking.effect.lane.agent, settings.turns)
-    spoken = asking.answered(answer, watch(), to)
-    return lambda state: said(state, spoken)
+    if not runner.options.mentions:
+        return ()
+    text = text_of(tuple(answer.parts))
+    return mentioned(text, settings.members, asking.effect.lane.agent, settings.turns)
+
+
+def _failure(runner: Runner, asking: Asking, error: Exception) -> LlmError:
+    world, retries = runner.options.world, runner.agents[asking.effect.lane.agent].retries
+    return asking.failed(error, world.stopwatch(), runner.talk.log.edge.clock(), retries, world.chance())
 
 
 async def _run_tool(runner: Runner, begun: Begun, effect: ToolRun) -> None:
@@ -114,5 +134,10 @@ async def _run_tool(runner: Runner, begun: Begun, effect: ToolRun) -> None:
         return
     took = round((watch() - start) * 1000)
     put = runner.talk.log.blobs.put
-    result = await runner.write(result_of, outcome, made.id, ref(effect.call), made.name, put, took)
-    await runner.settle(lambda state: (result,), begun.claim)
+    keep = partial(result_of, call_id=made.id, ref=ref(effect.call), name=made.name, put_blob=put)
+    try:
+        result = await runner.write(keep, outcome, duration_ms=took)
+        await runner.settle(lambda _: (result,), begun.claim)
+    except InvalidEvent as error:  # no log can hold that result
+        result = await runner.write(keep, failure(error), duration_ms=took)
+        await runner.settle(lambda _: (result,), begun.claim)

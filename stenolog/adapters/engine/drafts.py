@@ -63,13 +63,18 @@ def parts(said: Sequence[Said]) -> tuple[AssistantPart, ...]:
 
 
 def _part(begun: Said, text: str) -> AssistantPart | None:
-    text = text.encode("utf-8", "replace").decode()  # a piece may end within a character
+    text = _whole(text)
     match begun.kind:
         case "tool_call":
-            return ToolCall(id=begun.id, name=begun.name, arguments=text)
+            return ToolCall(id=_whole(begun.id), name=_whole(begun.name), arguments=text)
         case "reasoning":
             return Reasoning(text=text) if text else None
         case "refusal":
             return Refusal(text=text) if text else None
         case "text":
             return Text(text=text) if text else None
+
+
+def _whole(text: str) -> str:
+    """The text as the log can hold it: a piece may end within a character, or be garbage."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

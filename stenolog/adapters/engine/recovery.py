@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from stenolog.adapters.stores.claims import Claim
 from stenolog.adapters.tools.port import Runnable
-from stenolog.domain.effects import MODEL, ToolRun, effects, failed, orphaned, unknown_outcome
+from stenolog.domain.effects import MODEL, ToolRun, effects, orphaned, recorded, unknown_outcome
 
 from . import drafts
 from .agent import Agent
@@ -61,4 +61,5 @@ def _model(scribe: Scribe, claim: Claim, agents: Mapping[str, Agent], options: O
         why,
         None if wait is None else now + timedelta(seconds=0 if claim.attempt == 1 else wait),
     )
-    scribe.settle(lambda state: failed(state, error), claim)
+    waits = lane.status == "awaiting_llm"
+    scribe.settle(lambda _: recorded(error, waits), claim)

@@ -17,7 +17,7 @@ from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.stores.claims import Claim
 from stenolog.adapters.stores.presence import Presence
 from stenolog.adapters.tools.port import Runnable
-from stenolog.domain.effects import ModelCall, wanted
+from stenolog.domain.effects import ModelCall
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import ClaimLost, MachineError
 
@@ -175,7 +175,8 @@ class Runner:
         scribe = self.scribe
         scribe.catch_up()
         orphans = scribe.orphans() if recover else []
-        rerun = tuple(begun for claim in orphans if (begun := self._recover(claim, recovery.DIED)))
+        found = (self._recover(claim, recovery.DIED) for claim in orphans)
+        rerun = tuple(scribe.begin(begun) for begun in found if begun is not None)
         for approval in waved_through(scribe, self.tools):
             scribe.settle(lambda _, approval=approval: (approval,))  # type: ignore[misc]
         busy |= {key(begun.effect) for begun in rerun}
@@ -217,7 +218,7 @@ class Runner:
         self._raise_failures()
         look = await self.write(self._look_now, frozenset(self._tasks), most, recover)
         for name, (begun, task) in self._tasks.items():
-            if name not in self.stopped and not wanted(self.scribe.state, begun.effect):
+            if name not in self.stopped and begun.claim.fence in self.scribe.unwanted:
                 self.stopped.add(name)
                 task.cancel()
         for begun in look.begun:

@@ -15,7 +15,7 @@ from stenolog.adapters import keeping
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.stores.claims import Claim, Claims
 from stenolog.adapters.stores.presence import Presence
-from stenolog.domain.effects import Effect, ModelCall, ToolRun, asks_first, effects
+from stenolog.domain.effects import Effect, ModelCall, ToolRun, asks_first, effects, wanted
 from stenolog.domain.entry import Entry, microseconds
 from stenolog.domain.errors import CallerError, LaterRelease, StaleAppend
 from stenolog.domain.events import AssistantMessage, ErrorCategory, Event, LlmError, ModeSwitch, Unknown
@@ -38,7 +38,8 @@ WATCH = keeping.kept(Fold("watch", Accounts(), watch), Accounts)
 RECEIPT = keeping.Json(Receipt)
 Key: TypeAlias = tuple[str, str]
 """The lane and the name of an effect: what it is claimed by."""
-Outcome: TypeAlias = Callable[[State], Sequence[Event]]
+Outcome: TypeAlias = Callable[[bool], Sequence[Event]]
+"""What came of an effect, as events; whether the log still wants it is asked."""
 
 
 class Begun(NamedTuple):
@@ -80,6 +81,10 @@ class Scribe:
         self.asks = asks
         self.claims = Claims(talk.log.datastore, talk.stream)
         self.fresh: list[Entry] = []
+        self.under_way: dict[int, Effect] = {}
+        """The effects that were begun, by the fence of their claim."""
+        self.unwanted: set[int] = set()
+        """Those of them that the log has stopped since, even where their lane has more to do by now."""
         self.load()
 
     def load(self) -> None:
@@ -109,12 +114,21 @@ class Scribe:
 
     def settle(self, outcome: Outcome, claim: Claim | None = None) -> None:
         """Append what came of an effect; decided anew where somebody else was first. Raises `ClaimLost`."""
-        while True:
-            try:
-                self.append(*outcome(self.state), fence=claim.fence if claim else None)
-                return
-            except StaleAppend:
-                self.catch_up()
+        fence = claim.fence if claim else 0
+        try:
+            while True:
+                try:
+                    return self.append(*outcome(fence not in self.unwanted), fence=fence or None)
+                except StaleAppend:
+                    self.catch_up()
+        finally:
+            self.under_way.pop(fence, None)
+            self.unwanted.discard(fence)
+
+    def begin(self, begun: Begun) -> Begun:
+        """Mind an effect that is about to begin: whether the log stops it."""
+        self.under_way[begun.claim.fence] = begun.effect
+        return begun
 
     def look(self, busy: Collection[Key], asked: Collection[Key], most: int) -> Look:
         """Claim what is due now and not `busy`, at most so many; of `asked` the backend was asked."""
@@ -135,7 +149,7 @@ class Scribe:
             return Look(again=True)
         pairs = list(zip(prepared, taken, strict=True))
         return Look(
-            begun=tuple(each._replace(claim=claim) for each, claim in pairs if claim),
+            begun=tuple(self.begin(each._replace(claim=claim)) for each, claim in pairs if claim),
             held=tuple(key(each.effect) for each, claim in pairs if claim is None),
             unasked=tuple(unasked),
             due=min(later, default=None),
@@ -242,6 +256,7 @@ class Scribe:
         self.accounts = watch(self.accounts, entry)
         self.queue = queue.evolve(self.queue, entry)
         self.fresh.append(entry)
+        self.unwanted.update(fence for fence, it in self.under_way.items() if not wanted(self.state, it))
         if entry.position - self._kept >= KEEP_EVERY:
             self._kept = entry.position
             keeping.keep(self.talk, keeping.STATE, entry, self.state)
