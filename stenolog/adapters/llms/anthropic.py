@@ -132,9 +132,9 @@ def _failure(error: Exception, key: str) -> ModelFailed:
 
     match error:
         case anthropic.APIStatusError():
-            status = error.status_code if error.status_code >= 400 else STATUS.get(error.type or "", 0)
-            message = error.api_message or text(error.body) or error.message
-            code, headers = error.type or "", error.response.headers
+            inner, headers = obj(obj(error.body).get("error")), error.response.headers
+            code, message = text(inner.get("type")), text(inner.get("message")) or text(error.body)
+            status = error.status_code if error.status_code >= 400 else STATUS.get(code, 0)
             return failed(status, code, message, headers=headers, secrets=(key,))
         case anthropic.CredentialsError():
             return ModelFailed("unauthorized", told(str(error), (key,)))

@@ -8,10 +8,9 @@ it is and gives back each chunk as JSON.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stenolog.adapters.transcripts.fields import Json, items, obj, text
@@ -25,6 +24,7 @@ from .port import Answer, Model, Prompt, Said, Timeouts
 
 if TYPE_CHECKING:
     from google.genai import Client
+    from google.genai._api_client import HttpResponse
     from google.genai.errors import APIError
     from google.genai.types import HttpOptions
     from httpx2 import Request
@@ -77,21 +77,23 @@ class Gemini(Model):
 
     async def _chunks(self, body: Body) -> AsyncGenerator[Json, None]:
         """The chunks of one stream, as plain JSON. Raises `ModelFailed` for whatever the SDK raises."""
+        from google.genai.errors import APIError
         from google.genai.types import HttpOptions, HttpRetryOptions
 
         key = ""
+        once = HttpOptions(retry_options=HttpRetryOptions(attempts=1))
         try:
             client = self._given or await self._clients.get()
-            key = client._api_client.api_key or ""
-            opened = await client._api_client.async_request_streamed(
-                "post",
-                f"{_place(str(body['model']), bool(client.vertexai))}:streamGenerateContent?alt=sse",
-                {name: value for name, value in body.items() if name != "model"},
-                HttpOptions(retry_options=HttpRetryOptions(attempts=1)),
-            )
-            async with aclosing(opened) as chunks:
+            beneath = client._api_client
+            key = beneath.api_key or ""
+            path = f"{_place(str(body['model']), bool(client.vertexai))}:streamGenerateContent?alt=sse"
+            content = {name: value for name, value in body.items() if name != "model"}
+            request = beneath._build_request("post", path, content, once)
+            async with _closing(await beneath._async_request(request, once, stream=True)) as chunks:
                 async for chunk in chunks:
-                    yield json.loads(chunk.body)
+                    if "error" in obj(chunk):
+                        raise APIError(0, chunk)
+                    yield chunk
         except Exception as error:
             raise _failure(error, key) from None
 
@@ -118,6 +120,17 @@ def _made(http: HttpOptions, connect: float | None, **options: Any) -> Client:
 
     ours = AsyncClient(follow_redirects=True, event_hooks={"request": [patiently]})
     return genai.Client(http_options=http.model_copy(update={"httpx_async_client": ours}), **options)
+
+
+@asynccontextmanager
+async def _closing(response: HttpResponse) -> AsyncIterator[HttpResponse]:
+    """The chunks of a response whose connection is given back: the SDK does it only for one that is read to
+    its end."""
+    try:
+        yield response
+    finally:
+        opened: Any = response.response_stream
+        await opened.aclose() if hasattr(opened, "aclose") else opened.close()  # aiohttp's: a client of yours
 
 
 async def _shut(client: Client) -> None:
@@ -149,7 +162,8 @@ def _refusal(error: APIError, key: str) -> ModelFailed:
     wait = next((_seconds(detail) for detail in details if "retryDelay" in detail), None)
     status = error.code if isinstance(error.code, int) else 0
     headers = getattr(error.response, "headers", {})
-    code, message = " ".join([text(error.status), *reasons]), text(error.message) or str(error)
+    code = " ".join([text(error.status), *reasons])
+    message = text(error.message).strip() or text(obj(error.details).get("error"))
     refused = failed(status, code, message, headers=headers, secrets=(key,))
     if "API_KEY_INVALID" in reasons:
         refused.category = "unauthorized"

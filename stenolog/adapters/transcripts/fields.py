@@ -30,7 +30,7 @@ def text(value: Json) -> str:
 def whole(value: Json) -> int:
     """The number as an integer that is not negative and fits in 53 bits, or 0."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return min(max(int(value), 0), LARGEST) if is_number else 0
+    return int(min(max(value, 0), LARGEST)) if is_number and value == value else 0  # a NaN is not itself
 
 
 def compact(value: Json) -> str:

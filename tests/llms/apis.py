@@ -1,0 +1,123 @@
+"""The APIs of all providers, each with its model and the way a server streams its answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import pytest
+
+from stenolog import ToolCall, Usage
+from stenolog.adapters.llms.anthropic import Anthropic
+from stenolog.adapters.llms.gemini import Gemini
+from stenolog.adapters.llms.openai_chat import OpenAIChat
+from stenolog.adapters.llms.openai_responses import OpenAIResponses
+from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
+from stenolog.domain.errors import ModelFailed
+from tests.llms import wire_anthropic, wire_gemini, wire_openai_chat, wire_openai_responses
+from tests.llms.listening import heard, prompt
+from tests.llms.server import Server
+
+KEY = "sk-test-0123456789abcdef"
+WAIT = 20.0
+TOKENS = Usage(input=120, output=30, cache_read=100, reasoning=20)
+CALLS = (
+    ToolCall(id="c1", name="shell", arguments='{"cmd":"ls -l"}'),
+    ToolCall(id="c2", name="shell", arguments="{}"),
+)
+
+
+class Api(NamedTuple):
+    """A provider's API: its model, how the server streams an answer, and how one that is whole finishes,
+    or one that is kept back.
+
+    `added` is what is sent besides the body, `left_out` what of the body stands elsewhere. `hurried` are the
+    options of an SDK that waits 50 ms.
+    """
+
+    model: Callable[..., Model]
+    name: str
+    frames: Callable[..., Iterator[bytes]]
+    finish: str
+    kept_back: str
+    added: frozenset[str] = frozenset({"stream"})
+    left_out: frozenset[str] = frozenset()
+    root: str = ""
+    hurried: Mapping[str, Any] = {"timeout": 0.05}
+
+    def at(self, server: Server, **options: Any) -> Model:
+        """The model at the server."""
+        return self.model(self.name, base_url=server.url + self.root, **{"api_key": KEY, **options})
+
+    def answer(self, *parts: Any, **fields: Any) -> Answer:
+        """A whole answer of this API."""
+        return Answer(parts, self.name, **{"finish_reason": self.finish, "usage": TOKENS, **fields})
+
+
+CHAT = Api(
+    OpenAIChat,
+    "gpt-5",
+    wire_openai_chat.frames,
+    "stop",
+    "content_filter",
+    added=frozenset({"stream", "stream_options"}),
+    root="/v1",
+)
+RESPONSES = Api(
+    OpenAIResponses, "gpt-5", wire_openai_responses.frames, "completed", "content_filter", root="/v1"
+)
+MESSAGES = Api(Anthropic, "claude-opus-5", wire_anthropic.frames, "end_turn", "refusal")
+GENERATE = Api(
+    Gemini,
+    "gemini-3-pro",
+    wire_gemini.frames,
+    "STOP",
+    "SAFETY",
+    added=frozenset(),
+    left_out=frozenset({"model"}),
+    hurried={"http_options": {"timeout": 50}},
+)
+every = pytest.mark.parametrize(
+    "api",
+    [CHAT, RESPONSES, MESSAGES, GENERATE],
+    ids=["OpenAIChat", "OpenAIResponses", "Anthropic", "Gemini"],
+)
+
+
+async def closed_after(model: Model, asked: Prompt) -> Answer:
+    """The answer of a model that is closed then."""
+    answer = (await heard(model, asked)).answer
+    await model.close()
+    return answer
+
+
+async def until_it_fails(model: Model) -> tuple[list[Said], ModelFailed]:
+    """What streamed before it failed, and how it did."""
+    said: list[Said] = []
+    try:
+        async for piece in model.stream(prompt(model)):
+            assert isinstance(piece, Said), "it answered"
+            said.append(piece)
+    except ModelFailed as failed:
+        return said, failed
+    finally:
+        await model.close()
+    raise AssertionError("it did not fail")
+
+
+async def cancelled_when(model: Model, is_so: Callable[[list[Any]], bool]) -> None:
+    """Cancel who listens, once it is so of what has been heard."""
+    said: list[Any] = []
+
+    async def listen() -> None:
+        async for piece in model.stream(prompt(model)):
+            said.append(piece)  # noqa: PERF401 - it is looked at meanwhile
+
+    listening = asyncio.create_task(listen())
+    while not is_so(said):
+        await asyncio.sleep(0.005)
+    listening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await listening
+    await model.close()

@@ -1,0 +1,83 @@
+"""What holds for the answers of every model, through its real SDK from a server that speaks its wire."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stenolog import Text, ToolCall
+from stenolog.adapters.llms.port import Said
+from stenolog.projections.requests.model import compact
+from tests.llms.apis import CALLS, Api, every
+from tests.llms.listening import ask, prompt, streamed
+from tests.llms.server import Reply, Server
+
+pytestmark = every
+
+
+def test_an_answer_streams_in_pieces_and_comes_whole_at_the_end(server: Server, api: Api) -> None:
+    answer = api.answer(Text(text="Hello there, it's me."))
+    server.add(Reply(api.frames(answer)))
+
+    said, whole = ask(api.at(server))
+
+    assert whole == answer
+    assert [piece.text for piece in said] == ["Hello", " ther", "e, it", "'s me", "."]
+    assert {piece.part for piece in said} == {0}
+
+
+def test_parallel_calls_keep_their_raw_arguments(server: Server, api: Api) -> None:
+    answer = api.answer(Text(text="Two things."), *CALLS)
+    server.add(Reply(api.frames(answer)))
+
+    said, whole = ask(api.at(server))
+
+    assert whole == answer
+    assert streamed(said) == [
+        Said(0, "text", "Two things."),
+        Said(1, "tool_call", '{"cmd":"ls -l"}', "c1", "shell"),
+        Said(2, "tool_call", "{}", "c2", "shell"),
+    ]
+
+
+def test_calls_of_one_id_stay_calls_of_their_own(server: Server, api: Api) -> None:
+    answer = api.answer(CALLS[0], replace(CALLS[1], id="c1"), CALLS[0])
+    server.add(Reply(api.frames(answer)))
+
+    assert ask(api.at(server)).answer == answer
+
+
+def test_arguments_of_10_mb_come_whole(server: Server, api: Api) -> None:
+    arguments = compact({"cmd": "x" * 10_000_000})
+    answer = api.answer(ToolCall(id="c1", name="shell", arguments=arguments))
+    server.add(Reply(api.frames(answer, 100_000)))
+
+    said, whole = ask(api.at(server))
+
+    assert whole == answer
+    assert "".join(piece.text for piece in said) == arguments
+
+
+def test_a_character_cut_in_two_is_one_again_and_half_a_character_is_marked(server: Server, api: Api) -> None:
+    answer = api.answer(Text(text="so \ud83d\ude00 \ud83d!"), ToolCall(id="c\udc00", name="shell"))
+    server.add(Reply(api.frames(answer, 1)))
+
+    said, whole = ask(api.at(server))
+
+    assert whole.parts == (Text(text="so \N{GRINNING FACE} \ufffd!"), ToolCall(id="c\ufffd", name="shell"))
+    assert streamed(said)[0].text == "so \N{GRINNING FACE} \ufffd!"
+
+
+def test_the_body_goes_out_as_the_receipt_has_it(server: Server, api: Api) -> None:
+    model = api.at(server)
+    server.add(Reply(api.frames(api.answer(Text(text="Hello")))))
+    asked = prompt(model).body
+
+    ask(model)
+
+    sent = server.bodies[0]
+    assert (sent.keys() - asked.keys(), asked.keys() - sent.keys()) == (api.added, api.left_out)
+    for not_common in api.added:
+        del sent[not_common]
+    for not_common in api.left_out:
+        del asked[not_common]
+    assert compact(sent) == compact(asked)

@@ -1,0 +1,163 @@
+"""How every model fails: cut connections, silence, garbage, and what is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from stenolog import Reasoning, Text
+from stenolog.adapters.llms.port import Timeouts
+from tests.llms.apis import KEY, Api, every, until_it_fails
+from tests.llms.listening import failure
+from tests.llms.server import CUT, SILENCE, Reply, Server, sse
+from tests.llms.server import failure as refused
+
+pytestmark = every
+HELLO = Text(text="Hello there, it's me.")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"<html>\n  <h1>Bad gateway</h1>", "<html> <h1>Bad gateway</h1>"),
+        (b"x" * 5_000, "x" * 999 + "…"),
+    ],
+    ids=["a page", "long"],
+)
+def test_an_error_that_is_no_json_is_told_in_one_bounded_line(
+    server: Server, api: Api, body: bytes, message: str
+) -> None:
+    server.add(refused(400, body))
+
+    failed = failure(api.at(server))
+
+    assert (failed.category, failed.message, failed.status) == ("invalid_request", message, 400)
+
+
+@pytest.mark.parametrize(
+    "body", [b" ", [1, 2], 5, None, {}, {"error": "no"}, {"error": {"message": 5}}], ids=str
+)
+def test_an_error_of_any_shape_has_the_category_of_its_status(server: Server, api: Api, body: Any) -> None:
+    server.add(refused(503, body))
+
+    failed = failure(api.at(server))
+
+    assert (failed.category, failed.status, bool(failed.message)) == ("overloaded", 503, True)
+
+
+def test_no_key_is_told(server: Server, api: Api) -> None:
+    words = f"Incorrect API key: {KEY}. Not sk-proj-****wxyz either"
+    error = {"type": "authentication_error", "status": "UNAUTHENTICATED", "message": words}
+    server.add(refused(401, {"error": error}))
+    model = api.at(server)
+
+    failed = failure(model)
+
+    assert (failed.category, failed.message) == ("unauthorized", "Incorrect API key: …. Not … either")
+    assert any(KEY in value for value in server.received[0].headers.values())
+    assert KEY not in repr(model)
+
+
+def test_a_connection_cut_in_mid_stream_is_the_networks_fault(server: Server, api: Api) -> None:
+    server.add(Reply(list(api.frames(api.answer(HELLO)))[:4], end="cut"))
+
+    said, failed = asyncio.run(until_it_fails(api.at(server)))
+
+    assert failed.category == "network"
+    assert "".join(piece.text for piece in said)[:5] == "Hello"
+
+
+@pytest.mark.parametrize(
+    "reply", [CUT, refused(500, {"error": "oh"})._replace(end="cut")], ids=["at once", "in error"]
+)
+def test_a_connection_cut_before_the_answer_is_the_networks_fault(
+    server: Server, api: Api, reply: Reply
+) -> None:
+    server.add(reply)
+
+    assert failure(api.at(server)).category == "network"
+
+
+def test_nobody_there_is_the_networks_fault(api: Api) -> None:
+    with Server() as gone:
+        model = api.at(gone)
+
+    assert failure(model).category == "network"
+
+
+def test_a_timeout_of_the_sdk_is_one(server: Server, api: Api) -> None:
+    server.add(SILENCE)
+
+    assert failure(api.at(server, **api.hurried)).category == "timeout"
+
+
+def test_who_takes_too_long_to_connect_to_is_timed_out(server: Server, api: Api) -> None:
+    failed = failure(api.at(server, timeouts=Timeouts(connect=1e-9)))
+
+    assert (failed.category, server.received) == ("timeout", [])
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9/v1", "http://127.0.0.1:port"])
+def test_an_address_that_is_none_is_not_tried_again(api: Api, address: str) -> None:
+    assert failure(api.model(api.name, base_url=address, api_key=KEY)).category == "invalid_request"
+
+
+SHAPES: list[Any] = [
+    [],
+    5,
+    None,
+    {"choices": "x", "usage": 7, "type": []},
+    {"choices": [5, None, {"delta": [1]}, {"delta": {"tool_calls": [7], "content": {"a": 1}}}]},
+    {"type": "response.output_item.done", "output_index": [], "item": 7},
+    {"type": "response.output_text.delta", "output_index": {}, "delta": 7},
+    {"type": "content_block_start", "index": {}, "content_block": [7]},
+    {"type": "message_start", "message": 7},
+    {"candidates": 7, "promptFeedback": [], "usageMetadata": "x", "modelVersion": 7},
+    {"candidates": [{"content": {"parts": [7, {"functionCall": 7}, {"text": 7, "thoughtSignature": 7}]}}]},
+]
+GARBAGE = {
+    "no JSON": [b"data: nonsense\n\n"],
+    "no UTF-8": [b"data: \xff\xfe\n\n"],
+    "too deep": [b"event: x\ndata: " + b"[" * 100_000 + b"\n\n"],
+    "no events": [b"<html>Hello</html>"],
+    "nothing": [],
+    "other shapes": [*map(sse, SHAPES)],
+    "other shapes, named": [sse(shape, "x") for shape in SHAPES],
+    "numbers too large": [
+        sse('{"usage": {"prompt_tokens": 1e999}}'),
+        sse('{"type": "response.completed", "response": {"usage": {"input_tokens": 1e999}}}'),
+        sse('{"usageMetadata": {"promptTokenCount": 1e999}}'),
+    ],
+}
+
+
+@pytest.mark.parametrize("frames", GARBAGE.values(), ids=GARBAGE.keys())
+def test_garbage_is_an_invalid_response(server: Server, api: Api, frames: list[bytes]) -> None:
+    server.add(Reply(frames))
+
+    assert failure(api.at(server)).category == "invalid_response"
+
+
+def test_a_stream_without_an_end_is_an_invalid_response(server: Server, api: Api) -> None:
+    server.add(Reply([*api.frames(api.answer(HELLO))][:4]))
+
+    assert failure(api.at(server)).category == "invalid_response"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [(), (Text(text=" \n"),), (Reasoning(text="Hm.", id="rs_1", signature="c2ln"),)],
+    ids=["nothing", "blank", "a thought"],
+)
+def test_an_answer_with_nothing_in_it_is_an_invalid_response(server: Server, api: Api, parts: Any) -> None:
+    server.add(Reply(api.frames(api.answer(*parts))))
+
+    assert failure(api.at(server)).category == "invalid_response"
+
+
+def test_an_answer_that_was_kept_back_is_refused(server: Server, api: Api) -> None:
+    server.add(Reply(api.frames(api.answer(finish_reason=api.kept_back))))
+
+    assert failure(api.at(server)).category == "refused"
