@@ -112,7 +112,8 @@ class Team:
         `on_input`: "next", the next step of whoever works hears it; "queue", it is heard when all have come
         to rest; "cancel", what is under way is stopped first.
         """
-        conversation = await _conversation(talk)
+        conversation, tools = await _conversation(talk), await self.tools()
+        await asyncio.to_thread(self._set_up, conversation, tools)
         return await asyncio.to_thread(self._say, conversation, _message(message, to), on_input)
 
     async def cancel(self, talk: Talk, agent: str = "", task: str = "") -> list[Entry]:

@@ -1,0 +1,84 @@
+"""Teams that need no network: scripted models, tools that keep a ledger, and a world without waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import stenolog
+from stenolog import Conversation, Delta, Entry, Recorded, Team, ToolCall
+from stenolog.engine import World
+
+T = TypeVar("T")
+
+
+class Clock:
+    """A clock that stands still but for sleeping, which takes no time."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 1, 9, tzinfo=UTC)
+        self.slept: list[float] = []
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(milliseconds=1)
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        """Be that much later at once."""
+        self.slept.append(seconds)
+        self.now += timedelta(seconds=seconds)
+        await asyncio.sleep(0)
+
+    @property
+    def world(self) -> World:
+        """A world in which this is how one waits, and chance is always the same."""
+        return World(chance=lambda: 0.0, sleep=self.sleep)
+
+
+@contextmanager
+def opened(path: Path, clock: Clock | None = None) -> Iterator[Conversation]:
+    """The conversation "demo" in a file."""
+    options: dict[str, Any] = {"clock": clock} if clock else {}
+    with stenolog.open(path, **options) as log:
+        yield log["demo"]
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run it, and give up after a while: a test that hangs tells nothing."""
+
+    async def within() -> T:
+        async with asyncio.timeout(20):
+            return await main
+
+    return asyncio.run(within())
+
+
+async def worked(team: Team, talk: Conversation, *said: Any, **options: Any) -> list[Entry]:
+    """Run a team to its end, and give the entries that it told of."""
+    return [
+        happened.entry
+        async for happened in team.run(talk, *said, **options)
+        if isinstance(happened, Recorded)
+    ]
+
+
+async def heard(team: Team, talk: Conversation, *said: Any, **options: Any) -> list[Delta]:
+    """Run a team to its end, and give what streamed."""
+    return [happened async for happened in team.run(talk, *said, **options) if isinstance(happened, Delta)]
+
+
+def call(name: str, id: str = "c1", arguments: str = "{}") -> ToolCall:
+    """A call of a tool."""
+    return ToolCall(id=id, name=name, arguments=arguments)
+
+
+def told(talk: Conversation) -> list[tuple[str, str]]:
+    """What stands in the conversation: kinds and texts, without the opening."""
+    return [
+        (entry.event.kind, getattr(entry.event, "text", "") or getattr(entry.event, "message", ""))
+        for entry in talk.entries(after=1)
+    ]

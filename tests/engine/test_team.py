@@ -1,0 +1,260 @@
+"""A team works on a conversation: what it records, what it tells of, and when it stops."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import stenolog
+from stenolog import (
+    AssistantMessage,
+    CallerError,
+    Control,
+    LlmError,
+    ModelFailed,
+    ModeSwitch,
+    Recorded,
+    Run,
+    Team,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.engine import Agent, Breaker, Limits, Retries, RoundRobin
+from stenolog.models import Scripted, Timeouts
+from stenolog.tools import tool
+from tests.engine.given import Clock, call, heard, opened, run, told, worked
+
+
+def look() -> str:
+    """Look."""
+    return "a cat"
+
+
+def test_an_answer_with_a_call_is_followed_by_its_result_and_the_next_answer(tmp_path: Path) -> None:
+    model = Scripted(["Let me look.", call("look")], "It is a cat.")
+    with opened(tmp_path / "t.db") as talk:
+        entries = run(worked(Team([Agent("coder", llm=model, tools=[look])]), talk, "What is it?"))
+
+        assert told(talk) == [
+            ("user_message", "What is it?"),
+            ("assistant_message", "Let me look."),
+            ("tool_result", "a cat"),
+            ("assistant_message", "It is a cat."),
+        ]
+        assert entries == list(talk.entries())
+
+
+def test_what_streams_comes_before_the_entry_that_it_becomes(tmp_path: Path) -> None:
+    model = Scripted("A long answer, in several pieces.", piece=5)
+
+    async def main() -> list[str]:
+        happened = []
+        async for each in Team([Agent("coder", llm=model)]).run(talk, "Go"):
+            happened.append(each.entry.event.kind if isinstance(each, Recorded) else each.text)
+        return happened
+
+    with opened(tmp_path / "t.db") as talk:
+        told_of = run(main())
+
+    assert told_of[:2] == ["mode_switch", "user_message"]
+    assert "".join(told_of[2:-1]) == "A long answer, in several pieces."
+    assert told_of[-1] == "assistant_message"
+
+
+def test_every_answer_has_the_receipt_of_the_request_that_the_model_got(tmp_path: Path) -> None:
+    model = Scripted([call("look")], "It is a cat.")
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(Team([Agent("coder", llm=model, tools=[look], persona="You are coder.")]), talk, "Go"))
+        answers = [e.event for e in talk.entries() if isinstance(e.event, AssistantMessage)]
+        rebuilt = [talk.request("coder", answer.receipt.view) for answer in answers if answer.receipt]
+
+        assert [request.sha256 for request in rebuilt] == [a.receipt.sha256 for a in answers if a.receipt]
+        assert [request.body for request in rebuilt] == [prompt.body for prompt in model.prompts]
+
+
+def test_a_card_is_recorded_once_and_again_when_it_changes(tmp_path: Path) -> None:
+    with opened(tmp_path / "t.db") as talk:
+        for persona in ("A", "A", "B"):
+            run(worked(Team([Agent("coder", llm=Scripted("ok"), persona=persona)]), talk, "Go"))
+        switches = [e.event for e in talk.entries() if isinstance(e.event, ModeSwitch)]
+
+    assert [switch.cards["coder"].persona for switch in switches if switch.cards["coder"]] == ["A", "B"]
+
+
+def test_two_agents_of_one_name_are_refused() -> None:
+    with pytest.raises(CallerError, match="same name"):
+        Team([Agent("coder"), Agent("coder")])
+
+
+def test_lanes_work_at_the_same_time(tmp_path: Path) -> None:
+    both = asyncio.Barrier(2)
+
+    @tool
+    async def meet() -> str:
+        """Wait for the other one."""
+        await both.wait()
+        return "met"
+
+    agents = [Agent(name, llm=Scripted([call("meet")], "done"), tools=[meet]) for name in ("a", "b")]
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(Team(agents), talk, "Meet"))
+        results = [e.event.text for e in talk.entries() if isinstance(e.event, ToolResult)]
+
+    assert results == ["met", "met"]
+
+
+def test_a_failure_is_tried_again_after_the_wait_that_the_log_says(tmp_path: Path) -> None:
+    clock = Clock()
+    model = Scripted(ModelFailed("overloaded", "busy", retry_after=7.0), "There.")
+    with opened(tmp_path / "t.db", clock) as talk:
+        run(worked(Team([Agent("coder", llm=model)], world=clock.world), talk, "Go"))
+        error = next(e for e in talk.entries() if isinstance(e.event, LlmError))
+
+        assert isinstance(error.event, LlmError)
+        assert error.event.retry_at is not None
+        assert 6.9 < (error.event.retry_at - error.at).total_seconds() <= 7
+        assert told(talk)[-1] == ("assistant_message", "There.")
+
+
+def test_what_streamed_before_a_failure_is_kept_and_goes_on_with_continue(tmp_path: Path) -> None:
+    clock = Clock()
+
+    class Breaks(Scripted):
+        async def stream(self, prompt):  # type: ignore[no-untyped-def]
+            async for piece in super().stream(prompt):
+                yield piece
+                if self.left:
+                    raise ModelFailed("invalid_request", "cut off")
+
+    model = Breaks("The bug is in", " line 1.", piece=100)
+    with opened(tmp_path / "t.db", clock) as talk:
+        team = Team([Agent("coder", llm=model)], world=clock.world)
+        run(worked(team, talk, "Go"))
+        run(worked(team, talk, UserMessage(control=Control(action="continue"))))
+
+        assert [event.text for event in _errors(talk)] == ["The bug is in"]
+        assert told(talk)[-1] == ("assistant_message", " line 1.")
+
+
+def _errors(talk: stenolog.Conversation) -> list[LlmError]:
+    return [entry.event for entry in talk.entries() if isinstance(entry.event, LlmError)]
+
+
+def test_a_category_that_is_not_tried_again_leaves_the_lane_failed(tmp_path: Path) -> None:
+    model = Scripted(ModelFailed("unauthorized", "no such key"))
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(Team([Agent("coder", llm=model)]), talk, "Go"))
+
+        assert talk.state().lane("coder").status == "failed"
+        assert [(e.category, e.retry_at) for e in _errors(talk)] == [("unauthorized", None)]
+
+
+def test_a_provider_that_keeps_failing_is_left_alone(tmp_path: Path) -> None:
+    clock = Clock()
+    model = Scripted(ModelFailed("overloaded", "busy"), endless=True)
+    retries = Retries(attempts={"overloaded": 5})
+    with opened(tmp_path / "t.db", clock) as talk:
+        team = Team(
+            [Agent("coder", llm=model, retries=retries)], world=clock.world, breaker=lambda: Breaker(failures=2)
+        )
+        run(worked(team, talk, "Go"))
+
+        assert len(model.prompts) < len(_errors(talk)) == 5
+        assert any("left alone" in error.message for error in _errors(talk))
+
+
+def test_a_model_that_says_nothing_is_given_up_on_in_time(tmp_path: Path) -> None:
+    model = Scripted("late", pause=5, timeouts=Timeouts(first=0.01))
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(Team([Agent("coder", llm=model, retries=Retries(attempts={}))]), talk, "Go"))
+
+        assert [(e.category, e.message) for e in _errors(talk)] == [("timeout", "no first token for 0.01 s")]
+
+
+def test_limits_end_a_run_with_a_reason_and_continue_goes_on(tmp_path: Path) -> None:
+    model = Scripted([call("look")], endless=True)
+    agent = Agent("coder", llm=model, tools=[look], limits=Limits(max_steps=2, same_call=None))
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(Team([agent]), talk, "Go"))
+        first = [(e.category, e.message) for e in _errors(talk)]
+        run(worked(Team([agent]), talk, UserMessage(control=Control(action="continue"))))
+
+    assert first == [("budget", "max_steps: 2 steps since the last message")]
+    assert len(model.prompts) == 4
+
+
+def test_the_same_call_with_the_same_result_again_and_again_is_stuck(tmp_path: Path) -> None:
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(Team([Agent("c", llm=Scripted([call("look")], endless=True), tools=[look])]), talk, "Go"))
+
+        assert [error.message.partition(":")[0] for error in _errors(talk)] == ["stuck"]
+
+
+def test_the_turns_go_round_until_all_pass(tmp_path: Path) -> None:
+    agents = [Agent("a", llm=Scripted("one", ".....")), Agent("b", llm=Scripted("two", "....."))]
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(Team(agents, turns=RoundRobin(pass_token=".....")), talk, "Go"))
+
+        assert [text for _, text in told(talk)] == ["Go", "one", "two", ".....", "....."]
+
+
+def test_a_mention_hands_on(tmp_path: Path) -> None:
+    agents = [Agent("a", llm=Scripted("@b, look.")), Agent("b", llm=Scripted("I see, mail b@example.org"))]
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(Team(agents), talk, "Go", to=["a"]))
+        answers = [e.event for e in talk.entries() if isinstance(e.event, AssistantMessage)]
+
+    assert [(answer.agent, answer.to) for answer in answers] == [("a", ("b",)), ("b", ())]
+
+
+def test_entries_of_a_workflow_run_are_marked_with_it(tmp_path: Path) -> None:
+    with opened(tmp_path / "t.db") as talk:
+        talk.append(ModeSwitch(mode="run", active_run=Run(id="r7", node="n1")), expected=0)
+        run(worked(Team([Agent("a", llm=Scripted([call("look")], "ok"), tools=[look])]), talk, "Go"))
+        made = [e.event for e in talk.entries() if isinstance(e.event, AssistantMessage | ToolResult)]
+
+    assert {(event.run, event.node) for event in made} == {("r7", "n1")}
+
+
+def test_one_effect_at_a_time_comes_to_the_same_end(tmp_path: Path) -> None:
+    model = Scripted([call("look"), call("look", "c2")], "It is a cat.")
+    team = Team([Agent("coder", llm=model, tools=[look])])
+
+    async def steps() -> list[list[str]]:
+        await team.say(talk, "Go")
+        done = []
+        while entries := await team.advance(talk):
+            done.append([entry.event.kind for entry in entries])
+        return done
+
+    with opened(tmp_path / "t.db") as talk:
+        assert run(steps()) == [
+            ["mode_switch", "assistant_message"],
+            ["tool_result"],
+            ["tool_result"],
+            ["assistant_message"],
+        ]
+
+
+def test_a_team_works_on_an_async_log_too(tmp_path: Path) -> None:
+    async def main() -> list[str]:
+        async with stenolog.open_async(tmp_path / "t.db") as log:
+            team = Team([Agent("coder", llm=Scripted("Hello."))])
+            return [e.event.kind async for e in _recorded(team, log["demo"])]
+
+    async def _recorded(team, talk):  # type: ignore[no-untyped-def]
+        async for happened in team.run(talk, "Hi"):
+            if isinstance(happened, Recorded):
+                yield happened.entry
+
+    assert run(main()) == ["mode_switch", "user_message", "assistant_message"]
+
+
+def test_the_log_refuses_to_be_worked_on_after_an_event_of_a_later_release(tmp_path: Path) -> None:
+    with opened(tmp_path / "t.db") as talk:
+        talk.append(stenolog.Unknown(topic="user_message@9", payload=b'{"needs":"9.0"}', needs="9.0"))
+
+        with pytest.raises(stenolog.LaterRelease, match=r"9\.0"):
+            run(heard(Team([Agent("coder", llm=Scripted("no"))]), talk))
