@@ -168,6 +168,8 @@ def _erred(state: State, error: LlmError) -> Taken:
     if state.waiting:
         state = state._replace(waiting=0)
     if error.category == "cancelled":
+        if lane.status == "awaiting_llm" and 0 < (error.cause or 0) < lane.asked:
+            return Taken(state)  # the call that was stopped is not the one that the lane waits for by now
         return Taken(state, (_stop(lane._replace(attempt=error.attempt), "cancelled"),))
     session = "" if error.category == "process_exited" else lane.session  # it died with its backend
     failed = lane._replace(
