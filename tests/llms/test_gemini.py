@@ -17,7 +17,6 @@ from tests.llms.listening import ask, failure, heard, prompt, streamed
 from tests.llms.server import Reply, Server, sse
 from tests.llms.server import failure as refused
 from tests.llms.talking import talked
-from tests.requests.judging import complaints, needs_judges
 
 KEY = "AIzaSy0123456789abcdef"
 MODEL = "gemini-3-pro"
@@ -344,7 +343,6 @@ def test_the_name_of_the_model_stands_in_the_path(
     assert "model" not in server.bodies[0]
 
 
-@needs_judges
 def test_signatures_and_what_its_own_tools_did_go_back_unharmed(server: Server) -> None:
     first = answer(thought("Look first.", "c2ln/+=="), LS, PWD)
     second = answer(opaque(CODE), opaque(RAN), thought("", "Zmly+/=="), Text(text="Now this:"), LS)
@@ -353,7 +351,6 @@ def test_signatures_and_what_its_own_tools_did_go_back_unharmed(server: Server) 
 
     assert talked(at(server), 3) == [first, second, third]
 
-    assert [complaints("gemini", {"model": MODEL, **body}) for body in server.bodies] == [[], [], []]
     _, calls, results, more, _ = server.bodies[2]["contents"]
     assert calls["parts"] == [
         {
