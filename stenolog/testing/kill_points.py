@@ -15,6 +15,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
 from stenolog.adapters.log import Log
@@ -39,14 +40,14 @@ class KillPoint(NamedTuple):
 
 
 def kill_points(
-    run: Callable[[Log], object], folder: Path, *, world: Callable[[], Any] = lambda: None
+    run: Callable[[Log], object], folder: Path, *, world: Callable[[], Any] = lambda: None, **options: Any
 ) -> Iterator[KillPoint]:
     """Run something on a log in `folder` from its beginning to its end, and give every instant of it.
 
     `run` is called once. `world` is asked at every instant for a copy of what is outside of the log, such as
-    the calls that tools have seen so far.
+    the calls that tools have seen so far. The `options` are those of `stenolog.open`.
     """
-    with open_log(folder / "run.db") as log, _cutting(log, folder, world) as cuts:
+    with open_log(folder / "run.db", **options) as log, _cutting(log, folder, world) as cuts:
         run(log)
     for number, (when, source, seen) in enumerate(cuts):
         path = folder / f"point-{number}.db"
@@ -61,19 +62,21 @@ def _cutting(log: Log, folder: Path, world: Callable[[], Any]) -> Iterator[list[
     store = log.datastore
     writing = store.writing
     cuts: list[tuple[str, Path, Any]] = []
+    turn = Lock()  # several threads may write: one at a time, copy and all
 
     @contextmanager
     def cut() -> Iterator[sqlite3.Connection]:
-        before = cuts[-1][1] if cuts else None
-        seen = world()
-        with writing() as connection:
-            yield connection
-            what = _what(connection, before)
-        copy = folder / f"cut-{len(cuts)}.db"
-        log.backup(copy)
-        if before is not None:
-            cuts.append((f"before {what}", before, seen))
-        cuts.append((f"after {what}", copy, world()))
+        with turn:
+            before = cuts[-1][1] if cuts else None
+            seen = world()
+            with writing() as connection:
+                yield connection
+                what = _what(connection, before)
+            copy = folder / f"cut-{len(cuts)}.db"
+            log.backup(copy)
+            if before is not None:
+                cuts.append((f"before {what}", before, seen))
+            cuts.append((f"after {what}", copy, world()))
 
     store.writing = cut  # type: ignore[method-assign]
     try:

@@ -1,0 +1,198 @@
+"""Six runs, cut off at every entry, claim and draft: each goes on from there to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import stenolog
+from stenolog import Log, ModelFailed, Team, ToolCall, ToolResult, UserMessage
+from stenolog.adapters.stores.claims import Claims
+from stenolog.adapters.verify import verify
+from stenolog.domain.effects import UNKNOWN
+from stenolog.engine import Agent, Delegate
+from stenolog.models import Prompt, Scripted
+from stenolog.testing import KillPoint, kill_points
+from stenolog.tools import Call, tool
+from tests.engine.given import Clock, call, run, worked
+
+SLOW: dict[str, Any] = {"piece": 6, "pause": 0.06, "endless": True}
+"""An answer that streams for so long is drafted before it is whole."""
+
+
+class World:
+    """What is outside of the log: which tools have run, by idempotency key."""
+
+    def __init__(self, ran: tuple[str, ...] = (), failures: int = 0) -> None:
+        self.ran = list(ran)
+        self.failures = failures
+
+    def seen(self) -> tuple[tuple[str, ...], int]:
+        """A copy."""
+        return tuple(self.ran), self.failures
+
+
+class Told(NamedTuple):
+    """What a model sees of a conversation: roles and texts."""
+
+    roles: list[str]
+    text: str
+
+
+def told(prompt: Prompt) -> Told:
+    messages = prompt.body["messages"]
+    return Told([message["role"] for message in messages], json.dumps(messages))
+
+
+def tools(world: World) -> list[Any]:
+    """One tool that may be run again, and two that must not."""
+
+    @tool(repeat="safe")
+    def look(call: Call) -> str:
+        """Look."""
+        world.ran.append(f"look {call.key}")
+        return "a cat"
+
+    @tool
+    def feed(call: Call) -> str:
+        """Feed it."""
+        world.ran.append(f"feed {call.key}")
+        return "fed"
+
+    @tool
+    async def pet(call: Call) -> str:
+        """Pet it."""
+        world.ran.append(f"pet {call.key}")
+        await asyncio.sleep(0.01)
+        raise ValueError("it bites")
+
+    return [look, feed, pet]
+
+
+def calls_once(*names: str) -> Callable[[Prompt], object]:
+    """A model that calls these tools at once, and answers when it has their results."""
+
+    def turn(prompt: Prompt) -> object:
+        if "tool" in told(prompt).roles:
+            return "It is a cat, and it has been fed."
+        return ["Let me see.", *(call(name, f"c{n}") for n, name in enumerate(names))]
+
+    return turn
+
+
+def fails_first(world: World) -> Callable[[Prompt], object]:
+    """A model that is overloaded twice."""
+
+    def turn(prompt: Prompt) -> object:
+        world.failures += 1
+        if world.failures < 3:
+            raise ModelFailed("overloaded", "busy")
+        return "There."
+
+    return turn
+
+
+def says(text: str) -> Callable[[Prompt], object]:
+    return lambda prompt: text
+
+
+def streaming(world: World, clock: Clock) -> Team:
+    return Team([Agent("a", llm=Scripted(says("A long answer in pieces."), **SLOW))], world=clock.world)
+
+
+def one_tool(world: World, clock: Clock) -> Team:
+    model = Scripted(calls_once("feed"), endless=True)
+    return Team([Agent("a", llm=model, tools=tools(world))], world=clock.world)
+
+
+def parallel_tools(world: World, clock: Clock) -> Team:
+    model = Scripted(calls_once("look", "feed", "pet", "nothing_like_it"), endless=True)
+    return Team([Agent("a", llm=model, tools=tools(world))], world=clock.world)
+
+
+def retries(world: World, clock: Clock) -> Team:
+    return Team([Agent("a", llm=Scripted(fails_first(world), endless=True))], world=clock.world)
+
+
+def two_lanes(world: World, clock: Clock) -> Team:
+    agents = [
+        Agent("a", llm=Scripted(calls_once("feed", "look"), endless=True), tools=tools(world)),
+        Agent("b", llm=Scripted(says("I watch."), **SLOW)),
+    ]
+    return Team(agents, world=clock.world)
+
+
+def worker(world: World, clock: Clock) -> Team:
+    reader = Agent("reader", llm=Scripted(calls_once("feed"), endless=True), tools=tools(world))
+
+    def lead(prompt: Prompt) -> object:
+        done = "tool" in told(prompt).roles
+        return "Done." if done else ToolCall(id="d1", name="ask_reader", arguments='{"task": "Feed it."}')
+
+    return Team([Agent("a", llm=Scripted(lead, endless=True), tools=[Delegate(reader)])], world=clock.world)
+
+
+RUNS = [streaming, one_tool, parallel_tools, retries, two_lanes, worker]
+
+
+@pytest.mark.parametrize("made", RUNS, ids=lambda made: made.__name__)
+def test_a_run_that_is_cut_off_anywhere_goes_on_to_its_end(made: Any, tmp_path: Path) -> None:
+    world, clock = World(), Clock()
+
+    def begin(log: Log) -> None:
+        run(worked(made(world, clock), log["demo"], "What is it?"))
+
+    points = list(kill_points(begin, tmp_path, world=world.seen, clock=clock))
+
+    assert {point.when.split()[0] for point in points} == {"after", "before"}
+    assert [fault for point in points for fault in faults(point, made)] == []
+
+
+def faults(point: KillPoint, made: Any) -> Iterator[str]:
+    """What is wrong after the run has gone on from a point."""
+    world, clock = World(*point.world), Clock()
+    with stenolog.open(point.path, clock=clock) as log:
+        talk = log["demo"]
+        before = list(talk.entries())
+        claimed = {claim.key for name in log for claim in Claims(log.datastore, log[name].stream).all()}
+        words = [] if any(isinstance(entry.event, UserMessage) for entry in before) else ["What is it?"]
+        run(worked(made(world, clock), talk, *words))
+        after = list(talk.entries())
+        state = talk.state()
+        if after[: len(before)] != before:
+            yield f"{point.when}: entries have changed"
+        if any(lane.status != "idle" or lane.calls for lane in state.lanes.values()) or state.anomalies:
+            yield f"{point.when}: ended in {state}"
+        if not verify(log).ok:
+            yield f"{point.when}: the log is damaged"
+        left = [c for name in log for c in Claims(log.datastore, log[name].stream).all()]
+        if left:
+            yield f"{point.when}: claims are left: {left}"
+        yield from (f"{point.when}: {fault}" for fault in twice(world, claimed, log))
+
+
+def twice(world: World, claimed: set[str], log: Log) -> Iterator[str]:
+    """The tools that must not run twice and did, or that were never begun and did not run."""
+    for ran, times in Counter(world.ran).items():
+        name, key = ran.split()
+        if times > (2 if name == "look" else 1):
+            yield f"{name} ran {times} times"
+    results = [e.event for name in log for e in log[name].entries() if isinstance(e.event, ToolResult)]
+    unknown = [result for result in results if result.meta == UNKNOWN]
+    if len(unknown) > len(claimed):
+        yield "a call that was never begun has an unknown outcome"
+
+
+def test_the_fixture_names_entries_claims_and_drafts(tmp_path: Path) -> None:
+    def begin(log: Log) -> None:
+        run(worked(streaming(World(), Clock()), log["demo"], "Go"))
+
+    names = {word for point in kill_points(begin, tmp_path) for word in point.when.split()}
+
+    assert {"entry", "claim", "draft"} <= names
