@@ -265,6 +265,24 @@ def test_a_server_that_was_left_open_serves_the_next_event_loop() -> None:
     assert asyncio.run(second()) == "4"
 
 
+def test_a_server_that_was_being_opened_when_its_event_loop_ended_can_be_opened_in_the_next() -> None:
+    mine = server()
+
+    async def first() -> None:
+        opening = asyncio.create_task(opened([mine]))
+        await asyncio.sleep(0.05)
+        opening.cancel()
+
+    async def second() -> str:
+        found = text(await ask(await opened([mine]), "add", a=2, b=2))
+        await mine.close()
+        return found
+
+    asyncio.run(first())
+
+    assert asyncio.run(second()) == "4"
+
+
 # Servers that cannot be opened
 
 

@@ -338,6 +338,7 @@ def test_never_more_than_the_limit_is_kept_and_all_of_it_can_be_written(
     ("meta", "kept"),
     [
         ({"app": {"n": [1, None, "é"]}}, {"app": {"n": [1, None, "é"]}}),
+        ({"app": (1, {2})}, {"app": [1, [2]]}),
         ({"app": object()}, "Unable to serialize unknown type"),
         ({"app": float("nan")}, "expected a finite number"),
         ({"app": "\ud83d"}, "surrogates not allowed"),

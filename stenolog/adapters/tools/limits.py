@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from stenolog.domain.scalars import copied, readable
+from stenolog.domain.scalars import readable
 from stenolog.projections.requests.cutting import cut_before
 from stenolog.projections.requests.quoting import note
 
@@ -71,11 +71,11 @@ def _meta(meta: Mapping[str, Any]) -> Mapping[str, Any]:
     if not meta:
         return {}
     try:
-        size = len(to_json(meta, inf_nan_mode="constants"))
-        if size > LARGEST_META:
-            return _remark(f"expected at most {LARGEST_META:,} bytes, found {size:,}")
-        found: dict[str, Any] = readable(copied(dict(meta)))
-        return found
+        written = to_json(dict(meta), inf_nan_mode="constants")
+        if len(written) > LARGEST_META:
+            return _remark(f"expected at most {LARGEST_META:,} bytes, found {len(written):,}")
+        read: dict[str, Any] = readable(from_json(written))
+        return read
     except (ValueError, TypeError, RecursionError, PydanticSerializationError) as error:
         return _remark(f"{error}")
 

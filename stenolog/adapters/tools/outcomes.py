@@ -17,6 +17,7 @@ from .port import Media, Outcome
 LONGEST_ERROR = 2_000
 """Characters that a model is told of an exception."""
 _LISTED = 20
+_AS_JSON: Any = {"bytes_mode": "base64", "inf_nan_mode": "strings"}
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -96,11 +97,12 @@ def _item(value: object) -> str | Media:
 
 def _json(value: Any) -> str:
     try:
-        return to_json(value, bytes_mode="base64", inf_nan_mode="strings").decode()
+        return to_json(value, **_AS_JSON).decode()
     except (PydanticSerializationError, RecursionError):
         pass
     try:  # halves of surrogate pairs, as file names may have them, are only mended in the whole text
-        return json.dumps(to_jsonable_python(value), ensure_ascii=False, separators=(",", ":"))
+        plain = to_jsonable_python(value, **_AS_JSON)
+        return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     except (ValueError, TypeError, RecursionError) as error:
         kind = type(value).__name__
         raise ToolError(f"expected a result that can be written as JSON, found a {kind}: {error}") from None

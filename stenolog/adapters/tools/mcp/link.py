@@ -66,6 +66,8 @@ class Link:
     def end(self) -> None:
         """Let go of the server, which is told to end; `ended` waits for it."""
         self._gone = True
+        if self._loop is not asyncio.get_running_loop():
+            return  # that loop has ended, and has cancelled all of this
         if self._ready.done():
             self._leave.set()
         else:

@@ -64,10 +64,9 @@ async def stdio(
                         await to.send(message)
                 gone()
 
-            async with anyio.create_task_group() as group:
+            async with watched, anyio.create_task_group() as group:
                 group.start_soon(watch)
-                async with watched:
-                    yield watched, write
+                yield watched, write
                 group.cancel_scope.cancel()
 
 
@@ -79,6 +78,8 @@ async def http(
     `said` goes the status of a response that is an error, which the SDK does not tell."""
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
+
+    said.clear()
 
     async def remember(response: httpx2.Response) -> None:
         if response.is_error:
