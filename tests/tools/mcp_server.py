@@ -97,6 +97,12 @@ def grow() -> str:
 
 
 @server.tool(structured_output=False)
+def large(size: int) -> str:
+    """So many characters."""
+    return "x" * size
+
+
+@server.tool(structured_output=False)
 def many() -> CallToolResult:
     """One of each content."""
     return CallToolResult(

@@ -14,9 +14,10 @@ pytest.importorskip("mcp", reason='the SDK is not here: pip install "stenolog[mc
 
 from stenolog.adapters.tools.collect import opened
 from stenolog.adapters.tools.mcp import MCPServer
+from stenolog.adapters.tools.port import Outcome
 from stenolog.domain.errors import CallerError, ToolError
 from tests.tools.conftest import serving
-from tests.tools.given import text
+from tests.tools.given import text, texts
 from tests.tools.test_mcp_stdio import ask
 
 
@@ -65,6 +66,21 @@ def test_a_call_that_hangs_is_stopped_and_others_go_on(port: int) -> None:
             "timed out after 0.5 s: the call was stopped, and may have had effects",
             "3",
         ]
+
+
+def test_an_answer_of_some_megabytes_arrives_whole_and_is_cut_at_the_limit(port: int) -> None:
+    async def main(limit: int) -> Outcome:
+        mine = server(port, limit=limit)
+        found = await ask(await opened([mine]), "large", size=5_000_000)
+        await mine.close()
+        return found
+
+    with serving(port):
+        whole, cut = asyncio.run(main(5_000_000)), asyncio.run(main(1_000_000))
+
+    assert whole.content == ("x" * 5_000_000,)
+    assert texts(cut)[0] == "x" * 1_000_000
+    assert texts(cut)[1].startswith("[4,000,000 of 5,000,000 bytes of this result were left out")
 
 
 def test_where_nobody_listens_opening_says_so(port: int) -> None:

@@ -74,8 +74,9 @@ async def stdio(
 async def http(
     url: str, headers: Mapping[str, str], connect: float, said: list[str], _gone: Callable[[], None]
 ) -> AsyncIterator[Any]:
-    """Streamable HTTP. There is no timeout but to connect: how long a call may take is its own affair. Into
-    `said` goes the status of a response that is an error, which the SDK does not tell."""
+    """Streamable HTTP. There is no timeout but to connect, and no limit: how long a call may take, and how
+    much is kept of its answer, is the tool's affair. Into `said` goes the status of a response that is an
+    error, which the SDK does not tell."""
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
@@ -91,6 +92,6 @@ async def http(
             timeout=httpx2.Timeout(None, connect=connect),
             event_hooks={"response": [remember]},
         ) as client,
-        streamable_http_client(url, http_client=client) as streams,
+        streamable_http_client(url, http_client=client, max_sse_event_size=None) as streams,
     ):
         yield streams
