@@ -6,21 +6,18 @@ drop what they do not know, and send only what they do.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stenolog.adapters.transcripts.claude.blocks import assistant_part, usage
-from stenolog.adapters.transcripts.fields import Json, compact, obj, text, whole
+from stenolog.adapters.transcripts.fields import Json, obj, text
 from stenolog.domain.errors import MissingExtra, ModelFailed
 from stenolog.projections.requests.model import Body
-from stenolog.projections.requests.names import arguments_object
 
+from .anthropic_events import Reading
 from .clients import Clients
-from .collecting import Collecting, clean
 from .failing import broken, failed, told
-from .port import Answer, Kind, Model, Prompt, Said, Timeouts
+from .port import Answer, Model, Prompt, Said, Timeouts
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -38,18 +35,6 @@ STATUS: Mapping[str, int] = {
     "overloaded_error": 529,
 }
 """The status that an error in mid-stream would have had at the start."""
-STREAMED: Mapping[str, tuple[Kind, str]] = {
-    "text_delta": ("text", "text"),
-    "thinking_delta": ("reasoning", "thinking"),
-    "input_json_delta": ("tool_call", "partial_json"),
-}
-"""The deltas that are streamed on: of what kind they are, and where they have their text."""
-BEGINS: Mapping[str, tuple[Kind, str]] = {
-    "text": ("text", "text"),
-    "thinking": ("reasoning", "thinking"),
-    "tool_use": ("tool_call", ""),
-}
-"""The blocks that are streamed on, likewise."""
 
 
 class Anthropic(Model):
@@ -142,105 +127,3 @@ def _failure(error: Exception, key: str) -> ModelFailed:
             return ModelFailed("unauthorized", told(str(error)))
         case _:
             return broken(error, (key,))
-
-
-class Reading:
-    """What the events of one stream come to."""
-
-    def __init__(self) -> None:
-        self._collecting = Collecting(Anthropic.provider)
-        self._open: dict[int, dict[str, Any]] = {}
-        self._inputs: dict[int, list[str]] = {}
-        self._usage: dict[str, Any] = {}
-        self._model = ""
-        self._stopped: dict[str, Any] = {}
-        self._begun = self._ended = False
-
-    def read(self, event: Json) -> list[Said]:
-        """Take an event in; what of it is to be streamed on. Raises `ModelFailed`."""
-        event = obj(event)
-        index = whole(event.get("index"))
-        match event.get("type"):
-            case "message_start":
-                message = obj(event.get("message"))
-                self._begun, self._model = True, text(message.get("model"))
-                self._count(message)
-            case "content_block_start":
-                return self._start(index, _mended(obj(event.get("content_block"))))
-            case "content_block_delta":
-                return self._delta(index, obj(event.get("delta")))
-            case "content_block_stop" if index in self._open:
-                return self._collecting.put(index, self._part(index, self._open.pop(index)))
-            case "message_delta":
-                self._stopped |= obj(event.get("delta"))
-                self._count(event)
-            case "message_stop":
-                self._ended = True
-            case _:
-                pass
-        return []
-
-    def answer(self) -> Answer:
-        """The whole answer. Raises `ModelFailed` where there is none."""
-        if self._begun and not self._ended:
-            raise ModelFailed(
-                "invalid_response", "expected message_stop at the end of the stream, found none"
-            )
-        reason = text(self._stopped.get("stop_reason"))
-        try:
-            return self._collecting.answer(self._model, reason, usage(self._usage or None))
-        except ModelFailed as nothing:
-            why = text(obj(self._stopped.get("stop_details")).get("explanation"))
-            raise ModelFailed(nothing.category, told(why) or nothing.message) from None
-
-    def _start(self, index: int, block: dict[str, Any]) -> list[Said]:
-        self._open[index] = block
-        if block.get("type") not in BEGINS:
-            return []
-        kind, where = BEGINS[block["type"]]
-        names = {"id": _id(block, index), "name": text(block.get("name"))} if kind == "tool_call" else {}
-        return self._collecting.add(index, kind, text(block.get(where)), **names)
-
-    def _delta(self, index: int, delta: dict[str, Any]) -> list[Said]:
-        if index not in self._open:
-            raise ModelFailed("invalid_response", f"a delta of block {index}, which is not open")
-        block, kind = self._open[index], text(delta.get("type"))
-        if kind == "input_json_delta" and block.get("type") != "tool_use":
-            self._inputs.setdefault(index, []).append(text(delta.get("partial_json")))
-        elif kind in STREAMED:
-            streamed, where = STREAMED[kind]
-            return self._collecting.add(index, streamed, text(delta.get(where)))
-        elif kind != "citations_delta":  # a text of ours has none
-            block |= _mended({name: value for name, value in delta.items() if name != "type"})
-        return []
-
-    def _part(self, index: int, block: dict[str, Any]) -> Any:
-        """The part that a whole block is."""
-        streamed = self._collecting.text(index)
-        match block.get("type"):
-            case "text":
-                block["text"] = streamed
-            case "thinking":
-                block["thinking"] = streamed
-            case "tool_use" if streamed:
-                block["input"] = streamed
-            case _ if index in self._inputs:
-                block["input"] = arguments_object(clean("".join(self._inputs[index])))[0]
-            case _:
-                pass
-        return assistant_part(block, clean(self._model), _id(block, index))
-
-    def _count(self, of: dict[str, Any]) -> None:
-        counted = obj(of.get("usage"))
-        self._usage |= {name: value for name, value in counted.items() if value is not None}
-
-
-def _id(block: dict[str, Any], index: int) -> str:
-    return text(block.get("id")) or f"call_{index}"
-
-
-def _mended(block: dict[str, Any]) -> dict[str, Any]:
-    """The block with no halves of surrogate pairs in it."""
-    written = compact(block)
-    whole_text = clean(written)
-    return block if whole_text is written else obj(json.loads(whole_text))

@@ -1,0 +1,132 @@
+"""What Anthropic streams, as the parts of an answer: blocks that begin, grow by deltas, and stop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from stenolog.adapters.transcripts.claude.blocks import PROVIDER, assistant_part, usage
+from stenolog.adapters.transcripts.fields import Json, compact, obj, text, whole
+from stenolog.domain.errors import ModelFailed
+from stenolog.domain.parts import AssistantPart
+from stenolog.projections.requests.names import arguments_object
+
+from .collecting import Collecting, clean
+from .failing import told
+from .port import Answer, Kind, Said
+
+STREAMED: Mapping[str, tuple[Kind, str]] = {
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("reasoning", "thinking"),
+    "input_json_delta": ("tool_call", "partial_json"),
+}
+"""The deltas that are streamed on: of what kind they are, and where they have their text."""
+BEGINS: Mapping[str, tuple[Kind, str]] = {
+    "text": ("text", "text"),
+    "thinking": ("reasoning", "thinking"),
+    "tool_use": ("tool_call", ""),
+}
+"""The blocks that are streamed on, likewise."""
+
+
+class Reading:
+    """What the events of one stream come to."""
+
+    def __init__(self) -> None:
+        self._collecting = Collecting(PROVIDER)
+        self._open: dict[int, dict[str, Any]] = {}
+        self._inputs: dict[int, list[str]] = {}
+        self._usage: dict[str, Any] = {}
+        self._model = ""
+        self._stopped: dict[str, Any] = {}
+        self._begun = self._ended = False
+
+    def read(self, event: Json) -> list[Said]:
+        """Take an event in; what of it is to be streamed on. Raises `ModelFailed`."""
+        event = obj(event)
+        index = whole(event.get("index"))
+        match event.get("type"):
+            case "message_start":
+                message = obj(event.get("message"))
+                self._begun, self._model = True, text(message.get("model"))
+                self._count(message)
+            case "content_block_start":
+                return self._start(index, _mended(obj(event.get("content_block"))))
+            case "content_block_delta":
+                return self._delta(index, obj(event.get("delta")))
+            case "content_block_stop" if index in self._open:
+                return self._collecting.put(index, self._part(index, self._open.pop(index)))
+            case "message_delta":
+                self._stopped |= obj(event.get("delta"))
+                self._count(event)
+            case "message_stop":
+                self._ended = True
+            case _:
+                pass
+        return []
+
+    def answer(self) -> Answer:
+        """The whole answer. Raises `ModelFailed` where there is none."""
+        if self._begun and not self._ended:
+            raise ModelFailed(
+                "invalid_response", "expected message_stop at the end of the stream, found none"
+            )
+        reason = text(self._stopped.get("stop_reason"))
+        try:
+            return self._collecting.answer(self._model, reason, usage(self._usage or None))
+        except ModelFailed as nothing:
+            why = text(obj(self._stopped.get("stop_details")).get("explanation"))
+            raise ModelFailed(nothing.category, told(why) or nothing.message) from None
+
+    def _start(self, index: int, block: dict[str, Any]) -> list[Said]:
+        self._open[index] = block
+        if text(block.get("type")) not in BEGINS:
+            return []
+        kind, where = BEGINS[block["type"]]
+        names = {"id": _id(block, index), "name": text(block.get("name"))} if kind == "tool_call" else {}
+        return self._collecting.add(index, kind, text(block.get(where)), **names)
+
+    def _delta(self, index: int, delta: dict[str, Any]) -> list[Said]:
+        if index not in self._open:
+            raise ModelFailed("invalid_response", f"a delta of block {index}, which is not open")
+        block, kind = self._open[index], text(delta.get("type"))
+        if kind == "input_json_delta" and block.get("type") != "tool_use":
+            self._inputs.setdefault(index, []).append(text(delta.get("partial_json")))
+        elif kind in STREAMED:
+            streamed, where = STREAMED[kind]
+            return self._collecting.add(index, streamed, text(delta.get(where)))
+        elif kind != "citations_delta":  # a text of ours has none
+            block |= _mended({name: value for name, value in delta.items() if name != "type"})
+        return []
+
+    def _part(self, index: int, block: dict[str, Any]) -> AssistantPart:
+        """The part that a whole block is."""
+        streamed = self._collecting.text(index)
+        match block.get("type"):
+            case "text":
+                block["text"] = streamed
+            case "thinking":
+                block["thinking"] = streamed
+            case "tool_use" if streamed:
+                block["input"] = streamed
+            case _ if index in self._inputs:
+                block["input"] = arguments_object(clean("".join(self._inputs[index])))[0]
+            case _:
+                pass
+        return assistant_part(block, clean(self._model), _id(block, index))
+
+    def _count(self, of: dict[str, Any]) -> None:
+        counted = obj(of.get("usage"))
+        self._usage |= {name: value for name, value in counted.items() if value is not None}
+
+
+def _id(block: dict[str, Any], index: int) -> str:
+    return text(block.get("id")) or f"call_{index}"
+
+
+def _mended(block: dict[str, Any]) -> dict[str, Any]:
+    """The block with no halves of surrogate pairs in it."""
+    written = compact(block)
+    whole_text = clean(written)
+    return block if whole_text is written else obj(json.loads(whole_text))
