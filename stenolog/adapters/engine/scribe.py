@@ -135,7 +135,10 @@ class Scribe:
         now = self.talk.log.edge.clock()
         open_ones = [e for e in effects(self.state) if e.lane.agent in self.agents and key(e) not in busy]
         later = [at for effect in open_ones if (at := _at(effect)) is not None and at > now]
-        due = [effect for effect in open_ones if (at := _at(effect)) is None or at <= now][:most]
+        claimed = {(claim.lane, claim.effect) for claim in self.claims.all()} if open_ones else set()
+        ready = [effect for effect in open_ones if (at := _at(effect)) is None or at <= now]
+        held = tuple(key(effect) for effect in ready if key(effect) in claimed)
+        due = [effect for effect in ready if key(effect) not in claimed][:most]
         unasked = [e for e in due if isinstance(e, ModelCall) and key(e) not in asked and self._remembers(e)]
         before = self.state.position
         prepared = [
@@ -150,7 +153,7 @@ class Scribe:
         pairs = list(zip(prepared, taken, strict=True))
         return Look(
             begun=tuple(self.begin(each._replace(claim=claim)) for each, claim in pairs if claim),
-            held=tuple(key(each.effect) for each, claim in pairs if claim is None),
+            held=held + tuple(key(each.effect) for each, claim in pairs if claim is None),
             unasked=tuple(unasked),
             due=min(later, default=None),
             again=bool(unasked),
