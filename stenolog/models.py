@@ -1,6 +1,31 @@
-"""What answers requests: providers' models through their own SDKs, and others."""
+"""What answers requests: providers' models through their own SDKs, programs, scripts.
 
+No SDK is imported before a model of it is first asked.
+"""
+
+from .adapters.agents.acp import ACP
+from .adapters.agents.command_line import CommandLine, Health
+from .adapters.agents.formats import JsonLines
+from .adapters.llms.anthropic import Anthropic
+from .adapters.llms.gemini import Gemini
+from .adapters.llms.openai_chat import OpenAIChat
+from .adapters.llms.openai_responses import OpenAIResponses
 from .adapters.llms.port import Answer, Model, Prompt, Said, Timeouts
 from .adapters.llms.scripted import Scripted
 
-__all__ = ["Answer", "Model", "Prompt", "Said", "Scripted", "Timeouts"]
+__all__ = [
+    "ACP",
+    "Answer",
+    "Anthropic",
+    "CommandLine",
+    "Gemini",
+    "Health",
+    "JsonLines",
+    "Model",
+    "OpenAIChat",
+    "OpenAIResponses",
+    "Prompt",
+    "Said",
+    "Scripted",
+    "Timeouts",
+]

@@ -135,7 +135,7 @@ def test_a_refused_call_is_not_run_and_its_agent_is_told(tmp_path: Path) -> None
 
 def test_a_policy_may_wave_a_call_through_and_the_log_says_that_it_did(tmp_path: Path) -> None:
     def dangerous(arguments: Mapping[str, Any]) -> bool:
-        return arguments["path"].startswith("/etc")
+        return str(arguments["path"]).startswith("/etc")
 
     @tool(approval=dangerous)
     def read(path: str) -> str:

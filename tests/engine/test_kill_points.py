@@ -180,7 +180,7 @@ def faults(point: KillPoint, made: Any) -> Iterator[str]:
 def twice(world: World, claimed: set[str], log: Log) -> Iterator[str]:
     """The tools that must not run twice and did, or that were never begun and did not run."""
     for ran, times in Counter(world.ran).items():
-        name, key = ran.split()
+        name = ran.partition(" ")[0]
         if times > (2 if name == "look" else 1):
             yield f"{name} ran {times} times"
     results = [e.event for name in log for e in log[name].entries() if isinstance(e.event, ToolResult)]

@@ -50,10 +50,10 @@ def test_what_streams_comes_before_the_entry_that_it_becomes(tmp_path: Path) -> 
     model = Scripted("A long answer, in several pieces.", piece=5)
 
     async def main() -> list[str]:
-        happened = []
-        async for each in Team([Agent("coder", llm=model)]).run(talk, "Go"):
-            happened.append(each.entry.event.kind if isinstance(each, Recorded) else each.text)
-        return happened
+        return [
+            each.entry.event.kind if isinstance(each, Recorded) else each.text
+            async for each in Team([Agent("coder", llm=model)]).run(talk, "Go")
+        ]
 
     with opened(tmp_path / "t.db") as talk:
         told_of = run(main())
@@ -243,13 +243,8 @@ def test_one_effect_at_a_time_comes_to_the_same_end(tmp_path: Path) -> None:
 def test_a_team_works_on_an_async_log_too(tmp_path: Path) -> None:
     async def main() -> list[str]:
         async with stenolog.open_async(tmp_path / "t.db") as log:
-            team = Team([Agent("coder", llm=Scripted("Hello."))])
-            return [e.event.kind async for e in _recorded(team, log["demo"])]
-
-    async def _recorded(team, talk):  # type: ignore[no-untyped-def]
-        async for happened in team.run(talk, "Hi"):
-            if isinstance(happened, Recorded):
-                yield happened.entry
+            running = Team([Agent("coder", llm=Scripted("Hello."))]).run(log["demo"], "Hi")
+            return [each.entry.event.kind async for each in running if isinstance(each, Recorded)]
 
     assert run(main()) == ["mode_switch", "user_message", "assistant_message"]
 

@@ -86,9 +86,13 @@ class Delegate(Runnable):
         assert call.talk is not None, "the engine gives the conversation"
         task = _task(call.arguments)
         child, lane = await asyncio.to_thread(self._begin, call, call.talk, task)
-        async with self._team(await asyncio.to_thread(self._limits, call, call.talk)) as team:
-            await _until_done(team, child, lane)
+        team = self._team(await asyncio.to_thread(self._limits, call, call.talk))
+        await _until_done(team, child, lane)
         return await asyncio.to_thread(_outcome, child, lane)
+
+    async def close(self) -> None:
+        """Give back what the worker's model and tools hold; other calls of it may be under way until then."""
+        await self._team(self.worker.limits).close()
 
     def _begin(self, call: Call, talk: Conversation, task: str) -> tuple[Conversation, Lane]:
         """The child conversation with its task, where it is not there from an earlier run; and the lane."""
@@ -131,7 +135,7 @@ class Delegate(Runnable):
     def _team(self, limits: Limits) -> Team:
         from .team import Team  # late: a team's tools may be workers
 
-        return Team([replace(self.worker, limits=limits)], **self._options)
+        return Team([replace(self.worker, limits=limits)], join=False, **self._options)
 
 
 async def _until_done(team: Team, child: Conversation, lane: Lane) -> None:

@@ -42,7 +42,8 @@ class Team:
     """Agents, and the rule by which they take turns. One team may work on many conversations at once.
 
     `turns` None leaves the conversation's rule as it is. `mode` is that of conversations that begin with it.
-    The other `options` are those of `Options`: `on_unknown`, `parallel`, `mentions`, `prices`, `world`.
+    `join`: its agents become members, whom a message that names nobody is for. The other `options` are those
+    of `Options`: `on_unknown`, `parallel`, `mentions`, `prices`, `world`.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Team:
         *,
         turns: Turns | Rule | None = None,
         mode: str = "agent",
+        join: bool = True,
         **options: Any,
     ) -> None:
         self.agents = {agent.name: agent for agent in agents}
@@ -58,6 +60,7 @@ class Team:
             raise CallerError(f"two agents have the same name: {[agent.name for agent in agents]}")
         self.turns = turns
         self.mode = mode
+        self.join = join
         self.options = Options(**options)
         self._given = options
         self._tools: dict[str, dict[str, Runnable]] | None = None
@@ -184,7 +187,7 @@ class Team:
             joins=[
                 name
                 for name in self.agents
-                if name not in state.members and state.lane(name).status != "closed"
+                if self.join and name not in state.members and state.lane(name).status != "closed"
             ],
             turns=UNCHANGED if turns is None or settings.turns == turns else turns,
         )
