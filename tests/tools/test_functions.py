@@ -246,6 +246,13 @@ def test_arguments_are_read_as_pydantic_reads_them() -> None:
     assert text(outcome(made, given)) == "path='a' lines=(2, 3) x first Style(tabs=True) 5"
 
 
+def test_a_number_that_is_none_is_refused() -> None:
+    def f(share: float) -> float:
+        return share
+
+    assert "/share: expected a finite number" in error(tool(f), raw='{"share": NaN}')
+
+
 @pytest.mark.parametrize("raw", ["", "  \n", "{}"])
 def test_no_arguments_are_an_empty_object(raw: str) -> None:
     assert text(outcome(tool(lambda: "ran", name="f"), raw=raw)) == "ran"

@@ -63,7 +63,7 @@ def test_a_call_that_hangs_is_stopped_and_others_go_on(port: int) -> None:
 
     with serving(port):
         assert asyncio.run(main()) == [
-            "timed out after 0.5 s: the call was stopped, and may have had effects",
+            "timed out after 0.5 s: the call was cancelled, and may have had effects",
             "3",
         ]
 

@@ -137,7 +137,7 @@ def test_what_tools_answer_arrives_with_words_media_errors_and_the_key(
     ("raw", "said"),
     [
         ("{", "expected the arguments as a JSON object: EOF while parsing an object"),
-        ("[1]", "expected the arguments as a JSON object, found '[1]'"),
+        ("[1]", 'expected the arguments as a JSON object, found "[1]"'),
         ('{"a": NaN, "b": 1}', "expected the arguments as a JSON object: "),
         ("[" * 100_000, "expected the arguments as a JSON object: recursion limit exceeded"),
     ],
@@ -194,7 +194,7 @@ def test_a_call_that_hangs_is_cancelled_at_the_server_too(tmp_path: Path) -> Non
 
     found = during(server(timeout=0.5), main)
 
-    assert text(found) == "timed out after 0.5 s: the call was stopped, and may have had effects"
+    assert text(found) == "timed out after 0.5 s: the call was cancelled, and may have had effects"
 
 
 def test_a_server_that_dies_in_mid_call_is_an_error_and_the_next_call_has_another() -> None:
@@ -323,7 +323,7 @@ def test_cancelling_who_opens_leaves_the_server_to_be_closed() -> None:
 
 
 def test_a_command_is_a_list_and_no_part_of_it_but_the_program_is_shown() -> None:
-    with pytest.raises(CallerError, match="expected a command as a list of its words, found 'server --key'"):
+    with pytest.raises(CallerError, match="expected a command as a list of its words, found str"):
         MCPServer.stdio("server --key")
 
     assert (

@@ -148,7 +148,7 @@ def test_an_async_tool_that_hangs_is_stopped_and_may_have_had_effects() -> None:
 
     said = error(tool(hang, timeout=0.01))
 
-    assert said == "timed out after 0.01 s: the call was stopped, and may have had effects"
+    assert said == "timed out after 0.01 s: the call was cancelled, and may have had effects"
     assert ended == ["ended"]
 
 
@@ -363,9 +363,26 @@ def test_a_person_is_asked_where_the_arguments_say_so_and_in_doubt() -> None:
     asked = tool(f, approval=forced)
 
     assert [asks(asked, raw) for raw in ('{"force": true}', '{"force": false}')] == [True, False]
-    assert [asks(asked, raw) for raw in ("{", "[]", "{}", "[" * 100_000)] == [True] * 4
+    assert [asks(asked, raw) for raw in ("", "{", "[]", "{}", '{"force": NaN}', "[" * 100_000)] == [True] * 6
     assert asks(tool(f, approval=True), "{}")
     assert not asks(tool(f), "{}")
+
+
+def test_where_a_key_stands_twice_who_approves_is_asked_about_the_value_that_the_tool_gets() -> None:
+    seen = []
+
+    def pay(amount: int) -> int:
+        return amount
+
+    def look(arguments: Mapping[str, Any]) -> bool:
+        seen.append(arguments["amount"])
+        return True
+
+    asked = tool(pay, approval=look)
+    raw = '{"amount": 1, "amount": 500}'
+
+    assert asks(asked, raw) is True
+    assert (seen, text(outcome(asked, raw=raw))) == ([500], "500")
 
 
 def test_a_tool_error_is_told_in_its_own_words() -> None:

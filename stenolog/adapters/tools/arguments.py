@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import from_json
 
 from stenolog.domain.errors import CallerError, ToolError
 
@@ -28,6 +29,17 @@ _SCHEMAS_BY_NAME = ("properties", "$defs", "patternProperties", "dependentSchema
 _DATA = ("default", "const", "enum", "examples")
 _STRANGE = ("extra_forbidden", "unexpected_keyword_argument")
 _Kind = inspect.Parameter
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """The model's raw arguments as the object that they have to be. Raises `ToolError`."""
+    try:
+        given = from_json(_utf8(text), allow_inf_nan=False)
+    except ValueError as error:
+        raise ToolError(f"expected the arguments as a JSON object: {error}, found {_found(text)}") from None
+    if not isinstance(given, dict):
+        raise ToolError(f"expected the arguments as a JSON object, found {_found(text)}")
+    return given
 
 
 class Given(NamedTuple):
@@ -59,9 +71,8 @@ class Parameters:
 
     def read(self, call: Call) -> Given:
         """What the function is called with. Raises `ToolError`: what was expected, what was found, where."""
-        text = call.arguments if call.arguments.strip() else "{}"
         try:
-            read = self._model.model_validate_json(text.encode(errors="replace"))
+            read = self._model.model_validate_json(_utf8(call.arguments))
         except ValidationError as error:
             raise ToolError(f"{self._name}: {self._complaint(error, call.arguments)}") from None
         values = {name: getattr(read, f"p{nth}") for nth, name in enumerate(self._taken)}
@@ -92,6 +103,11 @@ class Parameters:
         return f"{place}: {expected[: 3 * LONGEST_WORD]}, found {_found(error['input'])}"
 
 
+def _utf8(text: str) -> bytes:
+    """The arguments to parse; blank ones are an empty object, for some models leave them out."""
+    return text.encode(errors="replace") if text.strip() else b"{}"
+
+
 def _signature(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
     try:
         parameters = list(inspect.signature(function, eval_str=True).parameters.values())
@@ -110,7 +126,7 @@ def _model(parameters: list[inspect.Parameter], name: str) -> type[BaseModel]:
     that a model's field may not."""
     try:
         fields: dict[str, Any] = {f"p{nth}": _field(parameter) for nth, parameter in enumerate(parameters)}
-        return create_model("Arguments", __config__=ConfigDict(extra="forbid"), **fields)
+        return create_model("Arguments", __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
     except (PydanticUserError, TypeError, NameError) as error:
         raise _unfit(error, name) from None
 

@@ -1,8 +1,10 @@
 """Plain Python functions as tools.
 
-@tool
-def read_file(path: Annotated[str, Field(description="Under the root")], limit: int = 100) -> str:
-    '''Read a text file.'''
+    @tool
+    def read_file(path: Annotated[str, Field(description="Under the root")], limit: int = 100) -> str:
+        '''Read a text file.'''
+
+What a model is told of one is its name, its docstring and its signature.
 """
 
 from __future__ import annotations

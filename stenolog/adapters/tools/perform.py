@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from functools import partial
 
 from stenolog.domain.errors import ToolError
 
+from .arguments import json_object
 from .limits import within
 from .outcomes import failed, failure, unknown
 from .port import Call, Media, Outcome, Runnable
@@ -50,8 +50,7 @@ def asks(tool: Runnable, arguments: str) -> bool:
     if not tool.spec.approval or tool.approves is None:
         return tool.spec.approval
     try:
-        given = json.loads(arguments or "{}")
-        return bool(tool.approves(given)) if isinstance(given, dict) else True
+        return bool(tool.approves(json_object(arguments)))
     except Exception:  # the tool's own function
         return True
 
@@ -89,5 +88,5 @@ async def _ended(task: asyncio.Task[Outcome]) -> bool:
 def _timed_out(tool: Runnable, *, ended: bool) -> Outcome:
     what = f"timed out after {tool.timeout:g} s"
     if ended and tool.stops:
-        return failed(f"{what}: the call was stopped, and may have had effects")
+        return failed(f"{what}: the call was cancelled, and may have had effects")
     return failed(f"{what}: the call goes on in the background, and may still have effects")

@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from urllib.parse import urlsplit
 
-from pydantic_core import from_json
-
+from stenolog.adapters.tools.arguments import json_object
 from stenolog.adapters.tools.functions import Approval, checked
 from stenolog.adapters.tools.outcomes import told
 from stenolog.adapters.tools.port import LIMIT, TIMEOUT, Call, Outcome, Repeat, Runnable, Toolbox
@@ -82,7 +81,7 @@ class MCPServer(Toolbox):
         What it writes to stderr is kept out of ours; where it cannot be opened, the error has its last words.
         """
         if isinstance(command, str) or not command:
-            raise CallerError(f"expected a command as a list of its words, found {command!r:.100}")
+            raise CallerError(f"expected a command as a list of its words, found {type(command).__name__}")
         parameters = _sdk().StdioServerParameters(
             command=command[0],
             args=list(command[1:]),
@@ -132,7 +131,7 @@ class MCPServer(Toolbox):
 
     async def call(self, name: str, call: Call) -> Outcome:
         """Call the tool of this name (the server's own). Raises `ToolError`, and says what is known of it."""
-        arguments = _arguments(call.arguments)
+        arguments = json_object(call.arguments)
         link = self._linked()
         meta: Any = {KEY: call.key}
         try:
@@ -204,16 +203,6 @@ class MCPTool(Runnable):
 def _harmless(tool: TheirTool) -> bool:
     hints = tool.annotations
     return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
-
-
-def _arguments(text: str) -> dict[str, Any]:
-    try:
-        given = from_json(text.encode(errors="replace") if text.strip() else "{}", allow_inf_nan=False)
-    except ValueError as error:
-        raise ToolError(f"expected the arguments as a JSON object: {error}, found {text!r:.100}") from None
-    if not isinstance(given, dict):
-        raise ToolError(f"expected the arguments as a JSON object, found {text!r:.100}")
-    return given
 
 
 def _sdk() -> Any:
