@@ -78,11 +78,10 @@ GENERATE = Api(
     left_out=frozenset({"model"}),
     hurried={"http_options": {"timeout": 50}},
 )
-every = pytest.mark.parametrize(
-    "api",
-    [CHAT, RESPONSES, MESSAGES, GENERATE],
-    ids=["OpenAIChat", "OpenAIResponses", "Anthropic", "Gemini"],
-)
+OPENAI = {"OpenAIChat": CHAT, "OpenAIResponses": RESPONSES}
+APIS = OPENAI | {"Anthropic": MESSAGES, "Gemini": GENERATE}
+every = pytest.mark.parametrize("api", APIS.values(), ids=APIS.keys())
+both_of_openai = pytest.mark.parametrize("api", OPENAI.values(), ids=OPENAI.keys())
 
 
 async def closed_after(model: Model, asked: Prompt) -> Answer:
