@@ -11,7 +11,13 @@ from stenolog.domain.values import Usage
 
 from .port import Answer, Kind, Said
 
-FILTERED = frozenset({"content_filter", "refusal", "SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII"})
+FILTERED = frozenset(
+    {
+        "content_filter", "refusal",
+        "SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "ESCALATION", "MODEL_ARMOR",
+        "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT",
+    }
+)  # fmt: skip
 """The finish reasons with which providers say that they kept the answer back."""
 
 
