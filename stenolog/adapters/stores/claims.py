@@ -94,8 +94,9 @@ class Claims:
 
         For a claim that is no longer there nothing is kept.
         """
-        with self._datastore.writing() as connection:
-            connection.executemany(DRAFT, [(text, fence) for fence, text in said])
+        if rows := [(text, fence) for fence, text in said]:
+            with self._datastore.writing() as connection:
+                connection.executemany(DRAFT, rows)
 
     def drafted(self, claim: Claim) -> list[bytes]:
         """What had streamed, in order."""
