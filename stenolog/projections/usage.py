@@ -1,0 +1,181 @@
+"""What was used: model calls, tokens, tools, errors and how long it all took, by lane, run and model.
+
+>>> usage([]).total.calls
+0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from typing import Literal, NamedTuple, TypeAlias
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult
+from stenolog.domain.limits import Tokens
+from stenolog.domain.state import State, address, find_call
+from stenolog.domain.step import INITIAL, evolve
+
+from .base import Fold
+from .histogram import Histogram
+from .prices import Prices, cost
+
+By: TypeAlias = Literal["agent", "lane", "run", "model"]
+
+
+class Tally(NamedTuple):
+    """What was used of something.
+
+    `answers` are those of models, of which `untold` do not say what they used; `errors` are failures by
+    category, of which `retries` were to be tried again. `tokens` are by model. `took` and `first` are how
+    many milliseconds calls took, and their first token; `tools` counts tool results, `tool_errors` the failed
+    ones, `tools_took` is how long they took.
+    """
+
+    answers: int = 0
+    untold: int = 0
+    errors: dict[str, int] = {}  # noqa: RUF012 - never changed in place
+    retries: int = 0
+    tokens: dict[str, Tokens] = {}  # noqa: RUF012 - as above
+    took: Histogram = Histogram()
+    first: Histogram = Histogram()
+    tools: int = 0
+    tool_errors: int = 0
+    tools_took: Histogram = Histogram()
+
+    @property
+    def calls(self) -> int:
+        """How often a model was called: a call that a limit forbade was not made."""
+        return self.answers + sum(count for name, count in self.errors.items() if name != "budget")
+
+    @property
+    def sum(self) -> Tokens:
+        """The tokens of all models together."""
+        return reduce(_both, self.tokens.values(), Tokens())
+
+    def cost(self, prices: Prices) -> int | None:
+        """What it cost, in micro-dollars; None where a model has no price."""
+        return cost(self.tokens, prices)
+
+    def plus(self, other: Tally) -> Tally:
+        """Both together."""
+        return Tally(
+            answers=self.answers + other.answers,
+            untold=self.untold + other.untold,
+            errors={
+                k: self.errors.get(k, 0) + other.errors.get(k, 0) for k in {**self.errors, **other.errors}
+            },
+            retries=self.retries + other.retries,
+            tokens={
+                model: _both(self.tokens.get(model, Tokens()), other.tokens.get(model, Tokens()))
+                for model in {**self.tokens, **other.tokens}
+            },
+            took=self.took.plus(other.took),
+            first=self.first.plus(other.first),
+            tools=self.tools + other.tools,
+            tool_errors=self.tool_errors + other.tool_errors,
+            tools_took=self.tools_took.plus(other.tools_took),
+        )
+
+
+NOTHING = Tally()
+
+
+class Used(NamedTuple):
+    """What a lane has used, by model; `model` is the one that it used last, or that its card names."""
+
+    model: str = ""
+    tallies: dict[str, Tally] = {}  # noqa: RUF012 - as above
+
+
+class Usage(NamedTuple):
+    """What a conversation has used, by run (empty: none), then by lane; `state` tells whose a result is."""
+
+    state: State = INITIAL
+    cards: dict[str, str] = {}  # noqa: RUF012 - as above
+    runs: dict[str, dict[str, Used]] = {}  # noqa: RUF012 - as above
+
+    @property
+    def total(self) -> Tally:
+        """All of it."""
+        return together(tally for _, tally in self.by("model"))
+
+    def by(self, what: By) -> Iterator[tuple[str, Tally]]:
+        """What each agent, lane, run or model has used, in the order of its first use."""
+        sums: dict[str, Tally] = {}
+        for run, lanes in self.runs.items():
+            for lane, used in lanes.items():
+                for model, tally in used.tallies.items():
+                    names = {"agent": lane.partition("/")[0], "lane": lane, "run": run, "model": model}
+                    sums[names[what]] = sums.get(names[what], NOTHING).plus(tally)
+        yield from sums.items()
+
+
+def together(tallies: Iterable[Tally]) -> Tally:
+    """Several tallies as one."""
+    return reduce(Tally.plus, tallies, NOTHING)
+
+
+def _both(one: Tokens, other: Tokens) -> Tokens:
+    return Tokens(*(mine + theirs for mine, theirs in zip(one, other, strict=True)))
+
+
+def _take(used: Usage, entry: Entry) -> Usage:
+    event, before = entry.event, used.state
+    used = used._replace(state=evolve(before, entry))
+    match event:
+        case ModeSwitch(cards=cards):
+            named = {agent: card.model for agent, card in cards.items() if card is not None and card.model}
+            return used._replace(cards={**used.cards, **named}) if named else used
+        case AssistantMessage(agent=agent, task=task):
+            return _add(used, event.run, address(agent, task), event.model, event)
+        case LlmError(agent=agent, task=task):
+            return _add(used, event.run, address(agent, task), event.model, event)
+        case ToolResult():
+            found = find_call(before, event)
+            return used if found is None else _add(used, event.run, found[0].address, "", event)
+        case _:
+            return used
+
+
+def _add(
+    usage: Usage, run: str, where: str, model: str, event: AssistantMessage | LlmError | ToolResult
+) -> Usage:
+    """The usage with an event of a lane; where it names no model, of the one that the lane used last."""
+    lanes = usage.runs.get(run, {})
+    used = lanes.get(where, Used())
+    model = model or used.model or usage.cards.get(where.partition("/")[0], "")
+    tally = _counted(used.tallies.get(model, NOTHING), model, event)
+    now = Used(model, {**used.tallies, model: tally})
+    return usage._replace(runs={**usage.runs, run: {**lanes, where: now}})
+
+
+def _counted(tally: Tally, model: str, event: AssistantMessage | LlmError | ToolResult) -> Tally:
+    match event:
+        case ToolResult(is_error=is_error, duration_ms=took):
+            return tally._replace(
+                tools=tally.tools + 1,
+                tool_errors=tally.tool_errors + is_error,
+                tools_took=_timed(tally.tools_took, took),
+            )
+        case AssistantMessage():
+            tally = tally._replace(
+                answers=tally.answers + 1,
+                untold=tally.untold + (event.usage is None),
+                first=_timed(tally.first, event.first_token_ms),
+            )
+        case LlmError(category=category):
+            errors = {**tally.errors, category: tally.errors.get(category, 0) + 1}
+            tally = tally._replace(errors=errors, retries=tally.retries + (event.retry_at is not None))
+    if event.usage is not None:
+        tokens = tally.tokens.get(model, Tokens()).plus(event.usage)
+        tally = tally._replace(tokens={**tally.tokens, model: tokens})
+    return tally._replace(took=_timed(tally.took, event.duration_ms))
+
+
+def _timed(times: Histogram, took: int | None) -> Histogram:
+    return times if took is None else times.add(took)
+
+
+usage = Fold("usage", Usage(), _take)
+"""The fold: `usage(entries)` is what they used; `keeping.kept(usage, Usage)` keeps it up to date."""
