@@ -1,0 +1,229 @@
+"""Kills the workload again and again, lets it finish, and tells what became of every word and every call."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import stenolog
+from stenolog import AssistantMessage, Entry, LlmError, Log, ToolResult
+from stenolog.adapters.proving import prove
+from stenolog.adapters.stores.claims import Claim, Claims
+from stenolog.adapters.verify import verify
+from stenolog.domain.effects import MODEL, UNKNOWN
+from stenolog.projections.requests import lanes
+from stenolog.projections.requests.build import from_window, takes_part, windows
+from tests.engine.workload import NEVER, TALKS, Files, lines, work
+from tests.requests.judging import HERE, faults
+from tests.stores import workers
+
+ALIVE = (0.05, 0.9)
+"""Seconds that a process has until it is killed, at least and at most."""
+KEPT = 0.25
+"""Seconds after which what has streamed must be kept."""
+
+
+class Kill(NamedTuple):
+    """One kill: when (monotonic seconds), and what was claimed then in each conversation."""
+
+    at: float
+    claims: Mapping[str, list[Claim]]
+
+    @property
+    def in_flight(self) -> int:
+        """How many effects were under way."""
+        return sum(map(len, self.claims.values()))
+
+    def of(self, model: bool) -> int:
+        """How many model calls, or calls of tools."""
+        return sum((claim.effect == MODEL) is model for claims in self.claims.values() for claim in claims)
+
+
+@dataclass
+class Story:
+    """What was counted, and each fault in a line that begins with its kind."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    oldest_lost: float = 0.0
+    """Seconds before its kill that the oldest piece was told that is lost."""
+
+    def wrong(self, kind: str) -> list[str]:
+        """The faults of a kind."""
+        return [fault for fault in self.faults if fault.startswith(f"{kind}:")]
+
+
+def killed(folder: Path, kills: int, seed: int) -> list[Kill]:
+    """Run the workload, kill it so many times at random moments, and let it run to its end."""
+    files, chance = Files(folder), Random(seed)
+    workers.CONTEXT.set_forkserver_preload(["stenolog", "tests.stores.workers", "tests.engine.workload"])
+    made = [_kill(files, chance.uniform(*ALIVE)) for _ in range(kills)]
+    files.enough.touch()
+    process = workers.started(work, str(folder))
+    process.join(workers.PATIENCE)
+    assert process.exitcode == 0, f"the last run ended with {process.exitcode}"
+    return made
+
+
+def _kill(files: Files, seconds: float) -> Kill:
+    process = workers.started(work, str(files.folder))
+    time.sleep(seconds)
+    assert process.pid is not None
+    at = time.monotonic()
+    os.kill(process.pid, signal.SIGKILL)
+    process.join(workers.PATIENCE)
+    assert process.exitcode == -signal.SIGKILL, f"a run ended by itself with {process.exitcode}"
+    with stenolog.open(files.log) as log:
+        return Kill(at, {name: Claims(log.datastore, log[name].stream).all() for name in TALKS})
+
+
+def told(folder: Path, kills: list[Kill], every: int = 1) -> Story:
+    """What became of it all; of the prefixes, every so many are asked for requests."""
+    files, story = Files(folder), Story()
+    story.counts["kills"] = len(kills)
+    story.counts["kills with effects in flight"] = sum(kill.in_flight > 0 for kill in kills)
+    with stenolog.open(files.log) as log:
+        talks = {name: [*log[name].entries()] for name in TALKS}
+        for found in (
+            _acknowledged(files, talks, story),
+            _tools(files, talks, kills, story),
+            _pieces(files, talks, kills, story),
+            _models(files, talks, kills, story),
+            _finished(log, story),
+            _proved(log),
+            _clean(talks, every, story),
+        ):
+            story.faults += found
+    return story
+
+
+def _acknowledged(files: Files, talks: Mapping[str, list[Entry]], story: Story) -> Iterator[str]:
+    for name, position, digest in lines(files.told):
+        story.counts["entries acknowledged"] += 1
+        stands = talks[name][int(position) - 1 :][:1]
+        if [entry.digest for entry in stands] != [digest]:
+            yield f"entry: {name}@{position} was acknowledged, and does not stand there"
+
+
+class Asked(NamedTuple):
+    """A call as the log has it: its tool, the effect that it is claimed as, and its results."""
+
+    tool: str
+    claimed_as: tuple[str, str, str]
+    results: list[ToolResult]
+
+
+def _tools(files: Files, talks: Mapping[str, list[Entry]], kills: list[Kill], story: Story) -> Iterator[str]:
+    starts, ends, keys = Counter[str](), Counter[str](), dict[str, set[str]]()
+    for what, _, id, key in lines(files.tools):
+        (starts if what == "start" else ends)[id] += 1
+        keys.setdefault(id, set()).add(key)
+    cut = Counter(
+        (name, claim.lane, claim.effect)
+        for kill in kills
+        for name, claims in kill.claims.items()
+        for claim in claims
+    )
+    calls = {id: call for name, entries in talks.items() for id, call in _calls(name, entries)}
+    yield from (f"call: {id} ran and is in no answer" for id in starts if id not in calls)
+    yield from (f"key: {id} had {len(each)} keys" for id, each in keys.items() if len(each) > 1)
+    for id, call in calls.items():
+        never, unknown = call.tool == NEVER, [result.meta == UNKNOWN for result in call.results]
+        story.counts["calls that may not be repeated" if never else "calls that may be repeated"] += 1
+        story.counts["calls whose outcome is unknown"] += sum(unknown)
+        story.counts["calls repeated"] += max(0, starts[id] - 1)
+        if len(unknown) != 1:
+            yield f"result: {id} has {len(unknown)} results"
+        if never and starts[id] > 1:
+            yield f"twice: {id} may not be repeated, and ran {starts[id]} times"
+        if not cut[call.claimed_as] and (starts[id], ends[id], unknown) != (1, 1, [False]):
+            yield f"once: {id} was never cut off, ran {starts[id]} times, ended {ends[id]} times"
+        if not never and (not ends[id] or any(unknown) or starts[id] > 1 + cut[call.claimed_as]):
+            yield f"repeat: {id} ran {starts[id]} times and was cut off {cut[call.claimed_as]} times"
+
+
+def _calls(name: str, entries: list[Entry]) -> Iterator[tuple[str, Asked]]:
+    results: dict[str, list[ToolResult]] = {}
+    for entry in entries:
+        if isinstance(entry.event, ToolResult):
+            results.setdefault(entry.event.call_id, []).append(entry.event)
+    for entry in entries:
+        if isinstance(entry.event, AssistantMessage):
+            for nth, call in enumerate(entry.event.tool_calls):
+                effect = name, entry.event.agent, f"tool {entry.position}/{nth}"
+                yield call.id, Asked(call.name, effect, results.get(call.id, []))
+
+
+def _pieces(files: Files, talks: Mapping[str, list[Entry]], kills: list[Kill], story: Story) -> Iterator[str]:
+    kept = {
+        (name, word)
+        for name, entries in talks.items()
+        for entry in entries
+        if isinstance(entry.event, AssistantMessage | LlmError)
+        for word in entry.event.text.split()
+    }
+    for name, piece, at in lines(files.pieces):
+        story.counts["pieces streamed"] += 1
+        cut = next((kill.at for kill in kills if kill.at > float(at)), float("inf"))
+        story.counts["pieces older than 250 ms when their process was killed"] += KEPT < cut - float(at) < 10
+        if (name, piece) not in kept:
+            age = cut - float(at)
+            story.counts["pieces lost that were younger"] += age <= KEPT
+            story.oldest_lost = max(story.oldest_lost, age)
+            if age > KEPT:
+                yield f"piece: {name} {piece} was told {age:.3f} s before the kill, and is lost"
+
+
+def _models(files: Files, talks: Mapping[str, list[Entry]], kills: list[Kill], story: Story) -> Iterator[str]:
+    starts = Counter(key for what, key, *_ in lines(files.models) if what == "start")
+    events = [entry.event for entries in talks.values() for entry in entries]
+    answers = sum(isinstance(event, AssistantMessage) for event in events)
+    errors = Counter(event.category for event in events if isinstance(event, LlmError))
+    cut, in_flight = errors.pop("process_exited", 0), sum(kill.of(model=True) for kill in kills)
+    repeated = starts.total() - answers - errors.total()
+    story.counts += Counter(
+        {
+            "model calls": starts.total(),
+            "model calls that failed by script": errors.total(),
+            "model calls repeated": repeated,
+            "model calls in flight at a kill": in_flight,
+        }
+    )
+    if not 0 <= repeated <= cut <= in_flight:
+        yield f"model: {repeated} repeated, {cut} said to be cut off, {in_flight} in flight"
+    yield from (f"model: {key} was begun {count} times" for key, count in starts.items() if count > 1)
+
+
+def _finished(log: Log, story: Story) -> Iterator[str]:
+    for name in TALKS:
+        state = log[name].state()
+        story.counts["entries"] += state.position
+        for lane in state.lanes.values():
+            if lane.status != "idle" or lane.calls or lane.asked > lane.seen:
+                yield f"finished: {name} {lane}"
+        if left := Claims(log.datastore, log[name].stream).all():
+            yield f"finished: {name} has claims left: {left}"
+
+
+def _proved(log: Log) -> Iterator[str]:
+    yield from (f"verify: {problem}" for problem in verify(log).problems)
+    for name, proofs in prove(log):
+        yield from (f"verify: {name} {proof}" for proof in proofs if proof.outcome != "same")
+
+
+def _clean(talks: Mapping[str, list[Entry]], every: int, story: Story) -> Iterator[str]:
+    for name, entries in talks.items() if HERE else ():
+        for lane in lanes(entries):
+            for made in windows(entries, lane, None):
+                if made.position % every == 0 and takes_part(made):
+                    story.counts["requests of prefixes"] += 1
+                    request = from_window(made, "openai-chat")
+                    where = f"{name} {lane.address}@{made.position}"
+                    yield from (f"request: {where}: {fault}" for fault in faults("openai-chat", request))
