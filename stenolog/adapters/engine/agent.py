@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.llms.port import Model
 from stenolog.adapters.tools.collect import ToolLike
+from stenolog.domain.errors import CallerError
 from stenolog.domain.limits import Limits
 from stenolog.domain.values import Card, Tool
 
@@ -36,6 +37,10 @@ class Agent:
     policy: PolicyLike = None
     limits: Limits = LIMITS
     retries: Retries = RETRIES
+
+    def __post_init__(self) -> None:
+        if not self.name or "/" in self.name:
+            raise CallerError(f"expected the name of an agent, without a slash, found {self.name!r}")
 
     def card(self, tools: Sequence[Tool]) -> Card:
         """Its card, with these tools."""
