@@ -21,6 +21,7 @@ SECTIONS = {
         "state": "views",
         "outputs": "outputs",
         "output": "outputs",
+        "stats": "stats",
     },
     "Explain": {
         "explain": "explaining",
@@ -28,6 +29,10 @@ SECTIONS = {
         "why": "explaining",
         "diff": "explaining",
         "view": "explaining",
+    },
+    "Run": {
+        "chat": "chat",
+        "run": "running",
     },
     "Prove": {
         "replay": "proofs",

@@ -4,6 +4,7 @@ openai:gpt-5.2                an OpenAI model, by Chat Completions; openai-respo
 anthropic:claude-opus-5       gemini:gemini-3-pro
 http://127.0.0.1:11434/v1#m   model `m` of a server that speaks Chat Completions; without `#m` its only one
 cli:PROGRAM ARGUMENTS         a program that takes its prompt as plain text
+acp:PROGRAM ARGUMENTS         an agent of the Agent Client Protocol
 scripted:FILE                 answers by script, without a key or a network
 """
 
@@ -21,8 +22,8 @@ from stenolog.domain.errors import CallerError
 from .port import Model
 
 FORMS = (
-    "openai:NAME, openai-responses:NAME, anthropic:NAME, gemini:NAME, http://HOST/v1#NAME, cli:COMMAND "
-    "or scripted:FILE"
+    "openai:NAME, openai-responses:NAME, anthropic:NAME, gemini:NAME, http://HOST/v1#NAME, cli:COMMAND, "
+    "acp:COMMAND or scripted:FILE"
 )
 KEYS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "openai": ("OPENAI_API_KEY", ("OPENAI_",)),
@@ -48,8 +49,11 @@ def model_of(written: str, *, folder: Path | None = None, **options: Any) -> Mod
         raise CallerError(f"expected a model as {FORMS}; found {written!r:.100}")
     if kind in KEYS and not (options.get("base_url") or options.get("api_key_env")):
         _check_key(kind)
+    folder = folder or Path()
     if kind == "scripted":
-        name = str((folder or Path()) / Path(name).expanduser())
+        name = str(folder / Path(name).expanduser())
+    if "cwd" in options:
+        options["cwd"] = folder / options["cwd"]
     return _made(MAKERS[kind](), name.strip(), options)
 
 
@@ -68,7 +72,7 @@ def _made(cls: Callable[..., Model], name: str, options: Mapping[str, Any]) -> M
     return cls(name, **given)
 
 
-HIDDEN = ("api_key", "client")
+HIDDEN = ("api_key", "client", "permit")
 """What no file may hold, or can."""
 
 
@@ -146,6 +150,12 @@ def _command() -> Callable[..., Model]:
     return CommandLine
 
 
+def _acp() -> Callable[..., Model]:
+    from stenolog.adapters.agents.acp import ACP
+
+    return ACP
+
+
 def _script() -> Callable[..., Model]:
     from .script_file import scripted
 
@@ -158,6 +168,7 @@ MAKERS: Mapping[str, Callable[[], Callable[..., Model]]] = {
     "anthropic": _anthropic,
     "gemini": _gemini,
     "cli": _command,
+    "acp": _acp,
     "scripted": _script,
 }
 """The class of each, imported when it is asked for."""

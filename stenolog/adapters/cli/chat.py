@@ -1,0 +1,108 @@
+"""`chat`: a conversation with agents at the terminal, taken down in the log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .answer import Answer
+from .shell import command, names, opened, takes_db
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.engine.team import Team
+    from stenolog.adapters.llms.port import Model
+
+NAME, AGENT = "chat", "assistant"
+ALONE = ("model", "cli", "agent", "persona", "tools")
+"""The options that describe a single agent."""
+
+
+@command("chat")
+@click.argument("conversation", metavar="[TALK]", required=False, default="", shell_complete=names)
+@click.option("--model", help="Who answers, such as openai:gpt-5.2; else $STENOLOG_MODEL.")
+@click.option("--cli", help="A program that answers, with its arguments.")
+@click.option("--team", type=click.Path(path_type=Path, dir_okay=False), help="A team, from its file.")
+@click.option("--agent", help=f"The agent's name; else the only one there is, or {AGENT}.")
+@click.option("--persona", help="Who the agent is.")
+@click.option("--tools", multiple=True, metavar="MODULE:NAME", help="A function that it may call; repeat it.")
+@click.option("--to", multiple=True, help="Whom the messages are for; all, unless given.")
+@click.option("--yes", is_flag=True, help="Approve every call that a person has to approve.")
+@takes_db
+def chat_command(
+    db: Path, conversation: str, team: Path | None, to: tuple[str, ...], yes: bool, **alone: Any
+) -> Answer:
+    """Talk with an agent, or with a team. In a pipe every line is a message.
+
+    \b
+    Models: openai:NAME, openai-responses:NAME, anthropic:NAME, gemini:NAME,
+    http://HOST/v1#NAME, cli:COMMAND, acp:COMMAND, scripted:FILE
+    """
+    from .chat_loop import Chat
+    from .chat_words import Hints
+    from .run_desk import desk
+
+    name, made = conversation or NAME, None
+    if team is not None:
+        from stenolog.adapters.teamfile import load
+
+        if given := [f"--{option}" for option in ALONE if alone[option]]:
+            raise click.UsageError(f"the agents are those of --team: leave out {', '.join(given)}")
+        described = load(team)
+        name, made = conversation or described.talk, described.team
+    llm = None if made else _model(alone["model"], alone["cli"])
+    talk = opened(db, create=True)[name]
+    if made is None:
+        assert llm is not None, "somebody answers"
+        made, to = _single(talk, llm, to, **alone)
+    with desk(talk, made, Hints(), yes=yes, cancels=True, leave=False) as at:
+        Chat(at, to).loop()
+        return at.outcome()
+
+
+def _model(model: str | None, cli: str | None) -> Model:
+    """Who answers."""
+    import os
+
+    from stenolog.adapters.llms.named import model_of
+
+    if model and cli:
+        raise click.UsageError("--model or --cli: choose one")
+    written = f"cli:{cli}" if cli else model or os.environ.get("STENOLOG_MODEL")
+    if not written:
+        raise click.UsageError(
+            "say who answers: --model openai:gpt-5.2 (or anthropic:…, gemini:…, http://…), --cli or --team"
+        )
+    return model_of(written)
+
+
+def _single(
+    talk: Conversation,
+    llm: Model,
+    to: tuple[str, ...],
+    *,
+    agent: str | None,
+    persona: str | None,
+    tools: tuple[str, ...],
+    **_: Any,
+) -> tuple[Team, tuple[str, ...]]:
+    """A team of one, and whom the messages are for: it alone, where others take part who are not here.
+
+    What the agent's card says of its persona and its policy stays, unless given.
+    """
+    from stenolog.adapters.engine.agent import Agent
+    from stenolog.adapters.engine.team import Team
+    from stenolog.adapters.teamfile.named import tools_of
+
+    settings = talk.settings()
+    members = settings.members
+    name = agent or (members[0] if len(members) == 1 else AGENT)
+    card = settings.card_of(name)
+    own = [one for written in tools for one in tools_of(written, Path.cwd(), {})]
+    persona = card.persona if persona is None else persona
+    one = Agent(name, llm, persona=persona, tools=own, policy=card.policy or None)
+    others = [member for member in members if member != name]
+    mode = "agent" if persona or own else "chat"
+    return Team([one], mode=mode), to or ((name,) if others else ())

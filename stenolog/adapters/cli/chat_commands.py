@@ -1,0 +1,216 @@
+"""What a person may type beside messages: commands that begin with a slash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from itertools import islice
+from typing import TYPE_CHECKING, TypeAlias
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import IllegalCommand, InvalidEvent
+from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
+from stenolog.domain.state import address
+from stenolog.domain.values import Span
+from stenolog.projections.prices import cost
+
+from .chat_words import Spent, dollars
+from .lines import Piece, line
+from .positions import backwards
+from .reading import entry_line
+
+if TYPE_CHECKING:
+    from .chat_loop import Chat
+
+Command: TypeAlias = "Callable[[Chat, str], None]"
+COMMANDS: dict[str, Command] = {}
+SHOWN = 20
+"""So many entries `/log` shows unless told."""
+
+
+class Quit(Exception):
+    """The conversation at the terminal is over."""
+
+
+def command(function: Command) -> Command:
+    """A command by the function's name; its docstring is the help."""
+    COMMANDS[function.__name__.strip("_")] = function
+    return function
+
+
+def call(chat: Chat, typed: str) -> None:
+    """Do what was typed behind the slash. Raises `CallerError` for what is no command."""
+    name, _, rest = typed.partition(" ")
+    if name not in COMMANDS:
+        near = get_close_matches(name, COMMANDS, n=1)
+        hint = f"did you mean /{near[0]}?" if near else "/help lists them"
+        raise InvalidEvent(f"no command /{name}: {hint} (a message may begin with //)")
+    COMMANDS[name](chat, rest.strip())
+
+
+@command
+def _help(chat: Chat, rest: str) -> None:
+    """this list"""
+    chat.paper.drawn(
+        line((f"  /{name:<9}", "bold"), (function.__doc__ or "", "dim"))
+        for name, function in COMMANDS.items()
+    )
+    chat.note('a message: a line; several with \\ at their ends, or between two of """')
+    chat.note("Ctrl-C stops who is at work, and when nobody is, ends; Ctrl-D ends")
+
+
+@command
+def to(chat: Chat, rest: str) -> None:
+    """NAME TEXT: say something to one agent"""
+    name, _, text = rest.partition(" ")
+    if not text.strip():
+        raise InvalidEvent("expected /to NAME TEXT")
+    if name.partition("/")[0] not in chat.team.agents:
+        raise InvalidEvent(f"expected one of {', '.join(chat.team.agents)}; found {name!r}")
+    chat.say(text.strip(), to=[name])
+
+
+@command
+def why(chat: Chat, rest: str) -> None:
+    """[AGENT]: the last request, and the reason for every part of it"""
+    from stenolog.projections.analysis.why import why as reasons
+
+    from .draw_explaining import reasons_drawn
+
+    lane, view = _last_request(chat, rest)
+    agent, _, task = lane.partition("/")
+    llm = chat.team.agents[agent].llm
+    request = chat.talk.request(agent, view, llm.wire if llm else None, task=task)
+    log = list(chat.talk.entries(upto=request.upto))
+    chat.paper.drawn(reasons_drawn(request, reasons(request, log), False))
+
+
+def _last_request(chat: Chat, lane: str) -> tuple[str, int | None]:
+    """The lane whose request was sent last, and where it was built; now, where none was sent yet."""
+    if lane and lane.partition("/")[0] not in chat.team.agents:
+        raise InvalidEvent(f"expected one of {', '.join(chat.team.agents)}; found {lane!r}")
+    for entry in backwards(chat.talk, chat.talk.position):
+        match entry.event:
+            case AssistantMessage(receipt=receipt) | LlmError(receipt=receipt) if receipt is not None:
+                where = address(entry.event.agent, entry.event.task)
+                if lane in ("", where):
+                    return where, receipt.view
+            case _:
+                pass
+    return lane or next(iter(chat.team.agents)), None
+
+
+@command
+def log(chat: Chat, rest: str) -> None:
+    """[N]: the last entries of the log"""
+    number = int(rest) if rest.isdecimal() and int(rest) else SHOWN
+    last = list(islice(backwards(chat.talk, chat.talk.position), number))
+    chat.paper.drawn(entry_line(entry, len(str(chat.talk.position))) for entry in reversed(last))
+
+
+@command
+def agents(chat: Chat, rest: str) -> None:
+    """who takes part: model, tools, where each stands"""
+    chat.paper.drawn(_agents(chat))
+
+
+def _agents(chat: Chat) -> Iterator[Piece]:
+    from .drawing import table
+
+    settings, state = chat.talk.settings(), chat.talk.state()
+    rows = []
+    for name in dict.fromkeys([*chat.team.agents, *settings.members]):
+        card = settings.card_of(name)
+        tools = ", ".join(tool.name for tool in card.tools or ())
+        rows.append(((name, "cyan"), card.model or "-", state.lane(name).status, tools))
+    yield table(("NAME", "~MODEL", "STATUS", "*TOOLS"), rows)
+
+
+@command
+def _cost(chat: Chat, rest: str) -> None:
+    """the tokens of this conversation, and what they have cost"""
+    chat.paper.drawn(_costs(chat))
+
+
+def _costs(chat: Chat) -> Iterator[Piece]:
+    from .drawing import table
+
+    spent = Spent()
+    for entry in chat.talk.entries():
+        spent = spent.plus(entry)
+    prices = chat.team.options.prices
+    rows = [
+        (
+            model,
+            f"{used.input:,}",
+            f"{used.cache_read:,}",
+            f"{used.output:,}",
+            dollars(cost({model: used}, prices)),
+        )
+        for model, used in spent.tokens.items()
+    ]
+    yield table(("MODEL", ">IN", ">CACHED", ">OUT", ">USD"), rows)
+
+
+@command
+def mode(chat: Chat, rest: str) -> None:
+    """chat | agent | run | …: change the mode"""
+    if not rest:
+        raise InvalidEvent(f"expected a mode such as chat, agent or run; it is {chat.talk.settings().mode}")
+    chat.submit(ModeSwitch(mode=rest))
+
+
+@command
+def _continue(chat: Chat, rest: str) -> None:
+    """[AGENT]: go on after an error or an interruption"""
+    try:
+        chat.desk.work.do(chat.team.proceed(chat.talk, *rest.split("/", 1) if rest else ()))
+    except IllegalCommand:
+        if rest:
+            raise
+    chat.desk.go()
+
+
+@command
+def cancel(chat: Chat, rest: str) -> None:
+    """[AGENT]: give up what waits for an approval, or was interrupted"""
+    chat.desk.work.do(chat.team.cancel(chat.talk, *rest.split("/", 1) if rest else ()))
+    chat.desk.watching.catch_up()
+
+
+@command
+def approve(chat: Chat, rest: str) -> None:
+    """ask again about the calls that wait for you"""
+    if not chat.desk.approvals.judge():
+        raise InvalidEvent("no call waits for you")
+    chat.desk.go()
+
+
+@command
+def undo(chat: Chat, rest: str) -> None:
+    """take your last message, and what followed, out of the context"""
+    hidden = chat.talk.settings().hides
+    mine = (entry for entry in backwards(chat.talk, chat.talk.position) if _is_words(entry))
+    last = next(
+        (entry.position for entry in mine if not any(entry.position in span for span in hidden)), None
+    )
+    if last is None:
+        raise InvalidEvent("nothing was said yet")
+    chat.submit(ModeSwitch(hides=[*hidden, Span(first=last, last=chat.talk.position)]))
+
+
+def _is_words(entry: Entry) -> bool:
+    event = entry.event
+    return isinstance(event, UserMessage) and event.control is None and event.author_kind == "person"
+
+
+@command
+def reset(chat: Chat, rest: str) -> None:
+    """begin anew: nothing before this is in context any more; the log keeps it"""
+    chat.submit(ModeSwitch(context_from=chat.talk.position + 1))
+
+
+@command
+def quit(chat: Chat, rest: str) -> None:
+    """end"""
+    raise Quit

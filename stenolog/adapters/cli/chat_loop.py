@@ -1,0 +1,97 @@
+"""A conversation at the terminal: read a message, let the agents work, ask for approvals, read the next."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.engine.team import Team
+from stenolog.domain.errors import StenologError
+from stenolog.domain.events import ModeSwitch
+
+from . import chat_commands
+from .chat_lines import message
+from .chat_words import minute
+from .run_desk import Desk
+from .words import counted
+
+PROMPT, MORE = "> ", "… "
+ONCE_MORE = "Ctrl-C once more ends; so does Ctrl-D"
+
+
+class Chat:
+    """One conversation with a team, at a terminal or over a pipe."""
+
+    def __init__(self, desk: Desk, to: Collection[str] = ()) -> None:
+        self.desk = desk
+        self.paper, self.lines = desk.paper, desk.lines
+        self.to = to
+
+    @property
+    def team(self) -> Team:
+        """Who takes part."""
+        return self.desk.team
+
+    @property
+    def talk(self) -> Conversation:
+        """The conversation."""
+        return self.desk.talk
+
+    def loop(self) -> None:
+        """Until the person ends it. Raises KeyboardInterrupt where that was by Ctrl-C."""
+        self._greet()
+        pressed = False
+        while True:
+            try:
+                typed = message(self.lines, PROMPT, MORE)
+                pressed = False
+                if typed is None:
+                    return
+                self._take(typed)
+            except chat_commands.Quit:
+                return
+            except KeyboardInterrupt:
+                if pressed or not self.lines.asks or self.desk.work.stopped:
+                    raise
+                pressed = True
+                print()
+                self.note(ONCE_MORE)
+
+    def _take(self, typed: str) -> None:
+        """A message, or a command. At a terminal a mistake is said, and the conversation goes on."""
+        try:
+            if typed.startswith("/") and not typed.startswith("//"):
+                chat_commands.call(self, typed[1:])
+            elif typed.strip():
+                self.say(typed.removeprefix("/") if typed.startswith("//") else typed, to=self.to)
+        except (StenologError, OSError) as error:
+            if not self.lines.asks:
+                raise
+            self.paper.line((f"✗ {error}", "red"))
+
+    def say(self, text: str, to: Iterable[str] = ()) -> None:
+        """Say something, and let the agents work."""
+        self.desk.go(text, to)
+
+    def submit(self, switch: ModeSwitch) -> None:
+        """Change a setting, and show it."""
+        self.talk.submit(switch)
+        self.desk.watching.catch_up()
+
+    def note(self, words: str) -> None:
+        """A word to the person."""
+        self.paper.line((words, "dim"))
+
+    def _greet(self) -> None:
+        """Say where the conversation stands."""
+        if self.paper.live:
+            names = ", ".join(
+                f"{name} ({agent.llm.name})" if agent.llm else name
+                for name, agent in self.team.agents.items()
+            )
+            head = self.talk.position
+            last = next(iter(self.talk.entries(after=max(0, head - 1))), None)
+            since = f"{counted(head, 'entry', 'entries')}, the last of {minute(last.at)}" if last else "new"
+            self.paper.line((self.talk.name, "bold"), (f" · {since} · with {names} · /help", "dim"))
+        for words in self.desk.standing():
+            self.paper.line((f"! {words}", "yellow"))

@@ -1,0 +1,158 @@
+"""Where a team works before a person's eyes: `chat` and `run` sit at the same desk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.engine.happenings import Delta, Happening
+from stenolog.adapters.engine.team import Team
+from stenolog.domain.effects import ref
+from stenolog.domain.errors import IllegalCommand
+from stenolog.domain.state import OpenCall
+from stenolog.projections.prices import Prices
+
+from .answer import Answer, envelope
+from .chat_lines import Lines, lines
+from .chat_paper import Paper
+from .chat_stage import Stage
+from .chat_words import Hints, awaiting, call_of, call_words, failed, standing
+from .run_work import Work
+from .safety import safe_json
+
+
+class Envelopes:
+    """A run as a program follows it: an envelope for each entry, on a line of its own."""
+
+    def __init__(self, talk: Conversation) -> None:
+        self.talk = talk
+        self._position = talk.position
+
+    def begin(self, mine: str = "") -> None:
+        """A run begins."""
+        self.catch_up()
+
+    def take(self, happened: Happening) -> None:
+        """Print an entry; what streams is in its entry in the end."""
+        if not isinstance(happened, Delta):
+            self._position = happened.entry.position
+            click.echo(safe_json(envelope("ok", happened.entry)))
+
+    def tick(self) -> None:
+        """A while has gone by."""
+
+    def end(self, prices: Prices) -> None:
+        """The run is over."""
+
+    def catch_up(self) -> None:
+        """Print what stands in the log and was not printed yet."""
+        for entry in self.talk.entries(after=self._position):
+            click.echo(safe_json(envelope("ok", entry)))
+            self._position = entry.position
+
+
+class Approvals:
+    """Asks a person about the calls that wait for one.
+
+    `yes` approves all of them. Where nobody can be asked they are refused; `leave` leaves them open instead.
+    """
+
+    def __init__(self, work: Work, paper: Paper, lines: Lines, *, yes: bool, leave: bool) -> None:
+        self.work = work
+        self.paper = paper
+        self.lines = lines
+        self.yes = yes
+        self.leave = leave
+
+    def judge(self) -> bool:
+        """Whether a call was approved or refused."""
+        judged = False
+        for _, call in list(awaiting(self.work.talk.state(), self.work.team.agents)):
+            verdict = self._verdict(call)
+            if verdict is None:
+                continue
+            decide = self.work.team.approve if verdict else self.work.team.refuse
+            try:
+                self.work.do(decide(self.work.talk, ref(call)))
+            except IllegalCommand as error:  # somebody else was first
+                self.paper.line((str(error), "dim"))
+            judged = True
+        return judged
+
+    def _verdict(self, call: OpenCall) -> bool | None:
+        """True: run it. None: it is left open."""
+        words = call_words(call_of(self.work.talk, call))
+        if self.yes:
+            self.paper.line((f"approved: {words}", "dim"))
+            return True
+        if not self.lines.asks:
+            does = "it waits for" if self.leave else "refused without"
+            self.paper.line((f"? {words}: {does} your approval (--yes approves)", "yellow"))
+            return None if self.leave else False
+        self.paper.line(("? ", "yellow"), (words, "bold"))
+        try:
+            while (answer := self.lines.line("  run it? y/n ")) is not None:
+                if answer.strip().lower() in ("y", "yes", "n", "no"):
+                    return answer.strip().lower().startswith("y")
+        except KeyboardInterrupt:
+            print()
+        return None
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A team on a conversation, and what a person reads, writes and decides."""
+
+    hints: Hints
+    work: Work
+    watching: Stage | Envelopes
+    paper: Paper
+    lines: Lines
+    approvals: Approvals
+
+    @property
+    def team(self) -> Team:
+        """Who works."""
+        return self.work.team
+
+    @property
+    def talk(self) -> Conversation:
+        """The conversation."""
+        return self.work.talk
+
+    def go(self, text: str | None = None, to: Iterable[str] = ()) -> None:
+        """Say something, if anything is given, and let the agents work until only a person can go on."""
+        self.work.go(text, to)
+        while self.approvals.judge():
+            self.work.go()
+
+    def standing(self) -> list[str]:
+        """What waits for a person, has failed, or was broken off."""
+        return list(standing(self.talk, self.team.agents, self.hints))
+
+    def outcome(self) -> Answer:
+        """Where it stands now; failed, where a lane of the team has."""
+        state = self.talk.state()
+        lanes: dict[str, Any] = {where: lane.status for where, lane in state.lanes.items()}
+        data = {"conversation": self.talk.name, "position": state.position, "lanes": lanes}
+        return Answer(data, failed=bool(failed(state, self.team.agents)))
+
+
+@contextmanager
+def desk(
+    talk: Conversation, team: Team, hints: Hints, *, yes: bool, cancels: bool, leave: bool
+) -> Iterator[Desk]:
+    """A desk as the command's options want it; the team is closed at the end. For the rest see `Work` and
+    `Approvals`."""
+    options = click.get_current_context().params
+    paper = Paper(options["color"], plain=options["as_json"])
+    watching = Envelopes(talk) if options["as_json"] else Stage(paper, talk, team.agents, hints.again)
+    source = lines(asks=not options["as_json"])
+    with Work(team, talk, watching, cancels=cancels) as work:
+        work.do(team.tools())  # what they come from is there, or that is said before anything else
+        yield Desk(hints, work, watching, paper, source, Approvals(work, paper, source, yes=yes, leave=leave))

@@ -1,0 +1,74 @@
+"""`run`: a team from a file works on a conversation, from wherever the log stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stenolog.domain.events import UNCHANGED, ModeSwitch
+
+from .answer import Answer
+from .screen import say
+from .shell import command, opened, takes_db
+
+if TYPE_CHECKING:
+    from .run_desk import Desk
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@command("run")
+@click.argument("file", type=FILE)
+@click.argument("message", required=False)
+@click.option(
+    "--talk", default="", help="The conversation; else the one that the file names, or its own name."
+)
+@click.option("--to", multiple=True, help="Whom the message is for; all, unless given.")
+@click.option("--yes", is_flag=True, help="Approve every call that a person has to approve.")
+@click.option("--retry", is_flag=True, help="Have those go on that have failed.")
+@takes_db
+def run_command(
+    db: Path, file: Path, message: str | None, talk: str, to: tuple[str, ...], yes: bool, retry: bool
+) -> Answer:
+    """Run a team that a file describes. Without a message it goes on from where the log stands.
+
+    Exits with 0 when every lane waits for a person or has finished, with 1 where one has failed. Ctrl-C stops
+    the run where it stands. With --json an envelope for each entry, and a last one that says where it stands.
+    """
+    from stenolog.adapters.teamfile import load
+
+    from .chat_words import Hints
+    from .run_desk import desk
+
+    described = load(file)
+    conversation = opened(db, create=True)[talk or described.talk]
+    hints = Hints(f"approve it in `stenolog chat --team {file}`", "it goes on", "--retry tries again")
+    with desk(conversation, described.team, hints, yes=yes, cancels=False, leave=True) as at:
+        _entitle(at, described.title)
+        try:
+            _run(at, message, to, retry)
+        except KeyboardInterrupt:
+            say(f"stopped; `stenolog run {file}` goes on from here")
+            raise
+        return at.outcome()
+
+
+def _run(at: Desk, message: str | None, to: tuple[str, ...], retry: bool) -> None:
+    from .chat_words import failed
+
+    if retry and failed(at.talk.state(), at.team.agents):
+        at.work.do(at.team.proceed(at.talk))
+    before = at.talk.position
+    at.go(message, to)
+    if at.talk.position == before:
+        say("nothing to do: " + ("; ".join(at.standing()) or "everybody waits for a message"))
+
+
+def _entitle(at: Desk, title: str) -> None:
+    """The title of the file, where the conversation has another."""
+    talk = at.talk
+    if title and talk.settings().title != title:
+        mode = UNCHANGED if talk.position else at.team.mode
+        talk.submit(ModeSwitch(title=title, mode=mode))
