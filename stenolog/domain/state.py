@@ -120,14 +120,14 @@ class State(NamedTuple):
         return (self.lane(agent), *tasks)
 
     def is_open(self, where: str) -> bool:
-        """Whether nobody of that address has left."""
-        lane = self.lane(where)
-        return lane.status != "closed" and self.lane(lane.agent).status != "closed"
+        """Whether nobody of that address has left: who leaves does so with all its tasks."""
+        lane = self.lanes.get(where) or self.lanes.get(where.partition("/")[0])
+        return lane is None or lane.status != "closed"
 
     def takes_part(self, where: str) -> bool:
         """Whether the lane's agent has joined, or the lane has spoken, and has not left."""
-        agent = where.partition("/")[0]
-        return (agent in self.members or where in self.lanes) and self.is_open(where)
+        known = where in self.lanes or where.partition("/")[0] in self.members
+        return known and self.is_open(where)
 
     def open_calls(self) -> Iterator[tuple[Lane, OpenCall]]:
         """Every call without a result, with its lane."""
