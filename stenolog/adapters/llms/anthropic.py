@@ -85,10 +85,10 @@ class Anthropic(Model):
         """The events of one stream, as plain JSON. Raises `ModelFailed` for whatever the SDK raises."""
         import anthropic
 
-        key = ""
+        secrets: list[str] = []
         try:
             client = self._given or await self._clients.get()
-            key = client.api_key or ""
+            secrets += filter(None, (client.api_key, client.auth_token))
             opened = await client.post(
                 "/v1/messages",
                 cast_to=object,
@@ -100,7 +100,7 @@ class Anthropic(Model):
                 async for event in events:
                     yield event
         except Exception as error:
-            raise _failure(error, key) from None
+            raise _failure(error, secrets) from None
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""
@@ -111,7 +111,7 @@ async def _shut(client: AsyncAnthropic) -> None:
     await client.close()
 
 
-def _failure(error: Exception, key: str) -> ModelFailed:
+def _failure(error: Exception, secrets: list[str]) -> ModelFailed:
     """What the SDK raises, in the engine's words."""
     import anthropic
 
@@ -120,10 +120,10 @@ def _failure(error: Exception, key: str) -> ModelFailed:
             inner, headers = obj(obj(error.body).get("error")), error.response.headers
             code, message = text(inner.get("type")), text(inner.get("message")) or text(error.body)
             status = error.status_code if error.status_code >= 400 else STATUS.get(code, 0)
-            return failed(status, code, message, headers=headers, secrets=(key,))
+            return failed(status, code, message, headers=headers, secrets=secrets)
         case anthropic.CredentialsError():
-            return ModelFailed("unauthorized", told(str(error), (key,)))
+            return ModelFailed("unauthorized", told(str(error), secrets))
         case TypeError() if "authentication" in str(error):  # no key, neither given nor in the environment
             return ModelFailed("unauthorized", told(str(error)))
         case _:
-            return broken(error, (key,))
+            return broken(error, secrets)
