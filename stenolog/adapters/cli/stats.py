@@ -1,0 +1,101 @@
+"""`stats`: what was used, what it cost, and how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from stenolog.adapters import keeping
+from stenolog.projections.histogram import Histogram
+from stenolog.projections.prices import PRICES_AS_OF, Prices
+from stenolog.projections.usage import By, Tally, Usage, together, usage
+
+from .answer import Answer
+from .lines import Piece
+from .positions import resolve
+from .prices import prices_of
+from .shell import chosen, command, opened, takes_conversation
+from .trying import THERE
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation import Conversation
+
+USAGE = keeping.kept(usage, Usage)
+BY = ("agent", "lane", "run", "model", "conversation")
+
+
+@command("stats")
+@click.option("--by", type=click.Choice(BY), default="agent", show_default=True, help="A line for each.")
+@click.option("--cost", "costs", is_flag=True, help="What it cost, in USD.")
+@click.option("--prices", type=THERE, help="A TOML or JSON file with your prices; brings --cost.")
+@click.option("--at", help="Up to this position or time, of one conversation.")
+@takes_conversation
+def stats_command(
+    db: Path, conversation: str, by: str, costs: bool, prices: Path | None, at: str | None
+) -> Answer:
+    """Count what was used. Calls, tokens, tools, errors, times and cost; of all, where none is named."""
+    log = opened(db)
+    talks = chosen(log, conversation)
+    if at is not None and len(talks) != 1:
+        raise click.UsageError("--at is a position of one conversation: name it")
+    rows = _rows([(talk.name, _used(talk, at)) for talk in talks], by)
+    table = prices_of(prices) if costs or prices else None
+    data = {
+        "conversations": [talk.name for talk in talks],
+        "by": by,
+        "rows": [_data(name, tally, table) for name, tally in rows],
+        "total": _data("", together(tally for _, tally in rows), table),
+    }
+
+    def draw() -> Iterable[Piece]:
+        from .draw_stats import drawn
+
+        return drawn(rows, by, table, None if prices else PRICES_AS_OF)
+
+    return Answer(data, draw)
+
+
+def _used(talk: Conversation, at: str | None) -> Usage:
+    return keeping.current(talk, USAGE, None if at is None else resolve(talk, at))
+
+
+def _rows(used: Iterable[tuple[str, Usage]], by: str) -> Sequence[tuple[str, Tally]]:
+    """A tally for each name, over all conversations; what used nothing is left out."""
+    rows: dict[str, list[Tally]] = {}
+    for name, tally in _each(used, by):
+        rows.setdefault(name, []).append(tally)
+    return [(name, together(tallies)) for name, tallies in rows.items()]
+
+
+def _each(used: Iterable[tuple[str, Usage]], by: str) -> Iterator[tuple[str, Tally]]:
+    for name, each in used:
+        if by == "conversation":
+            yield name, each.total
+        else:
+            yield from each.by(cast("By", by))
+
+
+def _data(name: str, tally: Tally, prices: Prices | None) -> dict[str, Any]:
+    """A tally as JSON: tokens, milliseconds, and the cost in millionths of a dollar."""
+    shown = {
+        "name": name,
+        "calls": tally.calls,
+        "answers": tally.answers,
+        "answers_without_usage": tally.untold,
+        "errors": tally.errors,
+        "retries": tally.retries,
+        "tools": tally.tools,
+        "tool_errors": tally.tool_errors,
+        "tokens": tally.sum._asdict(),
+        "took_ms": _times(tally.took),
+        "first_token_ms": _times(tally.first),
+        "tools_took_ms": _times(tally.tools_took),
+    }
+    return shown if prices is None else {**shown, "cost_micro_usd": tally.cost(prices)}
+
+
+def _times(times: Histogram) -> dict[str, int | None]:
+    return {"median": times.percentile(50), "p95": times.percentile(95)}

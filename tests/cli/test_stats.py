@@ -1,0 +1,147 @@
+"""`stats`: what was used, on the terminal and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stenolog
+from stenolog import AssistantMessage, LlmError, ToolCall, ToolResult, Usage, UserMessage
+from tests.cli.conftest import Ran
+
+Cli = Callable[..., Ran]
+PAID = Usage(input=200_000, output=10_000, cache_read=150_000)
+
+
+@pytest.fixture
+def used(cli: Cli, tmp_path: Path) -> Cli:
+    """The command line, in a folder whose talks.db holds two conversations."""
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["shop"].extend(
+            [
+                UserMessage(text="Go"),
+                LlmError(agent="coder", category="overloaded", model="gpt-5.2", duration_ms=80),
+                AssistantMessage(
+                    agent="coder",
+                    model="gpt-5.2",
+                    usage=PAID,
+                    run="r1",
+                    duration_ms=2_000,
+                    first_token_ms=300,
+                    tool_calls=[ToolCall(id="c1", name="shell")],
+                ),
+                ToolResult(call_id="c1", is_error=True, run="r1"),
+                AssistantMessage(agent="tester", model="home-made", usage=Usage(input=10, output=5)),
+            ]
+        )
+        log["lab"].extend([AssistantMessage(agent="coder", model="gpt-5.2", usage=PAID)])
+    return cli
+
+
+def rows(ran: Ran) -> list[list[str]]:
+    """The table, cell by cell, without its title and its line."""
+    return [line.split() for line in ran.out.splitlines()[2:] if line[:1] not in (" ", "")]
+
+
+def test_each_agent_of_a_conversation_has_a_line(used: Cli) -> None:
+    ran = used("stats", "shop")
+
+    assert " ".join(ran.out.split("\n")[0].split()) == (
+        "AGENT CALLS ERRORS TOOLS INPUT CACHED OUTPUT MEDIAN P95 FIRST"
+    )
+    assert [row[:4] for row in rows(ran)[:3]] == [
+        ["coder", "2", "1", "1"],
+        ["tester", "1", "-", "-"],
+        ["all", "3", "1", "1"],
+    ]
+    assert "errors: 1 overloaded" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [
+        ("agent", ["coder", "tester"]),
+        ("lane", ["coder", "tester"]),
+        ("run", ["", "r1"]),
+        ("model", ["gpt-5.2", "home-made"]),
+        ("conversation", ["shop", "lab"]),
+    ],
+)
+def test_all_conversations_are_counted_where_none_is_named(used: Cli, by: str, names: list[str]) -> None:
+    data = used("stats", "--by", by, "--json").envelope["data"]
+
+    assert sorted(row["name"] for row in data["rows"]) == sorted(names)
+    assert (data["total"]["calls"], data["total"]["tokens"]["input"]) == (4, 400_010)
+    assert sorted(data["conversations"]) == ["lab", "shop"]
+
+
+def test_json_has_tokens_milliseconds_and_micro_dollars(used: Cli) -> None:
+    row = used("stats", "shop", "--cost", "--json").envelope["data"]["rows"][0]
+
+    assert row == {
+        "name": "coder",
+        "calls": 2,
+        "answers": 1,
+        "answers_without_usage": 0,
+        "errors": {"overloaded": 1},
+        "retries": 0,
+        "tools": 1,
+        "tool_errors": 1,
+        "tokens": {
+            "input": 200_000,
+            "output": 10_000,
+            "cache_read": 150_000,
+            "cache_write": 0,
+            "reasoning": 0,
+        },
+        "took_ms": row["took_ms"],
+        "first_token_ms": row["first_token_ms"],
+        "tools_took_ms": {"median": None, "p95": None},
+        "cost_micro_usd": 50_000 * 1.25 + 150_000 * 0.125 + 10_000 * 10,
+    }
+    assert row["took_ms"]["median"] == pytest.approx(80, rel=0.05)
+    assert row["took_ms"]["p95"] == pytest.approx(2_000, rel=0.05)
+
+
+def test_the_cost_is_by_example_prices_or_by_ones_own(used: Cli, tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text('["gpt-*"]\ninput = 10\n["*"]\ninput = 100_000\n')
+    examples, mine = used("stats", "shop", "--cost"), used("stats", "shop", "--prices", "p.toml")
+
+    assert [row[-1] for row in rows(examples)[:3]] == ["0.1812", "?", "?"]
+    assert "no price is known for home-made: give one with --prices" in examples.out
+    assert [row[-1] for row in rows(mine)[:3]] == ["2.00", "1.00", "3.00"]
+    assert "USD at your prices" in mine.out
+    assert "USD at example prices of" in used("stats", "lab", "--cost").out
+
+
+def test_an_earlier_position_counts_what_was_used_up_to_it(used: Cli) -> None:
+    assert used("stats", "shop", "--at", "3", "--json").envelope["data"]["total"]["calls"] == 1
+    assert used("stats", "--at", "2").status == 2
+
+
+def test_answers_that_do_not_say_what_they_used_have_no_cost(demo: Cli) -> None:
+    ran = demo("stats", "demo", "--cost")
+
+    assert {row[-1] for row in rows(ran)[:3]} == {"?"}
+    assert "4 of 4 answers do not say how many tokens they used" in ran.out
+
+
+def test_a_conversation_without_a_model_used_nothing(cli: Cli, tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["quiet"].append(UserMessage(text="Anybody?"))
+
+    ran = cli("stats")
+
+    assert (ran.status, ran.out.strip()) == (0, "no model was called, and no tool")
+
+
+def test_prices_that_make_no_sense_are_refused_in_a_line(used: Cli, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text('{"gpt-*": {"input": "much"}}')
+
+    ran: Any = used("stats", "shop", "--prices", "bad.json")
+
+    assert (ran.status, ran.out) == (2, "")
+    assert "expected USD per million tokens, found 'much'" in ran.err
