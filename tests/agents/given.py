@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stenolog.adapters.agents.command_line import CommandLine
+from stenolog.adapters.agents.residents import Place
 from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
 from stenolog.domain.errors import ModelFailed
 from stenolog.domain.parts import text_of
@@ -92,6 +94,13 @@ def run(work: Callable[..., Awaitable[T]], *models: Model) -> T:
     return asyncio.run(main())
 
 
+async def killed(model: Any, lane: str = "coder", conversation: str = "talk") -> None:
+    """Kill the process of a lane from outside, and wait until it is seen."""
+    model._residents.at(Place(conversation, lane))._process.signal(signal.SIGKILL)
+    while model.is_alive(lane, conversation):
+        await asyncio.sleep(0.01)
+
+
 def is_running(pid: int) -> bool:
     """Whether there is such a process that is no zombie."""
     try:
@@ -110,5 +119,6 @@ def gone(pid: int, within: float = 5.0) -> bool:
 
 
 def descriptors() -> int:
-    """How many files this process has open."""
-    return len(os.listdir("/proc/self/fd"))
+    """How many pipes, sockets and the like this process has open; a log opens files as it needs them."""
+    names = (Path("/proc/self/fd", number) for number in os.listdir("/proc/self/fd"))
+    return sum(os.readlink(name).find(":[") > 0 for name in names if name.is_symlink())

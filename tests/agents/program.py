@@ -1,13 +1,14 @@
 """A small agent for the tests: `program.py text`, `jsonl`, or once with one of the names below.
 
-The one that runs on answers with all it was ever told, so that one can see its history. The last word of a
-prompt may be a command to it.
+The one that runs on answers with all it was ever told, so that one can see its history; with `BRIEF` in its
+environment, only with what users said. The last word of a prompt may be a command to it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -101,6 +102,10 @@ def answer(form: type[Text] | type[Lines], prompt: str, heard: list[str]) -> Non
         case "deaf":
             os.close(0)
             form.more("heard for the last time")
+        case _ if os.environ.get("PASSES") and len(heard) > 1:
+            form.more(".....")
+        case _ if os.environ.get("BRIEF"):
+            form.more(" ".join(re.findall(r"^User: (.*)", "\n".join(heard), re.MULTILINE)))
         case _:
             form.more(f"{len(heard)}: ")
             form.more(" | ".join(heard))

@@ -215,7 +215,7 @@ def test_a_message_of_12_mb_is_one_message() -> None:
 
 
 def test_mcp_servers_are_checked_at_once() -> None:
-    with pytest.raises(CallerError, match="mcp_servers/1: expected name, command, .* found name"):
+    with pytest.raises(CallerError, match=r"mcp_servers/1: expected name, command, .* found name"):
         agent(mcp_servers=[{"name": "x", "command": "y", "args": [], "env": []}, {"name": "x"}])
 
 

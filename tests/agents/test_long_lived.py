@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import signal
+import subprocess
+import sys
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from tests.agents import given
 from tests.agents.given import asked, failed, pieces, prompt, run, runs_on, words
 
 FORMS = pytest.mark.parametrize("form", ["text", "jsonl"])
+ROOT = Path(__file__).parents[2]
 NOT_HERE = "no process that remembers its session runs here"
 
 
@@ -66,7 +69,7 @@ def test_a_death_between_two_requests_is_told_before_the_next_and_then_there_is_
 ) -> None:
     async def talk(model: CommandLine) -> list[str]:
         one = await asked(model, "one")
-        await die(model)
+        await given.killed(model)
         why = await lost(model, one.session)
         again = await asked(model, "all of it")
         return [why, words(again), await lost(model, again.session), str(again.session != one.session)]
@@ -74,21 +77,10 @@ def test_a_death_between_two_requests_is_told_before_the_next_and_then_there_is_
     assert run(talk, runs_on(form)) == ["python was ended by SIGKILL", "1: all of it", "", "True"]
 
 
-async def die(model: CommandLine, lane: str = "coder", conversation: str = "talk") -> None:
-    """Kill the process of a lane from outside, and wait until it is seen."""
-    from stenolog.adapters.agents.residents import Place
-
-    who = model._residents.at(Place(conversation, lane))
-    assert who is not None
-    who._process.signal(signal.SIGKILL)
-    while model.is_alive(lane, conversation):
-        await asyncio.sleep(0.01)
-
-
 def test_a_request_that_counts_on_a_dead_process_is_refused_and_never_given_to_a_new_one() -> None:
     async def talk(model: CommandLine) -> tuple[str, ModelFailed]:
         one = await asked(model, "one")
-        await die(model)
+        await given.killed(model)
         return await failed(model, "only what is new", one.session)
 
     said, error = run(talk, runs_on())
@@ -257,11 +249,48 @@ def test_closing_ends_every_process_and_the_model_may_be_used_again() -> None:
     assert run(talk, runs_on()) == [False, NOT_HERE, "1: all of it"]
 
 
-def test_a_process_of_an_event_loop_that_is_closed_is_lost() -> None:
-    model = runs_on()
-    one = run(lambda model: asked(model, "one"), model)
+ANOTHER_LOOP = """
+import asyncio
+from tests.agents.given import asked, run, runs_on, words
 
-    assert run(lambda model: lost(model, one.session), model) == NOT_HERE
+model = runs_on()
+one = asyncio.run(asked(model, "one"))  # and nobody closes the model
+async def talk(model):
+    print(await model.lost("coder", "talk", one.session))
+    print(words(await asked(model, "all of it")))
+run(talk, model)
+"""
+
+
+def test_a_process_of_an_event_loop_that_was_closed_over_it_is_lost() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ANOTHER_LOOP], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+
+    assert done.stdout.splitlines() == ["python does not listen or speak any more", "1: all of it"]
+
+
+KILLED = """
+import asyncio
+from tests.agents.given import asked, runs_on
+
+async def main():
+    model = runs_on()
+    await asked(model, "one")
+    print(*(home.who._process._pid for home in model._residents._homes.values()), flush=True)
+    await asyncio.sleep(60)
+asyncio.run(main())
+"""
+
+
+def test_when_this_program_is_killed_its_agents_end_by_themselves() -> None:
+    with subprocess.Popen([sys.executable, "-c", KILLED], cwd=ROOT, stdout=subprocess.PIPE) as ours:
+        assert ours.stdout is not None
+        agent = int(ours.stdout.readline())
+        alive = given.is_running(agent)
+        ours.kill()
+
+    assert (alive, given.gone(agent)) == (True, True)
 
 
 def test_two_requests_of_one_lane_take_turns() -> None:

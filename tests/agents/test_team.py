@@ -1,0 +1,177 @@
+"""A team of programs: whatever dies, the log tells the next process everything."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stenolog
+from stenolog import AssistantMessage, Entry, LlmError
+from stenolog.adapters.agents.acp import ACP
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.llms.port import Model
+from stenolog.context import Delta
+from stenolog.engine import Agent, Recorded, Retries, RoundRobin, Team
+from tests.agents import given
+
+DEV = "dev"
+AT_ONCE = Retries(base=0.0)
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Iterator[Conversation]:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        yield log["talk"]
+
+
+@asynccontextmanager
+async def team(model: Model, *names: str, **options: Any) -> AsyncIterator[Team]:
+    agents = [Agent(name, llm=model, policy=Delta(), retries=AT_ONCE) for name in names or (DEV,)]
+    async with Team(agents, **options) as made:
+        yield made
+
+
+async def said(made: Team, talk: Conversation, text: str, *to: str) -> list[Entry]:
+    """What is appended when a person says something and all have done what there is to do."""
+    return [
+        happened.entry
+        async for happened in made.run(talk, text, to=to or [DEV])
+        if isinstance(happened, Recorded)
+    ]
+
+
+def answers(entries: list[Entry]) -> list[str]:
+    return [entry.event.text for entry in entries if isinstance(entry.event, AssistantMessage)]
+
+
+def errors(entries: list[Entry]) -> list[tuple[str, str]]:
+    return [(e.event.category, e.event.text) for e in entries if isinstance(e.event, LlmError)]
+
+
+def test_a_process_that_remembers_is_told_only_what_is_new(talk: Conversation) -> None:
+    async def work() -> list[str]:
+        async with team(given.runs_on()) as made:
+            return [*answers(await said(made, talk, "one")), *answers(await said(made, talk, "two"))]
+
+    assert asyncio.run(work()) == ["1: User: one", "2: User: one | User: two"]
+
+
+ALL = "1: User: one\n\nAssistant (dev): 1: User: one\n\nUser: two"
+"""How one answers that was told of all so far, by that of its second turn."""
+
+
+def test_a_process_killed_between_two_turns_comes_back_with_the_full_history(talk: Conversation) -> None:
+    model = given.runs_on()
+
+    async def work() -> list[Entry]:
+        async with team(model) as made:
+            await said(made, talk, "one")
+            await given.killed(model, DEV)
+            return await said(made, talk, "two")
+
+    entries = asyncio.run(work())
+
+    assert errors(entries) == [("process_exited", "")]
+    assert [answer[: len(ALL)] for answer in answers(entries)] == [ALL]
+
+
+def test_a_process_that_dies_within_a_turn_comes_back_with_the_full_history(talk: Conversation) -> None:
+    async def work() -> list[list[Entry]]:
+        async with team(given.runs_on()) as made:
+            return [await said(made, talk, text) for text in ("one", "two, and die", "three")]
+
+    _, died, after = asyncio.run(work())
+
+    assert errors(died) == [("process_exited", "I was about to")]
+    assert [ALL in answer and "I was about to" in answer for answer in answers(died)] == [True]
+    assert [(answer[:2], answer[-14:]) for answer in answers(after)] == [("2:", " | User: three")]
+
+
+def test_a_team_that_was_started_anew_tells_its_processes_everything(talk: Conversation) -> None:
+    async def work(text: str) -> list[Entry]:
+        async with team(given.runs_on()) as made:
+            return await said(made, talk, text)
+
+    asyncio.run(work("one"))
+    entries = asyncio.run(work("two"))
+
+    assert errors(entries) == [("process_exited", "")]
+    assert [answer[: len(ALL)] for answer in answers(entries)] == [ALL]
+
+
+def test_a_session_that_the_program_keeps_itself_outlives_every_process(
+    talk: Conversation, tmp_path: Path
+) -> None:
+    agent = str(Path(__file__).with_name("acp_agent.py"))
+
+    async def work(text: str) -> list[Entry]:
+        model = ACP([sys.executable, "-I", agent], env={"STORE": str(tmp_path)})
+        async with team(model) as made:
+            return await said(made, talk, text)
+
+    asyncio.run(work("one"))
+    entries = asyncio.run(work("two"))
+
+    assert (errors(entries), answers(entries)) == ([], ["2: User: one | User: two"])
+
+
+def test_a_cancelled_turn_keeps_what_was_said_and_the_process_goes_on(talk: Conversation) -> None:
+    async def work() -> tuple[list[Entry], list[Entry]]:
+        async with team(given.runs_on()) as made:
+            await said(made, talk, "one")
+            cancelled: list[Entry] = []
+            async for happened in made.run(talk, "hang", to=[DEV]):
+                if isinstance(happened, Recorded):
+                    cancelled.append(happened.entry)
+                else:
+                    await made.cancel(talk)
+            return cancelled, await said(made, talk, "three")
+
+    cancelled, after = asyncio.run(work())
+
+    assert errors(cancelled) == [("cancelled", "begun")]
+    assert [answer[:2] for answer in answers(after)] == ["3:"]
+
+
+def test_roles_take_turns_until_all_others_pass(talk: Conversation) -> None:
+    """Each passes from its second turn on."""
+    names = ("dev", "tester", "writer")
+
+    async def work() -> list[Entry]:
+        turns = RoundRobin(pass_token=".....")
+        async with team(given.runs_on(env={"PASSES": "1"}), *names, turns=turns) as made:
+            return [h.entry async for h in made.run(talk, "Ideas?") if isinstance(h, Recorded)]
+
+    entries = asyncio.run(work())
+
+    spoken = [(e.event.agent, e.event.text) for e in entries if isinstance(e.event, AssistantMessage)]
+    assert [agent for agent, _ in spoken[:3]] == ["dev", "tester", "writer"]
+    assert spoken[0] == ("dev", "1: User: Ideas?")
+    assert spoken[3:] == [("dev", "....."), ("tester", ".....")]
+
+
+def test_twenty_agents_that_keep_dying_leave_nothing_behind_and_forget_nothing(talk: Conversation) -> None:
+    names = [f"agent {number}" for number in range(20)]
+    texts = ["one", "two", "three", "four"]
+
+    async def work() -> list[int]:
+        before = given.descriptors()
+        model = given.runs_on(env={"BRIEF": "1"})
+        async with team(model, *names) as made:
+            for turn, text in enumerate(texts):
+                for name in names[turn :: len(texts)] if turn else ():
+                    await given.killed(model, name)
+                await said(made, talk, text, *names)
+        return [given.descriptors() - before, len(asyncio.all_tasks())]
+
+    assert asyncio.run(work()) == [0, 1]
+
+    last = {e.event.agent: e.event.text for e in talk.entries() if isinstance(e.event, AssistantMessage)}
+    missing = [(name, text) for name in names for text in texts if text not in last[name]]
+    assert missing == []
