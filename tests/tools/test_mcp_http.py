@@ -55,8 +55,9 @@ def test_a_server_is_called_killed_and_called_again(port: int, tmp_path: Any) ->
 
 def test_a_call_that_hangs_is_stopped_and_others_go_on(port: int) -> None:
     async def main() -> list[str]:
-        mine = server(port, timeout=0.5)
+        mine = server(port)
         tools = await opened([mine])
+        tools["hang"].timeout = 0.5
         found = await asyncio.gather(ask(tools, "hang", path=os.devnull), ask(tools, "add", a=1, b=2))
         await mine.close()
         return [text(each) for each in found]
