@@ -36,7 +36,7 @@ CARD_WIRES = {"anthropic": "anthropic", "gemini": "gemini", "google": "gemini"}
 """The wire of an answer without a receipt, by the provider on its agent's card."""
 
 
-class Recorded(NamedTuple):
+class End(NamedTuple):
     """What was recorded of a model call: the answer or the error, and where it stands."""
 
     position: int
@@ -49,7 +49,7 @@ class Recording:
     def __init__(self, talk: Conversation, upto: int | None = None) -> None:
         self.talk = talk
         self.settings = talk.settings(upto)
-        self._answers: dict[str, deque[Recorded]] = defaultdict(deque)
+        self._answers: dict[str, deque[End]] = defaultdict(deque)
         self._results: dict[tuple[str, str, str], deque[ToolResult]] = defaultdict(deque)
         entries = list(talk.entries(upto=upto))
         for answer in _answers(entries):
@@ -80,7 +80,7 @@ class Recording:
         """How many recorded model calls were not asked for yet."""
         return sum(map(len, self._answers.values()))
 
-    def answer(self, prompt: Prompt) -> Recorded:
+    def answer(self, prompt: Prompt) -> End:
         """The recorded end of the lane's next model call. Raises `Diverged`."""
         waiting = self._answers[prompt.lane]
         if not waiting:
@@ -117,7 +117,7 @@ class Recording:
         named = next((receipt.wire for receipt in receipts if receipt and receipt.wire), "")
         return named.partition("@")[0] or CARD_WIRES.get(self.settings.card_of(agent).provider, "openai-chat")
 
-    def _compare(self, prompt: Prompt, recorded: Recorded, receipt: Receipt) -> None:
+    def _compare(self, prompt: Prompt, recorded: End, receipt: Receipt) -> None:
         agent, _, task = prompt.lane.partition("/")
         wire = receipt.wire.partition("@")[0]
         then = self.talk.request(agent, receipt.view, wire, task=task, policy=receipt.policy)
@@ -170,14 +170,14 @@ class _Tool(Runnable):
         return Outcome(tuple(map(self.recording.media, result.parts)), result.is_error, result.meta)
 
 
-def _answers(entries: list[Entry]) -> Iterator[Recorded]:
+def _answers(entries: list[Entry]) -> Iterator[End]:
     """The ends of model calls, in order: answers, and errors of requests that were sent."""
     for entry in entries:
         match entry.event:
             case AssistantMessage(purpose="answer") as event:
-                yield Recorded(entry.position, event)
+                yield End(entry.position, event)
             case LlmError(receipt=Receipt()) as event:
-                yield Recorded(entry.position, event)
+                yield End(entry.position, event)
             case _:
                 pass
 

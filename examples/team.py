@@ -1,0 +1,50 @@
+"""Three agents in turn, one of them with a tool, until all have passed; then the log, as a person sees it.
+
+The models are scripts, so that this runs without a key. With one, put `OpenAIChat("gpt-5.2")` in their place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import stenolog
+from stenolog import Agent, Delta, Recorded, Team, ToolCall
+from stenolog.engine import RoundRobin
+from stenolog.models import Scripted
+
+PASS = "....."
+
+
+def measure(room: str) -> str:
+    """Measure a room, in square metres."""
+    return f"the {room} has 12 m²"
+
+
+def team() -> Team:
+    """An architect who can measure, a buyer and a critic."""
+    look = ToolCall(id="c1", name="measure", arguments='{"room": "kitchen"}')
+    agents = [
+        Agent("architect", llm=Scripted([look], "Twelve square metres: one table.", PASS), tools=[measure]),
+        Agent("buyer", llm=Scripted("I order one table.", PASS)),
+        Agent("critic", llm=Scripted(PASS, PASS)),
+    ]
+    return Team(agents, turns=RoundRobin(pass_token=PASS))
+
+
+async def main() -> None:
+    """One question, and what comes of it."""
+    with stenolog.open(":memory:") as log:
+        talk = log["kitchen"]
+        async for happened in team().run(talk, "How do we furnish the kitchen?"):
+            match happened:
+                case Delta(lane, text=text, kind="text"):
+                    print(f"{lane} … {text}")
+                case Recorded(entry):
+                    print(entry.position, entry.event.kind)
+        print(talk.transitions()[-1].decision.reason)
+        for item in talk.timeline():
+            print(f"{item.author:<10}", item.text or item.detail)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
