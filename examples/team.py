@@ -41,6 +41,8 @@ async def main() -> None:
                     print(f"{lane} … {text}")
                 case Recorded(entry):
                     print(entry.position, entry.event.kind)
+                case _:
+                    pass
         print(talk.transitions()[-1].decision.reason)
         for item in talk.timeline():
             print(f"{item.author:<10}", item.text or item.detail)

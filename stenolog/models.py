@@ -1,6 +1,6 @@
 """What answers requests: providers' models through their own SDKs, programs, scripts.
 
-No SDK is imported before a model of it is first asked.
+No SDK is imported before a model of it is made.
 """
 
 from .adapters.agents.acp import ACP

@@ -13,8 +13,5 @@ from .kill_points import kill_points as every_kill_point
 
 @pytest.fixture
 def kill_points(tmp_path: Path) -> Any:
-    """Every instant at which a run can be cut off: `kill_points(run, world=…)`, in a folder of the test's own.
-
-    See `stenolog.testing.kill_points`.
-    """
+    """`stenolog.testing.kill_points` in a folder of the test's own: `kill_points(run, world=…)`."""
     return partial(every_kill_point, folder=tmp_path)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from stenolog.domain.errors import ModelFailed
 from stenolog.domain.parts import AssistantPart, Reasoning, Refusal, Text, ToolCall
@@ -105,8 +105,10 @@ def answer_of(turn: object, prompt: Prompt) -> Answer:
     """A turn of a script as an answer, with a usage that is an estimate."""
     if isinstance(turn, Answer):
         return turn
-    given = turn if isinstance(turn, list | tuple) else [turn]
-    parts = tuple(Text(text=each) if isinstance(each, str) else each for each in given)
+    given: Any = turn if isinstance(turn, list | tuple) else [turn]
+    parts: tuple[AssistantPart, ...] = tuple(
+        Text(text=each) if isinstance(each, str) else each for each in given
+    )
     said = sum(len(getattr(part, "text", "") or getattr(part, "arguments", "")) for part in parts)
     calls = any(isinstance(part, ToolCall) for part in parts)
     usage = Usage(input=len(str(prompt.body)) // CHARACTERS, output=max(1, said // CHARACTERS))
