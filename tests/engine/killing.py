@@ -24,7 +24,7 @@ from tests.engine.workload import NEVER, TALKS, Files, lines, work
 from tests.requests.judging import HERE, faults
 from tests.stores import workers
 
-ALIVE = (0.05, 0.9)
+ALIVE = (0.02, 0.7)
 """Seconds that a process has until it is killed, at least and at most."""
 KEPT = 0.25
 """Seconds after which what has streamed must be kept."""
