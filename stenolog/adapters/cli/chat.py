@@ -75,7 +75,7 @@ def _model(model: str | None, cli: str | None) -> Model:
         raise click.UsageError(
             "say who answers: --model openai:gpt-5.2 (or anthropic:…, gemini:…, http://…), --cli or --team"
         )
-    return model_of(written)
+    return model_of(written, folder=Path.cwd())
 
 
 def _single(

@@ -12,9 +12,7 @@ from stenolog.domain.errors import IllegalCommand, InvalidEvent
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.state import address
 from stenolog.domain.values import Span
-from stenolog.projections.prices import cost
 
-from .chat_words import Spent, dollars
 from .lines import Piece, line
 from .positions import backwards
 from .reading import entry_line
@@ -128,28 +126,12 @@ def _agents(chat: Chat) -> Iterator[Piece]:
 
 @command
 def _cost(chat: Chat, rest: str) -> None:
-    """the tokens of this conversation, and what they have cost"""
-    chat.paper.drawn(_costs(chat))
+    """what was used, and what it cost, by model"""
+    from .draw_stats import drawn
+    from .stats import USAGE
 
-
-def _costs(chat: Chat) -> Iterator[Piece]:
-    from .drawing import table
-
-    spent = Spent()
-    for entry in chat.talk.entries():
-        spent = spent.plus(entry)
-    prices = chat.team.options.prices
-    rows = [
-        (
-            model,
-            f"{used.input:,}",
-            f"{used.cache_read:,}",
-            f"{used.output:,}",
-            dollars(cost({model: used}, prices)),
-        )
-        for model, used in spent.tokens.items()
-    ]
-    yield table(("MODEL", ">IN", ">CACHED", ">OUT", ">USD"), rows)
+    rows = list(chat.talk.fold(USAGE).by("model"))
+    chat.paper.drawn(drawn(rows, "model", chat.team.options.prices, None))
 
 
 @command

@@ -33,6 +33,8 @@ SECTIONS = {
     "Run": {
         "chat": "chat",
         "run": "running",
+        "record": "recording",
+        "rerun": "recording",
     },
     "Prove": {
         "replay": "proofs",

@@ -21,7 +21,7 @@ class Exit(NamedTuple):
 
 
 OK = Exit(0, "done")
-FAILED = Exit(1, "the check that the command is there for has failed")
+FAILED = Exit(1, "the check that the command is there for has failed; of `run` and `chat`, an agent has")
 USAGE = Exit(
     2, "what was asked for cannot be done as it was asked", (errors.CallerError, click.ClickException)
 )

@@ -37,6 +37,20 @@ def run_command(
     Exits with 0 when every lane waits for a person or has finished, with 1 where one has failed. Ctrl-C stops
     the run where it stands. With --json an envelope for each entry, and a last one that says where it stands.
     """
+    return worked(db, file, message, talk, to, yes=yes, retry=retry)
+
+
+def worked(
+    db: Path,
+    file: Path,
+    message: str | None,
+    talk: str,
+    to: tuple[str, ...],
+    *,
+    yes: bool,
+    retry: bool = False,
+) -> Answer:
+    """Have the team of a file work, and say where it stands then."""
     from stenolog.adapters.teamfile import load
 
     from .chat_words import Hints

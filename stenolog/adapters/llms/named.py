@@ -36,8 +36,8 @@ PROFILES = {"anthropic": Path("~/.config/anthropic")}
 """Where an SDK keeps a login of its own."""
 
 
-def model_of(written: str, *, folder: Path | None = None, **options: Any) -> Model:
-    """The model that was written (see above). Files are found from `folder`.
+def model_of(written: str, *, folder: Path | None = None, keys: bool = True, **options: Any) -> Model:
+    """The model that was written (see above). Files are found from `folder`; `keys` false: it needs none.
 
     `options` are those of its class; `timeouts` may be a mapping of those that differ, and `api_key_env`
     names the variable that has the key. Raises `CallerError`: what was expected, and what was found.
@@ -47,7 +47,9 @@ def model_of(written: str, *, folder: Path | None = None, **options: Any) -> Mod
         return _server(written, options)
     if kind not in MAKERS or not colon or not name.strip():
         raise CallerError(f"expected a model as {FORMS}; found {written!r:.100}")
-    if kind in KEYS and not (options.get("base_url") or options.get("api_key_env")):
+    if not keys:
+        options.pop("api_key_env", None)
+    elif kind in KEYS and not (options.get("base_url") or options.get("api_key_env")):
         _check_key(kind)
     folder = folder or Path()
     if kind == "scripted":

@@ -41,8 +41,8 @@ class TeamFile(NamedTuple):
     title: str
 
 
-def load(path: Path, change: Callable[[Agent], Agent] = lambda agent: agent) -> TeamFile:
-    """The team of a file; `change` may put another agent in the place of each.
+def load(path: Path, *, keys: bool = True) -> TeamFile:
+    """The team of a file. `keys` false: its models are not going to be asked, and need none.
 
     Raises `CallerError`, which says which key is wrong, what was expected, and what was found; `OSError`.
     """
@@ -51,9 +51,9 @@ def load(path: Path, change: Callable[[Agent], Agent] = lambda agent: agent) -> 
     except ValueError as error:
         raise CallerError(f"{path}: expected TOML: {error}") from None
     file = checked(data, path)
-    reading = _Reading(path, file)
+    reading = _Reading(path, file, keys)
     team = Team(
-        [change(reading.agent(name, agent)) for name, agent in file.agents.items()],
+        [reading.agent(name, agent) for name, agent in file.agents.items()],
         turns=reading.turns(),
         mode=file.mode,
         on_unknown=file.on_unknown,
@@ -67,10 +67,11 @@ def load(path: Path, change: Callable[[Agent], Agent] = lambda agent: agent) -> 
 class _Reading:
     """Makes of the tables what they stand for."""
 
-    def __init__(self, path: Path, file: File) -> None:
+    def __init__(self, path: Path, file: File, keys: bool) -> None:
         self.path = path
         self.folder = path.resolve().parent
         self.file = file
+        self.keys = keys
         self._servers: dict[str, MCPServer] = {}
         self._models: dict[str, Model] = {}
 
@@ -123,10 +124,10 @@ class _Reading:
         if key not in self._models:
             options = use.options
             if "env" in options:
-                options["env"] = filled(options["env"])
+                options["env"] = filled(options["env"], keys=self.keys)
             if timeouts:
                 options["timeouts"] = timeouts
-            self._models[key] = model_of(use.use, folder=self.folder, **options)
+            self._models[key] = model_of(use.use, folder=self.folder, keys=self.keys, **options)
         return self._models[key]
 
     def _persona(self, given: AgentTable) -> str:
@@ -149,11 +150,11 @@ class _Reading:
             raise CallerError(f"expected an MCP server ({known}), found {name!r}")
         if name not in self._servers:
             with self.at(f"mcp.{name}"):
-                self._servers[name] = _server(self.file.mcp[name], self.folder)
+                self._servers[name] = _server(self.file.mcp[name], self.folder, self.keys)
         return self._servers[name]
 
 
-def _server(given: ServerTable, folder: Path) -> MCPServer:
+def _server(given: ServerTable, folder: Path, keys: bool) -> MCPServer:
     if bool(given.command) == bool(given.url):
         raise CallerError(f"expected command or url, found {'both' if given.url else 'neither'}")
     own = {"command", "url", "env", "headers", "cwd"}
@@ -161,9 +162,9 @@ def _server(given: ServerTable, folder: Path) -> MCPServer:
     if not options.get("timeout", True):
         options["timeout"] = None
     if given.url:
-        return MCPServer.http(given.url, headers=filled(given.headers), **options)
+        return MCPServer.http(given.url, headers=filled(given.headers, keys=keys), **options)
     cwd = folder / given.cwd if given.cwd else folder
-    return MCPServer.stdio(given.command, env=filled(given.env), cwd=cwd, **options)
+    return MCPServer.stdio(given.command, env=filled(given.env, keys=keys), cwd=cwd, **options)
 
 
 def _policy(given: Any) -> Policy | None:

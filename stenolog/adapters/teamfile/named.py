@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from functools import reduce
@@ -68,9 +69,12 @@ def _changed(one: Runnable, **options: Any) -> Runnable:
     return made
 
 
-def filled(texts: dict[str, str]) -> dict[str, str]:
-    """The texts with each `${NAME}` replaced by that variable. Raises `CallerError` where it is not set."""
-    return {name: VARIABLE.sub(_value, text) for name, text in texts.items()}
+def filled(texts: Mapping[str, str], *, keys: bool = True) -> dict[str, str]:
+    """The texts with each `${NAME}` replaced by that variable, if it is going to be needed.
+
+    Raises `CallerError` where it is not set.
+    """
+    return {name: VARIABLE.sub(_value, text) if keys else text for name, text in texts.items()}
 
 
 def _value(found: re.Match[str]) -> str:

@@ -1,0 +1,88 @@
+"""`record`, `rerun`: a run into a file of its own, and the same run again, without a model or a tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .answer import Answer
+from .lines import Piece, line
+from .running import FILE, worked
+from .screen import say
+from .shell import command, found, names, opened, takes_db
+from .words import counted
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation import Conversation
+    from stenolog.domain.values import Card
+    from stenolog.projections.analysis.rerun import Rerun
+
+
+@command("record")
+@click.argument("file", type=FILE)
+@click.argument("message")
+@click.option("--out", type=FILE, required=True, help="The database of the recording; it must not exist.")
+@click.option("--to", multiple=True, help="Whom the message is for; all, unless given.")
+@click.option("--yes", is_flag=True, help="Approve every call that a person has to approve.")
+def record_command(file: Path, message: str, out: Path, to: tuple[str, ...], yes: bool) -> Answer:
+    """Run a team into a new database, to be run again by `rerun`."""
+    if out.exists():
+        raise click.UsageError(f"{out} exists; a recording overwrites nothing")
+    answer = worked(out, file, message, "", to, yes=yes)
+    say(f"recorded; `stenolog rerun --db {out}` runs it again, with --team {file} as the file is then")
+    return answer
+
+
+@command("rerun")
+@click.argument("conversation", required=False, default="", shell_complete=names)
+@click.option("--team", type=FILE, help="Under the agents of this file, as it is now; else as recorded.")
+@takes_db
+def rerun_command(db: Path, conversation: str, team: Path | None) -> Answer:
+    """Run a recorded conversation again, from what was recorded. No model is called, no tool runs.
+
+    Exit 1 at the first request that is not the one that was sent.
+    """
+    from stenolog.adapters.counters import COUNTERS
+    from stenolog.projections.analysis.rerun import Here, rerun
+
+    talk = found(opened(db), conversation)
+    cards = _cards(talk, team) if team else {}
+    told = rerun(talk.entries(), cards, Here(blobs=talk.log.blobs, counters=COUNTERS))
+    data: dict[str, Any] = {"conversation": talk.name, **told._asdict()}
+    return Answer(data, lambda: _drawn(talk, told), failed=told.divergence is not None)
+
+
+def _cards(talk: Conversation, file: Path) -> dict[str, Card]:
+    """The cards of a file's agents. What comes from MCP servers is as it was recorded: none is started."""
+    from stenolog.adapters.engine.recording import Recording
+    from stenolog.adapters.teamfile import load
+    from stenolog.adapters.tools.port import Runnable
+
+    recording = Recording(talk)
+    made = {name: recording.agent(agent) for name, agent in load(file, keys=False).team.agents.items()}
+    return {
+        name: agent.card([tool.spec for tool in agent.tools if isinstance(tool, Runnable)])
+        for name, agent in made.items()
+    }
+
+
+def _drawn(talk: Conversation, told: Rerun) -> Iterator[Piece]:
+    from .drawing import legend
+
+    requests, divergence = counted(told.requests, "request"), told.divergence
+    if divergence is None:
+        yield line(("✓ ", "green"), f"{talk.name}: {requests}, same digests")
+        return
+    yield line(("✗ ", "red"), f"{talk.name}: {requests} the same, then one differs")
+    yield legend(
+        {
+            "agent": divergence.lane,
+            "request": f"at {divergence.view}, answered at {divergence.position}",
+            "pointer": divergence.pointer or "the call itself",
+            "expected": divergence.expected,
+            "found": divergence.found,
+        }
+    )
