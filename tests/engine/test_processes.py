@@ -1,0 +1,194 @@
+"""Several processes on one conversation: each effect is begun once, each message answered once, in order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import pytest
+
+import stenolog
+from stenolog import AssistantMessage, Entry, LlmError, ToolResult, UserMessage
+from stenolog.adapters.stores.claims import Claims
+from stenolog.adapters.verify import verify
+from stenolog.domain.effects import UNKNOWN
+from tests.engine import together
+from tests.engine.together import TALK
+from tests.engine.workload import Files, lines
+from tests.stores import workers
+
+MESSAGES = 4
+
+
+def entries(files: Files) -> list[Entry]:
+    """The conversation, found whole."""
+    with stenolog.open(files.log) as log:
+        assert verify(log).ok
+        return [*log[TALK].entries()]
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_processes_that_run_one_conversation_begin_each_effect_once_and_answer_each_message_once_in_order(
+    processes: int, tmp_path: Path
+) -> None:
+    files = Files(tmp_path)
+
+    done = workers.run(processes, together.say_and_run, str(tmp_path), MESSAGES)
+
+    assert done == ["ok"] * processes
+    events = [entry.event for entry in entries(files)]
+    said = [event.text for event in events if isinstance(event, UserMessage)]
+    answers = [event for event in events if isinstance(event, AssistantMessage)]
+    told = [event.text.removeprefix("re:") for event in answers if not event.tool_calls]
+    assert len(said) == processes * MESSAGES
+    assert ",".join(told).split(",") == said
+    assert not any(isinstance(event, LlmError) for event in events)
+    begun = Counter(key for _, key, *_ in lines(files.models))
+    assert (max(begun.values()), begun.total()) == (1, len(answers))
+    calls = [call.id for event in answers for call in event.tool_calls]
+    ran = Counter(id for what, _, id, _ in lines(files.tools) if what == "start")
+    assert ran == Counter(calls)
+    assert Counter(event.call_id for event in events if isinstance(event, ToolResult)) == Counter(calls)
+
+
+@contextmanager
+def program(work: Callable[..., None], *args: object) -> Iterator[BaseProcess]:
+    """A process that does not outlive its test, frozen or not."""
+    process = workers.started(work, *args)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.join(workers.PATIENCE)
+
+
+def freeze(process: BaseProcess) -> None:
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGSTOP)
+
+
+def thaw(process: BaseProcess) -> None:
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGCONT)
+
+
+def until(holds: Callable[[], object]) -> None:
+    """Wait for something that another process does."""
+    give_up = time.monotonic() + workers.PATIENCE
+    while not holds():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    """A conversation in which the lane of `slow` has something to answer."""
+    files = Files(tmp_path)
+    together.say(str(tmp_path), "Begin", "slow")
+    return files
+
+
+def texts(files: Files) -> list[str]:
+    """What the agents said, without what they only began to say."""
+    with stenolog.open(files.log) as log:
+        events = (entry.event for entry in log[TALK].entries())
+        return [event.text for event in events if isinstance(event, AssistantMessage) and event.text]
+
+
+def drafted(files: Files) -> bool:
+    """Whether something that streamed is kept."""
+    with stenolog.open(files.log) as log:
+        claims = Claims(log.datastore, log[TALK].stream)
+        return any(claims.drafted(claim) for claim in claims.all())
+
+
+class Frozen:
+    """One process is stopped in the middle of an effect: it stands still, and is not dead."""
+
+    waits: bool
+    ledger: str
+
+    def is_waiting(self, files: Files) -> bool:
+        """Whether the effect has begun, and all of what it streamed is kept."""
+        return (files.folder / "first").exists() and (not self.waits or drafted(files))
+
+    def test_the_other_waits_for_it_works_on_other_lanes_and_goes_on_when_it_is_killed(
+        self, files: Files
+    ) -> None:
+        folder = str(files.folder)
+        with program(together.go_on, folder, self.waits) as frozen:
+            until(lambda: self.is_waiting(files))
+            freeze(frozen)
+            with program(together.go_on, folder, self.waits) as other:
+                together.say(folder, "And you", "quick")
+                until(lambda: texts(files) == ["quick has done it"])
+                assert len(lines(files.folder / self.ledger)) == (2 if self.waits else 1)
+                assert other.is_alive()
+
+                frozen.kill()
+
+                other.join(workers.PATIENCE)
+                assert other.exitcode == 0
+        self.check(files)
+
+    def test_one_that_was_taken_for_dead_appends_nothing_when_it_goes_on(self, files: Files) -> None:
+        folder = str(files.folder)
+        with program(together.go_on, folder, self.waits) as frozen:
+            until(lambda: self.is_waiting(files))
+            freeze(frozen)
+            for path in files.folder.glob("log.db-runner-*"):
+                path.unlink()
+            with program(together.go_on, folder, self.waits) as other:
+                other.join(workers.PATIENCE)
+                assert other.exitcode == 0
+            before = entries(files)
+            thaw(frozen)
+            files.enough.touch()
+            frozen.join(workers.PATIENCE)
+            assert frozen.exitcode == 0
+        assert entries(files) == before
+        self.check(files)
+
+    def check(self, files: Files) -> None:
+        raise NotImplementedError
+
+
+class TestFrozenInAModelCall(Frozen):
+    waits = True
+    ledger = "models"
+
+    def check(self, files: Files) -> None:
+        events = [entry.event for entry in entries(files)]
+        cut = [event for event in events if isinstance(event, LlmError)]
+        assert [(event.category, event.text) for event in cut] == [("process_exited", "half")]
+        assert texts(files).count("slow has done it") == 1
+
+
+class TestFrozenInATool(Frozen):
+    waits = False
+    ledger = "tools"
+
+    def check(self, files: Files) -> None:
+        events = [entry.event for entry in entries(files)]
+        results = [event for event in events if isinstance(event, ToolResult)]
+        assert [event.meta for event in results] == [UNKNOWN]
+        assert len(lines(files.tools)) == 1
+        assert texts(files).count("slow has done it") == 1
+
+
+del Frozen  # it is no test by itself
+
+
+@pytest.mark.parametrize("_", range(3))
+def test_eight_writers_at_once_lose_no_word(_: int, tmp_path: Path) -> None:
+    files = Files(tmp_path)
+
+    together.write(str(tmp_path), 1)
+
+    assert together.lost_words(files) == []
