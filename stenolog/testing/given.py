@@ -225,7 +225,7 @@ def _mode_switch() -> ModeSwitch:
         scope="addressed",
         active_run=Run(id="r7", directive="Find the cat.", node="n1", brief="Look.", context="A garden."),
         handoff="The cat is yours.",
-        turns=Turns(rule="round_robin", options={"skip": ["tester"]}),
+        turns=Turns(rule="round_robin", options={"pass_token": "....."}),
         title="Cats",
         context_from=2,
         hides=(Span(first=1, last=1),),

@@ -1,0 +1,68 @@
+"""Whoever is given the turn has something to answer: its request is one that can be sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stenolog import AssistantMessage, Event, State, UserMessage
+from stenolog.domain.state import address
+from stenolog.domain.turns import Orchestrator, Parallel, Pipeline, RoundRobin, Rule
+from stenolog.projections.requests import build
+from stenolog.testing import entries
+from tests.domain.talking import GO_ON, HI, PASS, after, busy, failed, opened, passed, said
+
+RULES: list[Rule] = [
+    RoundRobin(pass_token=PASS),
+    RoundRobin(["c", "a"], max_rounds=2),
+    Pipeline(["b", "a", "c"]),
+    Orchestrator("a"),
+    Parallel(["b/1", "b/2", "a"]),
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_whoever_is_given_the_turn_has_a_request_that_can_be_sent(rule: Rule, data: st.DataObject) -> None:
+    log: list[Event] = [opened(rule), HI]
+    views: dict[str, int] = {}
+    for _ in range(12):
+        state = after(*log)
+        _check(log, state)
+        views = {where: views.get(where, state.position) for where in busy(state)}
+        event = data.draw(st.sampled_from(_next(state, views)))
+        log.append(event)
+        if isinstance(event, AssistantMessage):
+            views.pop(address(event.agent, event.task), None)
+
+
+def _next(state: State, views: dict[str, int]) -> list[Event]:
+    """What may happen now: those with something to do answer what they saw, pass or fail; a person speaks."""
+    may: list[Event] = [UserMessage(text="And?")]
+    for where in busy(state):
+        agent, _, task = where.partition("/")
+        lane: dict[str, Any] = {"task": task, "view": views[where]}
+        may += [said(agent, **lane), said(agent, to=["b", "c"], **lane), said(agent, PASS, **lane)]
+        may.append(failed(agent, task=task))
+    if not busy(state) and any(lane.status == "failed" for lane in state.lanes.values()):
+        may.append(GO_ON)
+    return may
+
+
+def _check(log: list[Event], state: State) -> None:
+    for where in busy(state):
+        agent, _, task = where.partition("/")
+        request = build(entries(*log), agent, task=task)
+
+        assert (where, request.reason) == (where, "")
+
+
+def test_a_pass_of_others_is_nothing_new() -> None:
+    past = [opened(RoundRobin(pass_token=PASS), "a", "b"), HI, said("a"), passed("b")]
+
+    assert not build(entries(*past), "a").sendable
+    assert busy(after(*past)) == []
