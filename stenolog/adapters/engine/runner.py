@@ -128,8 +128,7 @@ class Runner:
 
     async def settle(self, outcome: Outcome, claim: Claim) -> None:
         """Append what came of an effect; nothing, where somebody else has taken it over."""
-        with suppress(ClaimLost):
-            await self.write(self.scribe.settle, outcome, claim)
+        await self.write(self._settle_now, outcome, claim)
 
     def stream(self, delta: Delta, draft: Draft) -> None:
         """Hand a piece of an answer on, and see that it is kept soon."""
@@ -183,6 +182,10 @@ class Runner:
         look = scribe.look(busy, self._asked, max(0, most - len(busy)))
         self._unbegun.update(begun.claim.fence for begun in look.begun)
         return look._replace(begun=rerun + look.begun)
+
+    def _settle_now(self, outcome: Outcome, claim: Claim) -> None:
+        with suppress(ClaimLost):
+            self.scribe.settle(outcome, claim)
 
     def _recover(self, claim: Claim, why: str) -> Begun | None:
         return recovery.recover(self.scribe, claim, self.agents, self.tools, self.options, why)
