@@ -58,7 +58,7 @@ from tests.domain.talking import (
     passed,
     said,
 )
-from tests.strategies import histories
+from tests.strategies import histories, json_values
 
 STATES = TypeAdapter(State)
 
@@ -237,6 +237,25 @@ def ruled(draw: st.DrawFn) -> list[Event]:
     past, at = draw(histories()), draw(st.integers(0, 16))
     one, other = (ModeSwitch(turns=draw(RULED)) for _ in range(2))
     return [ModeSwitch(joins=["coder", "tester"]), one, *past[:at], other, *past[at:]]
+
+
+@given(
+    rule=st.sampled_from(sorted(RULES)),
+    options=st.fixed_dictionaries(
+        {},
+        optional=dict.fromkeys(
+            ("order", "default", "agent", "pass_token", "moderator", "max_rounds"),
+            json_values() | st.lists(st.sampled_from(("coder", "", "/", "nobody/x")), max_size=3),
+        ),
+    ),
+    history=histories(),
+)
+def test_the_step_is_total_whatever_the_options_in_a_log(
+    rule: str, options: Any, history: list[Event]
+) -> None:
+    log = entries(ModeSwitch(turns=Turns(rule=rule, options=options)), *history)
+
+    assert fold(log).position == len(log)
 
 
 @given(history=ruled())
