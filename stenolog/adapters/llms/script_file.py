@@ -5,7 +5,8 @@
      {"error": "rate_limited", "message": "too fast"}]
 
 A turn is a text, a part of a message, a list of both, or an error. `pause` (seconds), `piece` (characters)
-and `endless` may stand beside `turns`; see `Scripted`.
+and `endless` may stand beside `turns`; see `Scripted`. A program that is started again goes on in the script
+behind the answers that its first request shows.
 """
 
 from __future__ import annotations
@@ -21,11 +22,22 @@ from stenolog.domain.errors import CallerError, ModelFailed
 from stenolog.domain.events import ErrorCategory
 from stenolog.domain.parts import AssistantPart, Text
 
-from .port import Timeouts
+from .port import Answer, Prompt, Timeouts
 from .scripted import TIMEOUTS, Scripted
 
 OPTIONS = ("turns", "pause", "piece", "endless")
 PART: TypeAdapter[AssistantPart] = TypeAdapter(AssistantPart)
+
+
+class ScriptFile(Scripted):
+    """A script that is taken up again where a conversation stands."""
+
+    def _answer(self, prompt: Prompt) -> Answer:
+        if not self._next:
+            said = sum(message.get("role") == "assistant" for message in prompt.body["messages"])
+            number = len(self._turns)
+            self._next = said % number if self._endless and number else min(said, number)
+        return super()._answer(prompt)
 
 
 def scripted(path: str, *, timeouts: Timeouts = TIMEOUTS) -> Scripted:
@@ -41,21 +53,21 @@ def scripted(path: str, *, timeouts: Timeouts = TIMEOUTS) -> Scripted:
         raise CallerError(
             f"{path}: expected a list of turns, or an object of {', '.join(OPTIONS)}; found {found}"
         )
-    turns = [_turn(turn, f"{path}: turn {number}") for number, turn in enumerate(script["turns"], 1)]
+    turns = [_turn(turn, number, path) for number, turn in enumerate(script["turns"], 1)]
     options = {name: value for name, value in script.items() if name != "turns"}
-    return Scripted(*turns, name=Path(path).stem, timeouts=timeouts, **options)
+    return ScriptFile(*turns, name=Path(path).stem, timeouts=timeouts, **options)
 
 
-def _turn(given: Any, where: str) -> Any:
+def _turn(given: Any, number: int, path: str) -> Any:
+    where = f"{path}: turn {number}"
     match given:
-        case str():
-            return given
         case list():
-            return [_part(part, f"{where}, part {number}", number) for number, part in enumerate(given, 1)]
+            parts = enumerate(given, 1)
+            return [_part(part, f"{where}, part {nth}", f"call_{number}_{nth}") for nth, part in parts]
         case {"error": category, **rest}:
             return _error(category, rest, where)
         case _:
-            return _part(given, where, 1)
+            return _part(given, where, f"call_{number}")
 
 
 def _error(category: object, rest: Mapping[Any, Any], where: str) -> ModelFailed:
@@ -65,15 +77,15 @@ def _error(category: object, rest: Mapping[Any, Any], where: str) -> ModelFailed
     return ModelFailed(str(category), str(rest.get("message", "")), retry_after=rest.get("retry_after"))
 
 
-def _part(given: Any, where: str, number: int) -> AssistantPart:
-    """A part as the log has it; a call may have an object as its arguments, and no id."""
+def _part(given: Any, where: str, id: str) -> AssistantPart:
+    """A part as the log has it; a call may have an object as its arguments, and gets this id if it has none."""
     if isinstance(given, str):
         return Text(text=given)
     if isinstance(given, dict) and given.get("type") == "tool_call":
         arguments = given.get("arguments", {})
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
-        given = {"id": f"call_{number}"} | given | {"arguments": arguments}
+        given = {"id": id} | given | {"arguments": arguments}
     try:
         return PART.validate_json(json.dumps(given))  # as the log reads them
     except ValidationError as error:

@@ -118,10 +118,10 @@ class _Reading:
             return make(*given)
 
     def _model(self, use: UseTable, given: AgentTable) -> Model:
-        """The model of an agent; one that several name in the same words is theirs together."""
+        """The model of an agent; one that several name in the same words is shared, unless it is a script."""
         timeouts = given.timeouts.given
         key = repr((use, sorted(timeouts.items())))
-        if key not in self._models:
+        if key not in self._models or use.use.startswith("scripted:"):
             options = use.options
             if "env" in options:
                 options["env"] = filled(options["env"], keys=self.keys)
