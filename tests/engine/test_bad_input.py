@@ -1,0 +1,284 @@
+"""Whatever a model gives: an honest event or a clear error, and a lane that can go on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stenolog import AssistantMessage, Conversation, Delta, Event, LlmError, Team, Text, ToolCall, ToolResult
+from stenolog.adapters.proving import prove
+from stenolog.adapters.verify import verify
+from stenolog.domain.errors import ModelFailed
+from stenolog.engine import Agent
+from stenolog.models import Answer, Model, Prompt, Said, Scripted
+from stenolog.tools import tool
+from tests.engine.given import Clock, call, heard, opened, run, worked
+from tests.requests.judging import HERE, MODELS, faults
+
+HALF = "\ud83d"
+"""Half a character, as a stream may end with."""
+BIG = 10_000_000
+
+
+@tool
+def note(text: str = "") -> str:
+    """Note it."""
+    return f"noted {len(text)}"
+
+
+WELL = Said(0, "text", "well"), Answer((Text(text="well"),))
+
+
+class Streams(Model):
+    """Streams whatever it was given, once; then it says that all is well."""
+
+    provider = "streams"
+    name = "streams"
+
+    def __init__(self, *pieces: Any) -> None:
+        self.pieces: tuple[Any, ...] | None = pieces
+
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+        pieces, self.pieces = self.pieces, None
+        for piece in WELL if pieces is None else pieces:
+            if isinstance(piece, BaseException):
+                raise piece
+            yield piece
+
+
+def events(talk: Conversation) -> list[Event]:
+    """What an agent and its tools said; the log is whole, the next request is one that a provider takes."""
+    assert verify(talk.log).ok
+    assert [proof.outcome for _, proofs in prove(talk) for proof in proofs if proof.outcome != "same"] == []
+    for wire in MODELS if HERE else ():
+        assert [*faults(wire, talk.request("coder", wire=wire))] == []
+    return [
+        entry.event
+        for entry in talk.entries()
+        if isinstance(entry.event, AssistantMessage | ToolResult | LlmError)
+    ]
+
+
+def answered(path: Path, model: Model) -> list[Event]:
+    """What comes of a message to a coder with that model; and of a second one, which is always answered."""
+    clock = Clock()
+    agent = Agent("coder", llm=model, tools=[note])
+    team = Team([agent], world=clock.world)
+    with opened(path / "t.db" if path.is_dir() else path, clock) as talk:
+        run(worked(team, talk, "Go"))
+        assert talk.state().lane("coder").status in ("idle", "failed")
+        made = events(talk)
+        run(worked(Team([Agent("coder", llm=Scripted("Here I am."))]), talk, "Are you there?"))
+        assert talk.state().lane("coder").status == "idle"
+        assert texts(events(talk))[-1] == "Here I am."
+    return made
+
+
+def texts(made: list[Event]) -> list[str]:
+    return [event.text for event in made if isinstance(event, AssistantMessage)]
+
+
+def results(made: list[Event]) -> list[str]:
+    return [event.text for event in made if isinstance(event, ToolResult)]
+
+
+def errors(made: list[Event]) -> list[tuple[str, str]]:
+    return [(event.category, event.text) for event in made if isinstance(event, LlmError)]
+
+
+class TestCalls:
+    """Calls that no tool can take as they are."""
+
+    def test_two_calls_of_one_id_each_have_their_result(self, tmp_path: Path) -> None:
+        model = Scripted([call("note", "c1", '{"text": "a"}'), call("note", "c1", '{"text": "bb"}')], "Done.")
+
+        made = answered(tmp_path, model)
+
+        assert results(made) == ["noted 1", "noted 2"]
+        refs = [event.call.index for event in made if isinstance(event, ToolResult) and event.call]
+        assert sorted(refs) == [0, 1]
+        assert texts(made)[-1] == "Done."
+
+    def test_an_id_that_comes_again_in_a_later_answer_is_another_call(self, tmp_path: Path) -> None:
+        model = Scripted(call("note", "c1", '{"text": "a"}'), call("note", "c1", '{"text": "bb"}'), "Done.")
+
+        made = answered(tmp_path, model)
+
+        assert results(made) == ["noted 1", "noted 2"]
+        assert texts(made)[-1] == "Done."
+
+    @pytest.mark.parametrize("id", ["", " ", "a" * 10_000, "ü\n\x00"])
+    def test_any_id_has_its_result(self, id: str, tmp_path: Path) -> None:
+        made = answered(tmp_path, Scripted(call("note", id), "Done."))
+
+        assert results(made) == ["noted 0"]
+        assert texts(made)[-1] == "Done."
+
+    @pytest.mark.parametrize("name", ["nobody", "", "note ", "x" * 10_000, "../note\x00"])
+    def test_a_tool_that_is_not_there_is_a_result_that_says_so(self, name: str, tmp_path: Path) -> None:
+        made = answered(tmp_path, Scripted(call(name), "Done."))
+
+        assert [text[:16] for text in results(made)] == ["there is no tool"]
+        assert texts(made)[-1] == "Done."
+
+    @pytest.mark.parametrize(
+        "arguments", ["", "{", "[]", "null", '{"text": 5}', '{"text": "\\ud83d"}', "\x00"]
+    )
+    def test_arguments_that_cannot_be_read_are_a_result_or_are_read(
+        self, arguments: str, tmp_path: Path
+    ) -> None:
+        made = answered(tmp_path, Scripted(call("note", "c1", arguments), "Done."))
+
+        assert len(results(made)) == 1
+        assert texts(made)[-1] == "Done."
+
+    @pytest.mark.parametrize(
+        ("arguments", "expected"),
+        [(json.dumps({"text": "x" * BIG}), f"noted {BIG}"), ("x" * BIG, "")],
+        ids=["JSON", "garbage"],
+    )
+    def test_ten_megabytes_of_arguments_are_read(self, arguments: str, expected: str, tmp_path: Path) -> None:
+        made = answered(tmp_path, Scripted(call("note", "c1", arguments), "Done."))
+
+        first = made[0]
+        assert isinstance(first, AssistantMessage)
+        assert first.tool_calls[0].arguments == arguments
+        assert [text[: len(expected)] for text in results(made)] == [expected]
+        assert texts(made)[-1] == "Done."
+
+    def test_a_result_that_no_log_can_hold_is_an_error_that_says_so(self, tmp_path: Path) -> None:
+        @tool(name="note")
+        def halved() -> str:
+            """Give half a character."""
+            return f"a {HALF}"
+
+        with opened(tmp_path / "t.db") as talk:
+            agent = Agent("coder", llm=Scripted(call("note"), "Done."), tools=[halved])
+            run(worked(Team([agent]), talk, "Go"))
+            made = events(talk)
+
+        assert len(results(made)) == 1
+        assert texts(made)[-1] == "Done."
+
+
+class TestStreams:
+    """Streams of garbage."""
+
+    @pytest.mark.parametrize(
+        ("answer", "why"),
+        [
+            ((), "nothing in it"),
+            ((Answer(()),), "nothing in it"),
+            ((Answer((Text(text=""),)),), "nothing in it"),
+            ((Answer((Text(text=" \n"),)),), "nothing in it"),
+            ((Said(0, "text", "I think"),), "without an answer"),
+            ((None,), "expected Said or Answer"),
+            (("text",), "expected Said or Answer"),
+            ((Said(0, "text", None),), "expected Said or Answer"),  # type: ignore[arg-type]
+            ((Said("x", "text", "a"),), "expected Said or Answer"),  # type: ignore[arg-type]
+            ((Answer((Text(text=HALF),)),), "surrogates"),
+            ((Answer((ToolCall(id=HALF, name=HALF, arguments=HALF),)),), "surrogates"),
+            ((Answer(("text",)),), ""),  # type: ignore[arg-type]
+            ((Answer(None),), ""),  # type: ignore[arg-type]
+            ((Answer((Text(text="a"),), model=3),), ""),  # type: ignore[arg-type]
+        ],
+        ids=repr,
+    )
+    def test_what_is_no_answer_is_an_error_that_says_so_and_is_tried_again_once_at_most(
+        self, answer: tuple[Any, ...], why: str, tmp_path: Path
+    ) -> None:
+        made = answered(tmp_path, Streams(*answer) if answer else Streams(Answer(())))
+
+        first = made[0]
+        assert isinstance(first, LlmError)
+        assert first.category in ("invalid_response", "other")
+        assert why in first.message
+        assert texts(made) == (["well"] if first.retry_at else [])
+
+    def test_an_answer_with_nothing_in_it_twice_leaves_the_lane_to_a_person(self, tmp_path: Path) -> None:
+        made = answered(tmp_path, Scripted("", " ", "never asked"))
+
+        assert [category for category, _ in errors(made)] == ["invalid_response"] * 2
+        assert texts(made) == []
+
+    @pytest.mark.parametrize(
+        "pieces",
+        [
+            (Said(0, "text", HALF), Said(0, "text", "\ude00")),
+            (Said(0, "text", ""), Said(0, "text", "")),
+            (Said(-1, "text", "a"), Said(10**12, "text", "b"), Said(3, "reasoning", "c")),
+            (Said(0, "text", "a"), Said(0, "tool_call", "{}", "c1", "note"), Said(0, "reasoning", "b")),
+            (Said(0, "tool_call", HALF, HALF, HALF),),
+            (Said(0, "song", "la"),),  # type: ignore[arg-type]
+            (Said(0, "text", "\x00\x1b[31m"),),
+        ],
+        ids=repr,
+    )
+    def test_pieces_of_any_kind_are_kept_as_well_as_can_be(
+        self, pieces: tuple[Said, ...], tmp_path: Path
+    ) -> None:
+        whole = answered(tmp_path / "whole.db", Streams(*pieces, Answer((Text(text="whole"),))))
+        cut = answered(tmp_path / "cut.db", Streams(*pieces, ModelFailed("network", "cut off")))
+
+        assert texts(whole) == ["whole"]
+        assert errors(cut)[0][0] == "network"
+        assert texts(cut) == ["well"]
+
+    def test_halves_of_a_character_in_two_pieces_are_one(self, tmp_path: Path) -> None:
+        pieces = Said(0, "text", f"a {HALF}"), Said(0, "text", "\ude00")
+
+        made = answered(tmp_path, Streams(*pieces, ModelFailed("network", "cut off")))
+
+        assert errors(made) == [("network", "a \N{GRINNING FACE}")]
+
+    def test_a_piece_of_garbage_reaches_whoever_listens_as_it_came(self, tmp_path: Path) -> None:
+        model = Streams(Said(7, "text", ""), Said(7, "text", "a"), Answer((Text(text="a"),)))
+        with opened(tmp_path / "t.db") as talk:
+            told = run(heard(Team([Agent("coder", llm=model)]), talk, "Go"))
+
+        assert told == [Delta("coder", 2, ""), Delta("coder", 2, "a")]
+
+    def test_what_comes_behind_an_answer_does_not_count(self, tmp_path: Path) -> None:
+        made = answered(tmp_path, Streams(Answer((Text(text="a"),)), Answer((Text(text="b"),))))
+
+        assert len(texts(made)) == 1
+
+    @pytest.mark.parametrize("error", [asyncio.CancelledError(), RuntimeError("x" * 10**6)])
+    def test_what_a_model_raises_is_an_error_of_bounded_length(
+        self, error: BaseException, tmp_path: Path
+    ) -> None:
+        made = answered(tmp_path, Streams(Said(0, "text", "half"), error))
+
+        assert errors(made) == [("other", "half")]
+        assert all(len(event.message) <= 2_000 for event in made if isinstance(event, LlmError))
+
+
+class TestCards:
+    """An agent that nobody can ask."""
+
+    @pytest.mark.parametrize(
+        "llm", [None, Scripted("a", name="")], ids=["no model", "a model without a name"]
+    )
+    def test_an_agent_without_a_model_is_an_error_that_says_so(
+        self, llm: Model | None, tmp_path: Path
+    ) -> None:
+        with opened(tmp_path / "t.db") as talk:
+            run(worked(Team([Agent("coder", llm=llm)]), talk, "Go"))
+            made = [entry.event for entry in talk.entries()][-1]
+            status = talk.state().lane("coder").status
+
+        assert isinstance(made, LlmError)
+        assert (made.category, made.message) == ("invalid_request", "agent 'coder' has no model")
+        assert status == "failed"
+
+    def test_another_lane_works_on_beside_it(self, tmp_path: Path) -> None:
+        with opened(tmp_path / "t.db") as talk:
+            run(worked(Team([Agent("mute"), Agent("coder", llm=Scripted("Hello."))]), talk, "Go"))
+
+            assert texts([entry.event for entry in talk.entries()]) == ["Hello."]
+            assert talk.state().lane("coder").status == "idle"
