@@ -61,8 +61,17 @@ def take(state: State, entry: Entry) -> Taken:
 
 def following(state: State, entry: Entry) -> Taken:
     """What the entry means for the turns, once it has moved its lanes: who has the turn now."""
+    if state.waiting and isinstance(entry.event, ModeSwitch) and entry.event.joins:
+        return _heard_late(state)
     state, turn = passed_on(state, entry)
     return Taken(state, tuple(_ask(state.lane(where), entry.position, turn.reason) for where in turn.lanes))
+
+
+def _heard_late(state: State) -> Taken:
+    """The message that nobody was there for is for those who have joined."""
+    position = state.waiting
+    state, turn = told(state._replace(waiting=0), UserMessage(), position)
+    return Taken(state, tuple(_ask(state.lane(where), position, turn.reason) for where in turn.lanes))
 
 
 def _told(state: State, message: UserMessage, position: int) -> Taken:

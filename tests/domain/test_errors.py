@@ -18,6 +18,7 @@ CLASSES = {
 CAUSES = {
     "StaleAppend": errors.StaleAppend("demo", expected=3, found=4),
     "MissingExtra": errors.MissingExtra("postgres", "psycopg"),
+    "ModelFailed": errors.ModelFailed("overloaded", "busy", retry_after=2.5, status=529),
 }
 
 

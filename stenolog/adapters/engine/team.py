@@ -17,6 +17,7 @@ from stenolog.adapters.asynchronous import AsyncConversation
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.tools.collect import as_runnables, opened
 from stenolog.adapters.tools.port import Runnable
+from stenolog.domain.decide import decide
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, StaleAppend
 from stenolog.domain.events import UNCHANGED, ModeSwitch, UserMessage
@@ -193,12 +194,17 @@ class Team:
         )
 
     def _say(self, talk: Conversation, message: UserMessage, on_input: OnInput) -> list[Entry]:
-        at_work = any(lane.status in BUSY for lane in talk.state().lanes.values())
-        if at_work and on_input == "queue":
-            return [talk.append(queued(message))]
-        if at_work and on_input == "cancel":
-            talk.submit(UserMessage(control=Control(action="cancel")))
-        return talk.submit(message)
+        while True:
+            state = talk.state()
+            at_work = any(lane.status in BUSY for lane in state.lanes.values())
+            if at_work and on_input == "queue":
+                return [talk.append(queued(message))]
+            cancel = UserMessage(control=Control(action="cancel"))
+            stops = decide(state, cancel) if at_work and on_input == "cancel" else ()
+            try:
+                return talk.extend([*stops, *decide(state, message)], expected=state.position)
+            except StaleAppend:
+                continue
 
 
 async def _conversation(talk: Talk) -> Conversation:
