@@ -145,7 +145,7 @@ def flood() -> None:
 
 
 def many() -> None:
-    say("word " * 1_000_000)
+    say("word " * int(sys.argv[2]))
 
 
 def deaf() -> None:

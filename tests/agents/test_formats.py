@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from stenolog.adapters.agents.command import Command
 from stenolog.adapters.agents.formats import FORMATS
 from stenolog.adapters.agents.hearing import LinesEar
 from stenolog.adapters.agents.turn import LARGEST_NOTE, Turn
@@ -261,3 +262,35 @@ def test_a_failure_with_an_unknown_category_is_sorted_by_its_words() -> None:
         heard("jsonl", {"type": "error", "message": "overloaded", "category": "tired"})
 
     assert raised.value.category == "overloaded"
+
+
+@pytest.mark.parametrize(
+    ("given", "mode", "expected"),
+    [
+        ("claude -p", "claude-code", "claude -p --output-format stream-json --verbose --resume s1"),
+        (
+            "claude -p --output-format stream-json --verbose --model x",
+            "claude-code",
+            "claude -p --output-format stream-json --verbose --model x --resume s1",
+        ),
+        ("codex exec", "codex", "codex exec --json resume s1 -"),
+        ("codex exec --json", "codex", "codex exec --json resume s1 -"),
+    ],
+)
+def test_a_known_program_is_told_to_speak_its_form_and_to_take_up_its_session(
+    given: str, mode: str, expected: str
+) -> None:
+    form = FORMATS[mode]
+
+    command = Command.of(given).with_options(form.speak)
+
+    assert command.arguments("Hi", "s1", form.resume) == expected.split()
+
+
+def test_options_stand_before_a_prompt_that_is_an_argument() -> None:
+    form = FORMATS["claude-code"]
+    command = Command.of(["claude", "-p", "{prompt}"]).with_options(form.speak, form.listen)
+
+    words = ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json", "--resume", "s1"]
+    assert command.arguments("a {prompt}", "s1", form.resume) == ["claude", "-p", *words, "a {prompt}"]
+    assert command.arguments("a {prompt}", "", form.resume) == ["claude", "-p", *words[:-2], "a {prompt}"]

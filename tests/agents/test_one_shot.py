@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from stenolog.adapters.agents import process
 from stenolog.adapters.agents.command_line import CommandLine
 from stenolog.adapters.agents.formats import FORMATS, JsonLines
 from stenolog.adapters.agents.turn import Turn
@@ -102,7 +103,7 @@ def test_neither_a_flood_on_stderr_nor_a_stdin_that_is_closed_stops_it(behaviour
 
 
 def test_a_program_that_never_reads_is_still_heard() -> None:
-    answer = run(lambda model: asked(model, "x" * 5_000_000), once("many"))
+    answer = run(lambda model: asked(model, "x" * 5_000_000), once("many", "1000000"))
 
     assert words(answer) == "word " * 1_000_000
 
@@ -168,6 +169,32 @@ def test_a_line_of_12_mb_is_one_line() -> None:
     answer = run(lambda model: asked(model, ""), once("large", "12000000", format="jsonl"))
 
     assert words(answer) == "x" * 12_000_000
+
+
+def test_a_slow_listener_misses_nothing_of_a_program_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "LINGER", 0.01)
+
+    async def slowly(model: CommandLine) -> str:
+        heard = ""
+        async with aclosing(model.stream(prompt(""))) as stream:
+            async for piece in stream:
+                if isinstance(piece, Said):
+                    heard += piece.text
+                    await asyncio.sleep(0.1)
+        return heard
+
+    for count in (228_000, 1_000_000):  # the first leaves the last of it in the pipe, behind what is held
+        assert run(slowly, once("many", str(count))) == "word " * count
+
+
+def test_what_comes_after_the_end_of_an_answer_does_not_hold_it_up(tmp_path: Path) -> None:
+    lines = [{"type": "result", "text": "Done."}, "x" * 3_000_000]
+
+    async def soon(model: CommandLine) -> Answer:
+        async with asyncio.timeout(20):
+            return await asked(model, "")
+
+    assert words(run(soon, once(*says(tmp_path, *lines), format="jsonl", patience=60))) == "Done."
 
 
 def says(folder: Path, *lines: object, code: int = 0) -> list[str]:

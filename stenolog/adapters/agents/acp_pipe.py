@@ -21,7 +21,6 @@ class Pipe:
         self._process = process
         self._rows = Rows()
         self._messages: deque[dict[str, Any]] = deque()
-        process.listen()
 
     async def send(self, message: dict[str, Any]) -> None:
         """Send a message. Raises `ConnectionError` where nobody takes it."""

@@ -13,6 +13,8 @@ from stenolog.adapters.transcripts.fields import items, obj, text
 from .turn import Turn
 
 RESUME = ("--resume", "{session}")
+SPEAK = ("--output-format", "stream-json", "--verbose")
+LISTEN = ("--input-format", "stream-json")
 
 
 def ask(prompt: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from stenolog.adapters.transcripts.fields import obj, text
 
 from .turn import Turn
 
+SPEAK = ("--json",)
 RESUME = ("resume", "{session}", "-")
 """The dash has it read the prompt from stdin there too."""
 

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stenolog.domain.errors import CallerError
@@ -56,13 +56,17 @@ class Command:
         """Whether the prompt is one of its arguments."""
         return PROMPT in self.args
 
+    def with_options(self, *options: Sequence[str]) -> Command:
+        """The command with options besides: before the prompt, or at the end. It may have some already."""
+        place = self.args.index(PROMPT) if self.takes_prompt else len(self.args)
+        missing = [word for each in options if each and each[0] not in self.args for word in each]
+        return replace(self, args=(*self.args[:place], *missing, *self.args[place:]))
+
     def arguments(self, prompt: str = "", session: str = "", resume: Sequence[str] = ()) -> list[str]:
-        """Its arguments, with those that resume a session: before the prompt, or at the end."""
+        """Its arguments, with those that resume a session, where there is one."""
         resuming = [word.replace(SESSION, session) for word in resume] if session else []
-        if not self.takes_prompt:
-            return [*self.args, *resuming]
-        place = self.args.index(PROMPT)
-        return [*self.args[:place], *resuming, prompt, *self.args[place + 1 :]]
+        args = self.with_options(resuming).args
+        return [prompt if word == PROMPT else word for word in args]
 
     def hide(self, text: str) -> str:
         """The text without the values of its environment that may be secret: all that were given for it, and

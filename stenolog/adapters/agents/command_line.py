@@ -76,16 +76,20 @@ class CommandLine(Model):
         most: int = 100,
         name: str = "",
     ) -> None:
+        self._lines = form = lines(format)
         self._command = Command.of(command, env, cwd)
+        if form is not None:
+            self._command = self._command.with_options(
+                form.speak, form.listen if mode == "long-lived" else ()
+            )
         _check(mode, self._command, end)
         self._mode = mode
-        self._lines = lines(format)
         self._marks = format if isinstance(format, str) and format not in ("text", "jsonl") else self.provider
         self._end = end
         self._health = health
         self._interrupt = interrupt
         self._patience = patience
-        self._resume = self._lines.resume if self._lines else ()
+        self._resume = form.resume if form else ()
         self._residents = Residents(self._begin, most, resumes=bool(self._resume))
         self.name = name or self._command.name
         self.timeouts = timeouts
@@ -125,7 +129,6 @@ class CommandLine(Model):
     async def _once(self, prompt: str, session: str) -> AsyncGenerator[Said | Answer, None]:
         process = await launch(self._command, self._command.arguments(prompt, session, self._resume))
         try:
-            process.listen()
             if not self._command.takes_prompt:
                 process.tell(prompt.encode("utf-8", "replace"))
             process.hang_up()

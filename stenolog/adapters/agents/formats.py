@@ -29,12 +29,16 @@ class JsonLines:
 
     `read` understands a line of its output. `ask` makes the line that a request is, for a program that runs
     on (one that is run for each request gets the bare prompt). `resume` are the arguments that take up a
-    session, `{session}` standing for its id; without them a session ends with its process.
+    session, `{session}` standing for its id; without them a session ends with its process. `speak` are those
+    that make it write such lines, `listen` those that make it read them; a command that has the first of them
+    has them all.
     """
 
     read: Reader
     ask: Callable[[str], dict[str, Any]] = prompted
     resume: tuple[str, ...] = ()
+    speak: tuple[str, ...] = ()
+    listen: tuple[str, ...] = ()
 
 
 def read(line: dict[str, Any], turn: Turn) -> None:
@@ -77,8 +81,10 @@ def _result(line: dict[str, Any], turn: Turn) -> None:
 FORMATS: Mapping[str, JsonLines] = MappingProxyType(
     {
         "jsonl": JsonLines(read),
-        "claude-code": JsonLines(claude_code.read, claude_code.ask, claude_code.RESUME),
-        "codex": JsonLines(codex.read, resume=codex.RESUME),
+        "claude-code": JsonLines(
+            claude_code.read, claude_code.ask, claude_code.RESUME, claude_code.SPEAK, claude_code.LISTEN
+        ),
+        "codex": JsonLines(codex.read, resume=codex.RESUME, speak=codex.SPEAK),
     }
 )
 """The forms of JSON lines that are known by name."""

@@ -35,6 +35,7 @@ async def heard_out(process: Process, ear: Ear, patience: float) -> AsyncGenerat
     async with aclosing(heard(process, ear)) as pieces:
         async for piece in pieces:
             yield piece
+    process.deafen()
     well = await process.ends(patience) and process.code == 0
     if not ear.turn.ended:
         try:

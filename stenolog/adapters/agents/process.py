@@ -27,8 +27,8 @@ LINGER = 1.0
 class Process(asyncio.SubprocessProtocol):
     """A running program. `launch` makes one; `stop` must be awaited, unless it has ended by itself.
 
-    What it writes is kept only between `listen` and `deafen`, so that nothing said between two turns is
-    taken for an answer. What it is told is held in memory until it reads, so telling never waits.
+    What it writes between `deafen` and `listen` is dropped, so that nothing said between two turns is taken
+    for an answer. What it is told is held in memory until it reads, so telling never waits.
     """
 
     def __init__(self, command: Command) -> None:
@@ -36,7 +36,7 @@ class Process(asyncio.SubprocessProtocol):
         self._loop = asyncio.get_running_loop()
         self._chunks: deque[bytes] = deque()
         self._held = 0
-        self._listening = False
+        self._listening = True  # from the start: it may speak before anybody has asked it to
         self._open = {IN, OUT, ERR}
         self._more = asyncio.Event()
         self._ended = asyncio.Event()
@@ -71,7 +71,8 @@ class Process(asyncio.SubprocessProtocol):
             pipe.write_eof()
 
     def listen(self) -> None:
-        """Keep what it says from now on."""
+        """Keep what it says from now on, and only that."""
+        self._taken()
         self._listening = True
 
     def deafen(self) -> None:
@@ -145,13 +146,19 @@ class Process(asyncio.SubprocessProtocol):
     def process_exited(self) -> None:
         self._ended.set()
         if not self._perhaps_close():
-            self._loop.call_later(LINGER, self._close)
+            self._loop.call_later(LINGER, self._close_once_read)
 
     def _perhaps_close(self) -> bool:
         done = self._ended.is_set() and not self._open & {OUT, ERR}
         if done:
             self._close()
         return done
+
+    def _close_once_read(self) -> None:
+        if self._held > READ_AHEAD:
+            self._loop.call_later(LINGER, self._close_once_read)
+        else:
+            self._close()
 
     def _close(self) -> None:
         if self._open & {OUT, ERR}:

@@ -55,7 +55,6 @@ class Program(Resident):
     async def ask(self, prompt: str) -> AsyncGenerator[Said | Answer, None]:
         self.told = True
         ear = self._ear(self.session)
-        self._process.deafen()
         self._process.listen()
         self._process.tell(self._frame(prompt))
         try:
