@@ -150,6 +150,8 @@ class _Handler(BaseHTTPRequestHandler):
         except ConnectionError:
             self._gone(request)
 
+    do_GET = do_POST
+
     def _play(self, reply: Reply, request: Received) -> None:
         if reply.status:
             self.send_response(reply.status)

@@ -27,7 +27,7 @@ from stenolog.domain.values import Turns
 from stenolog.projections.prices import PRICES, table
 
 from .named import filled, tools_of
-from .tables import AgentTable, File, ServerTable, UseTable, checked
+from .tables import AgentTable, File, ServerTable, UseTable, checked, plain
 
 T = TypeVar("T")
 RETRIES: TypeAdapter[Retries] = TypeAdapter(Retries)
@@ -81,13 +81,12 @@ class _Reading:
         try:
             yield
         except CallerError as error:
-            words = str(error).replace("Input should be", "expected")
-            raise CallerError(f"{self.path}: {place}: {words}") from None
+            raise CallerError(f"{self.path}: {place}: {plain(str(error))}") from None
         except ValidationError as error:
             fault = error.errors(include_url=False)[0]
-            words = fault["msg"].replace("Input should be", "expected")
             key = ".".join(map(str, fault["loc"]))
-            raise CallerError(f"{self.path}: {place}.{key}: {words}, found {fault['input']!r:.60}") from None
+            words = f"{plain(fault['msg'])}, found {fault['input']!r:.60}"
+            raise CallerError(f"{self.path}: {place}.{key}: {words}") from None
         except OSError as error:
             raise CallerError(f"{self.path}: {place}: {error.strerror or error}: {error.filename}") from None
 

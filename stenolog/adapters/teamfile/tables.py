@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, TypeVar
 
@@ -122,8 +123,13 @@ def _complaints(error: ValidationError) -> Iterator[str]:
             case "missing":
                 yield f"{where}: expected it, found nothing"
             case _:
-                words = fault["msg"].replace("Input should be", "expected")
-                yield f"{where}: {words}, found {fault['input']!r:.60}"
+                yield f"{where}: {plain(fault['msg'])}, found {fault['input']!r:.60}"
+
+
+def plain(words: str) -> str:
+    """A complaint of the validator in the words of a file."""
+    words = re.sub(r"a valid dictionary( or instance of \w+)?", "a table", words)
+    return words.replace("Input should be", "expected").replace("Dictionary should", "expected it to")
 
 
 def _table(loc: tuple[int | str, ...]) -> type[BaseModel]:
