@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+ROOT = Path(__file__).parents[2]
 PATIENCE = 30.0
 CTRL_C, CTRL_D = "\x03", "\x04"
 PROGRAM = (
@@ -31,7 +32,7 @@ class Terminal:
         self._process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, *arguments],
             stdin=slave, stdout=slave, stderr=slave, cwd=cwd, start_new_session=True,
-            env={**env, "TERM": "xterm", "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path])},
+            env={**env, "TERM": "xterm", "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
         os.close(slave)
         self.text = ""
