@@ -188,8 +188,8 @@ def _erred(state: State, error: LlmError) -> Taken:
 
 
 def _switched(state: State, switch: ModeSwitch) -> Taken:
-    if switch.fork:
-        state = state._replace(lanes={where: _forked(lane) for where, lane in state.lanes.items()})
+    if ends_sessions(switch):
+        state = state._replace(lanes={where: _without_session(lane) for where, lane in state.lanes.items()})
     turns = switch.turns if isinstance(switch.turns, Turns) else None
     now = state._replace(
         members=members_after(state.members, switch),
@@ -213,8 +213,13 @@ def turns_fault(turns: Turns | None) -> str:
     return ""
 
 
-def _forked(lane: Lane) -> Lane:
-    """The lane in a fork: the session of a stateful backend goes on in the parent alone."""
+def ends_sessions(switch: ModeSwitch) -> bool:
+    """Whether stateful backends begin anew: a session goes on in the parent of a fork alone, and none can be
+    made to forget what a reset or a rewind took out of context, or to know what it has brought back."""
+    return switch.fork or switch.context_from is not UNCHANGED or switch.hides is not UNCHANGED
+
+
+def _without_session(lane: Lane) -> Lane:
     return lane._replace(session="")
 
 

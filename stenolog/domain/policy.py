@@ -83,7 +83,8 @@ class FullHistory(History):
 class Delta(History):
     """What came since the agent's own last turn: for a backend that remembers the rest itself.
 
-    It is the full history again after the log says that the backend died, or that its session changed.
+    It is the full history again after the log says that the backend died, or that its session changed; also
+    after a reset and after a rewind.
     """
 
     kind: ClassVar[str] = "delta"

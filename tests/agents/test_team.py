@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, Entry, LlmError
+from stenolog import AssistantMessage, Entry, LlmError, ModeSwitch, Span
 from stenolog.adapters.agents.acp import ACP
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.llms.port import Model
@@ -103,6 +103,25 @@ def test_a_team_that_was_started_anew_tells_its_processes_everything(talk: Conve
 
     assert errors(entries) == [("process_exited", "")]
     assert [answer[: len(ALL)] for answer in answers(entries)] == [ALL]
+
+
+@pytest.mark.parametrize(
+    ("switch", "known"),
+    [(ModeSwitch(context_from=5), "three"), (ModeSwitch(hides=[Span(first=2, last=3)]), "two three")],
+)
+def test_a_reset_and_a_rewind_are_a_new_start_for_who_remembers(
+    talk: Conversation, switch: ModeSwitch, known: str
+) -> None:
+    async def work() -> list[Entry]:
+        async with team(given.runs_on(env={"BRIEF": "1"})) as made:
+            await said(made, talk, "one")
+            await said(made, talk, "two")
+            talk.append(switch, expected=5)
+            return await said(made, talk, "three")
+
+    entries = asyncio.run(work())
+
+    assert (errors(entries), answers(entries)) == ([], [known])
 
 
 def test_a_session_that_the_program_keeps_itself_outlives_every_process(

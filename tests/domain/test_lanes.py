@@ -150,6 +150,14 @@ def test_the_session_of_a_stateful_backend_stays_until_there_is_another() -> Non
     assert [after(*said[:n]).lane("coder").session for n in (1, 2, 3, 4)] == ["s1", "s1", "s2", "s2"]
 
 
+def test_a_session_ends_with_its_process_with_a_reset_and_with_a_rewind() -> None:
+    said = AssistantMessage(agent="coder", session="s1")
+    died = LlmError(agent="coder", category="process_exited")
+    ends = [died, ModeSwitch(context_from=1), ModeSwitch(context_from=None), ModeSwitch(hides=[])]
+
+    assert [after(ASKED, said, ASKED, end).lane("coder").session for end in ends] == ["", "", "", ""]
+
+
 def test_a_fork_does_not_inherit_the_sessions_of_its_parent() -> None:
     said = AssistantMessage(agent="coder", session="s1")
     forked = ModeSwitch(fork=True, parent=Link(conversation="demo", position=1, digest=""), joins=["coder"])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from stenolog.domain.errors import ModelFailed
 
@@ -25,19 +26,21 @@ SHOWN = 200
 """So many characters of a line that cannot be read are shown in an error."""
 
 
-class Ear(Protocol):
+class Ear(ABC):
     """Takes in what a program writes, and tells a turn."""
 
     turn: Turn
 
+    @abstractmethod
     def hear(self, data: bytes) -> None:
         """Take in more output. Raises `ModelFailed`."""
 
+    @abstractmethod
     def silence(self) -> None:
         """The output is at its end. Raises `ModelFailed` where it ends in the middle of something."""
 
 
-class TextEar:
+class TextEar(Ear):
     """Everything on stdout is the answer; with an `end`, up to the line that consists of it alone.
 
     Bytes that are not UTF-8 become U+FFFD; escape sequences of terminals go, and line breaks at the end.
@@ -91,7 +94,7 @@ class TextEar:
             self.turn.says(said)
 
 
-class LinesEar:
+class LinesEar(Ear):
     """Each line is a JSON object, which the reader understands. See `parsed` for what is none."""
 
     def __init__(self, turn: Turn, read: Reader) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.floor import is_pass
+from stenolog.domain.impulses import ends_sessions
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import Lane as Standing
 
@@ -65,7 +66,7 @@ def remember(own: Own, entry: Entry, now: Now) -> Own:
 
 def _switched(own: Own, position: int, switch: ModeSwitch, lane: Lane) -> Own:
     """What is remembered once settings have changed: what is handed over to others is no longer its own."""
-    if switch.fork:  # sessions are not inherited
+    if ends_sessions(switch):
         own = own._replace(session="", died=position)
     if switch.handoff is UNCHANGED:
         return own
