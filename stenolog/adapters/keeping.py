@@ -10,10 +10,10 @@ b'3'
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -81,15 +81,27 @@ SETTINGS = kept(Fold("settings", NOTHING, configure), Settings)
 
 def current(talk: Conversation, kept: Kept[S], upto: int | None = None) -> S:
     """The state of the fold at `upto`: from a checkpoint that the log agrees with, and the entries since."""
-    state, begun = start(talk, kept, upto)
-    last: Entry | None = None
-    for last in talk.entries(begun, upto):
-        state = kept.fold.evolve(state, last)
-        if ends_a_stretch(last):
-            keep(talk, kept, last, state)
-    if last is not None and upto is None and last.position - begun >= WORTH_KEEPING:
-        keep(talk, kept, last, state)
+    state: S
+    (state,) = together(talk, (kept,), upto)
     return state
+
+
+def together(talk: Conversation, folds: Sequence[Kept[Any]], upto: int | None = None) -> list[Any]:
+    """The states of several folds at one position, by one reading of the entries."""
+    begun = [start(talk, kept, upto) for kept in folds]
+    states = [state for state, _ in begun]
+    last: Entry | None = None
+    for last in talk.entries(min(at for _, at in begun), upto):
+        for nth, (_, at) in enumerate(begun):
+            if last.position > at:
+                states[nth] = folds[nth].fold.evolve(states[nth], last)
+                if ends_a_stretch(last):
+                    keep(talk, folds[nth], last, states[nth])
+    if last is not None and upto is None:
+        for kept, state, (_, at) in zip(folds, states, begun, strict=True):
+            if last.position - at >= WORTH_KEEPING:
+                keep(talk, kept, last, state)
+    return states
 
 
 def ends_a_stretch(entry: Entry) -> bool:

@@ -29,7 +29,7 @@ from stenolog.domain.state import Lane, address
 from stenolog.domain.values import Link, Tool
 
 from .agent import Agent
-from .scribe import WATCH
+from .standing import WATCH
 
 if TYPE_CHECKING:
     from .team import Team

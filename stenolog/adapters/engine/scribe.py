@@ -17,24 +17,17 @@ from stenolog.adapters.stores.claims import Claim, Claims
 from stenolog.adapters.stores.presence import Presence
 from stenolog.domain.effects import Effect, ModelCall, ToolRun, asks_first, effects, wanted
 from stenolog.domain.entry import Entry, microseconds
-from stenolog.domain.errors import CallerError, LaterRelease, StaleAppend
+from stenolog.domain.errors import CallerError, StaleAppend
 from stenolog.domain.events import AssistantMessage, ErrorCategory, Event, LlmError, ModeSwitch, Unknown
-from stenolog.domain.limits import Accounts, exceeded, watch
+from stenolog.domain.limits import exceeded
 from stenolog.domain.parts import ToolCall
-from stenolog.domain.settings import Settings, configure
-from stenolog.domain.state import State, blocked_reason
-from stenolog.domain.step import evolve
 from stenolog.domain.values import Receipt
-from stenolog.projections.base import Fold
 from stenolog.projections.prices import Prices, cost
 from stenolog.projections.requests import Request
 
 from .agent import Agent
-from .queueing import QUEUE, queue
+from .standing import Standing
 
-KEEP_EVERY = 512
-"""So many entries after the last checkpoint the state is kept again, so that a restart reads no more."""
-WATCH = keeping.kept(Fold("watch", Accounts(), watch), Accounts)
 RECEIPT = keeping.Json(Receipt)
 Key: TypeAlias = tuple[str, str]
 """The lane and the name of an effect: what it is claimed by."""
@@ -62,7 +55,7 @@ class Look(NamedTuple):
     again: bool = False
 
 
-class Scribe:
+class Scribe(Standing):
     """One conversation, as one runner works on it; `agents` are those that it works for."""
 
     def __init__(
@@ -74,43 +67,16 @@ class Scribe:
         *,
         asks: bool = False,
     ) -> None:
-        self.talk = talk
+        super().__init__(talk)
         self.presence = presence
         self.agents = agents
         self.prices = prices
         self.asks = asks
         self.claims = Claims(talk.log.datastore, talk.stream)
-        self.fresh: list[Entry] = []
         self.under_way: dict[int, Effect] = {}
         """The effects that were begun, by the fence of their claim."""
         self.unwanted: set[int] = set()
         """Those of them that the log has stopped since, even where their lane has more to do by now."""
-        self.load()
-
-    def load(self) -> None:
-        """Where the conversation stands now: three folds, at one position."""
-        while True:
-            self.state: State = self.talk.state()
-            self.settings: Settings = self.talk.settings()
-            self.accounts: Accounts = self.talk.fold(WATCH)
-            self.queue = self.talk.fold(QUEUE)
-            if self.talk.position == self.state.position:
-                break
-        self._kept = self.state.position
-
-    def catch_up(self) -> None:
-        """Take in what has been appended since, by anybody."""
-        for entry in self.talk.entries(after=self.state.position):
-            self._take(entry)
-        if self.state.blocked is not None:
-            raise LaterRelease(blocked_reason(self.state.blocked))
-
-    def append(self, *events: Event, expected: bool = True, fence: int | None = None) -> None:
-        """Append at the position that this stands at, and take it in. Raises `StaleAppend`, `ClaimLost`."""
-        position = self.state.position if expected else None
-        marked = [self._marked(event) for event in events]
-        for entry in self.talk.extend(marked, expected=position, fence=fence):
-            self._take(entry)
 
     def settle(self, outcome: Outcome, claim: Claim | None = None) -> None:
         """Append what came of an effect; decided anew where somebody else was first. Raises `ClaimLost`."""
@@ -118,7 +84,9 @@ class Scribe:
         try:
             while True:
                 try:
-                    return self.append(*outcome(fence not in self.unwanted), fence=fence or None)
+                    events = map(self._marked, outcome(fence not in self.unwanted))
+                    self.append(*events, fence=fence or None)
+                    return
                 except StaleAppend:
                     self.catch_up()
         finally:
@@ -244,7 +212,7 @@ class Scribe:
             retry_at=again,
         )
         try:
-            self.append(error)
+            self.append(self._marked(error))
         except StaleAppend:  # it is decided again
             self.catch_up()
 
@@ -253,17 +221,10 @@ class Scribe:
         agent = self.agents[effect.lane.agent]
         return agent.llm is not None and agent.llm.remembers and bool(effect.lane.answered)
 
-    def _take(self, entry: Entry) -> None:
-        self.state = evolve(self.state, entry)
-        self.settings = configure(self.settings, entry)
-        self.accounts = watch(self.accounts, entry)
-        self.queue = queue.evolve(self.queue, entry)
-        self.fresh.append(entry)
+    def take(self, entry: Entry) -> None:
+        """Take the next entry in; see which effects it stops."""
+        super().take(entry)
         self.unwanted.update(fence for fence, it in self.under_way.items() if not wanted(self.state, it))
-        if entry.position - self._kept >= KEEP_EVERY:
-            self._kept = entry.position
-            keeping.keep(self.talk, keeping.STATE, entry, self.state)
-            keeping.keep(self.talk, WATCH, entry, self.accounts)
 
 
 def key(effect: Effect) -> Key:

@@ -30,6 +30,7 @@ from .happenings import Happening
 from .options import Options
 from .queueing import queued
 from .runner import Runner
+from .standing import Standing
 
 if TYPE_CHECKING:
     from stenolog.domain.turns import Rule
@@ -99,7 +100,7 @@ class Team:
         """
         async with self._runner(talk) as runner:
             if message is not None:
-                await runner.write(self._say, runner.talk, _message(message, to), on_input)
+                await runner.write(self._say, runner.scribe, _message(message, to), on_input)
             async for happened in runner.run():
                 yield happened
 
@@ -117,8 +118,13 @@ class Team:
         to rest; "cancel", what is under way is stopped first.
         """
         conversation, tools = await _conversation(talk), await self.tools()
-        await asyncio.to_thread(self._set_up, conversation, tools)
-        return await asyncio.to_thread(self._say, conversation, _message(message, to), on_input)
+
+        def say() -> list[Entry]:
+            standing = Standing(conversation)
+            self._set_up(standing, tools)
+            return self._say(standing, _message(message, to), on_input)
+
+        return await asyncio.to_thread(say)
 
     async def cancel(self, talk: Talk, agent: str = "", task: str = "") -> list[Entry]:
         """Stop a lane, or all that are at work. The log says so, wherever the run is."""
@@ -156,34 +162,31 @@ class Team:
         runner = Runner(await _conversation(talk), self.agents, tools, self.options)
         try:
             await runner.open()
-            await runner.write(self._set_up, runner.talk, tools)
+            await runner.write(self._set_up, runner.scribe, tools)
             yield runner
         finally:
             await runner.close()
 
-    def _set_up(self, talk: Conversation, tools: dict[str, dict[str, Runnable]]) -> None:
+    def _set_up(self, standing: Standing, tools: dict[str, dict[str, Runnable]]) -> None:
         """Record the agents' cards and the turn rule, where the conversation has others."""
         while True:
-            position = talk.position
-            switch = self._changes(talk, tools, position)
+            switch = self._changes(standing, tools)
             try:
                 if switch != ModeSwitch():
-                    talk.append(switch, expected=position)
+                    standing.append(switch)
                 return
             except StaleAppend:
-                continue
+                standing.catch_up()
 
-    def _changes(
-        self, talk: Conversation, tools: dict[str, dict[str, Runnable]], position: int
-    ) -> ModeSwitch:
-        settings, state = talk.settings(), talk.state()
+    def _changes(self, standing: Standing, tools: dict[str, dict[str, Runnable]]) -> ModeSwitch:
+        settings, state = standing.settings, standing.state
         cards = {
             name: agent.card([tool.spec for tool in tools[name].values()])
             for name, agent in self.agents.items()
         }
         turns = self.turns if self.turns is None or isinstance(self.turns, Turns) else self.turns.turns
         return ModeSwitch(
-            mode=self.mode if position == 0 else UNCHANGED,
+            mode=UNCHANGED if state.position else self.mode,
             cards={name: card for name, card in cards.items() if settings.cards.get(name) != card},
             joins=[
                 name
@@ -193,18 +196,17 @@ class Team:
             turns=UNCHANGED if turns is None or settings.turns == turns else turns,
         )
 
-    def _say(self, talk: Conversation, message: UserMessage, on_input: OnInput) -> list[Entry]:
+    def _say(self, standing: Standing, message: UserMessage, on_input: OnInput) -> list[Entry]:
         while True:
-            state = talk.state()
+            state = standing.state
             at_work = any(lane.status in BUSY for lane in state.lanes.values())
-            if at_work and on_input == "queue":
-                return [talk.append(queued(message))]
+            said = queued(message) if at_work and on_input == "queue" else message
             cancel = UserMessage(control=Control(action="cancel"))
             stops = decide(state, cancel) if at_work and on_input == "cancel" else ()
             try:
-                return talk.extend([*stops, *decide(state, message)], expected=state.position)
+                return standing.append(*stops, *decide(state, said))
             except StaleAppend:
-                continue
+                standing.catch_up()
 
 
 async def _conversation(talk: Talk) -> Conversation:

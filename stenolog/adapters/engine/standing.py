@@ -1,0 +1,66 @@
+"""Where a conversation stands: all that the engine decides by, at one position, and appending there."""
+
+from __future__ import annotations
+
+from stenolog.adapters import keeping
+from stenolog.adapters.conversation import Conversation
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import LaterRelease
+from stenolog.domain.events import Event
+from stenolog.domain.limits import Accounts, watch
+from stenolog.domain.settings import Settings, configure
+from stenolog.domain.state import State, blocked_reason
+from stenolog.domain.step import evolve
+from stenolog.projections.base import Fold
+
+from .queueing import QUEUE, queue
+
+KEEP_EVERY = 512
+"""So many entries after the last checkpoints the folds are kept again, so that a restart reads no more."""
+WATCH = keeping.kept(Fold("watch", Accounts(), watch), Accounts)
+
+
+class Standing:
+    """State, settings, accounts and queue of a conversation; `fresh` are entries that nobody was told of."""
+
+    def __init__(self, talk: Conversation) -> None:
+        self.talk = talk
+        self.fresh: list[Entry] = []
+        self.state: State
+        self.settings: Settings
+        self.accounts: Accounts
+        self.queue: tuple[int, ...]
+        folds = (keeping.STATE, keeping.SETTINGS, WATCH, QUEUE)
+        self.state, self.settings, self.accounts, self.queue = keeping.together(talk, folds)
+        self._kept = self.state.position
+
+    def catch_up(self) -> None:
+        """Take in what has been appended since, by anybody."""
+        for entry in self.talk.entries(after=self.state.position):
+            self.take(entry)
+        if self.state.blocked is not None:
+            raise LaterRelease(blocked_reason(self.state.blocked))
+
+    def append(self, *events: Event, fence: int | None = None) -> list[Entry]:
+        """Append at the position that this stands at, and take it in. Raises `StaleAppend`, `ClaimLost`."""
+        entries = self.talk.extend(events, expected=self.state.position, fence=fence)
+        for entry in entries:
+            self.take(entry)
+        return entries
+
+    def take(self, entry: Entry) -> None:
+        """Take the next entry in."""
+        self.state = evolve(self.state, entry)
+        self.settings = configure(self.settings, entry)
+        self.accounts = watch(self.accounts, entry)
+        self.queue = queue.evolve(self.queue, entry)
+        self.fresh.append(entry)
+        if entry.position - self._kept >= KEEP_EVERY:
+            self._keep(entry)
+
+    def _keep(self, entry: Entry) -> None:
+        self._kept = entry.position
+        keeping.keep(self.talk, keeping.STATE, entry, self.state)
+        keeping.keep(self.talk, keeping.SETTINGS, entry, self.settings)
+        keeping.keep(self.talk, WATCH, entry, self.accounts)
+        keeping.keep(self.talk, QUEUE, entry, self.queue)
