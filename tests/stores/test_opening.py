@@ -22,6 +22,8 @@ from stenolog.adapters.stores import schema
 from stenolog.adapters.verify import verify
 from tests.stores.conftest import said, texts
 
+VERSION = schema.VERSION
+
 
 def pragma(path: Path, name: str) -> object:
     connection = sqlite3.connect(path)
@@ -225,29 +227,26 @@ class TestMigration:
     def two_versions(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         with stenolog.open(path) as log:
             said(log["demo"], "a")
-        later = (
-            *schema.MIGRATIONS,
-            "CREATE TABLE claims (stream INTEGER); CREATE TABLE drafts (stream INTEGER)",
-        )
+        later = (*schema.MIGRATIONS, "CREATE TABLE one (stream INTEGER); CREATE TABLE two (stream INTEGER)")
         monkeypatch.setattr(schema, "MIGRATIONS", later)
-        monkeypatch.setattr(schema, "VERSION", 2)
+        monkeypatch.setattr(schema, "VERSION", VERSION + 1)
         return path
 
     def test_an_old_file_gets_what_is_new_and_keeps_what_it_has(self, two_versions: Path) -> None:
         with stenolog.open(two_versions) as log:
             assert texts(log["demo"]) == ["a"]
             assert verify(log).ok
-        assert pragma(two_versions, "user_version") == 2
+        assert pragma(two_versions, "user_version") == VERSION + 1
 
     def test_a_migration_that_fails_changes_nothing(
         self, two_versions: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        broken = (*schema.MIGRATIONS[:1], "CREATE TABLE claims (stream); CREATE TABLE nonsense")
+        broken = (*schema.MIGRATIONS[:VERSION], "CREATE TABLE one (stream); CREATE TABLE nonsense")
         monkeypatch.setattr(schema, "MIGRATIONS", broken)
 
         with pytest.raises(StenologError):
             stenolog.open(two_versions)
-        assert pragma(two_versions, "user_version") == 1
-        monkeypatch.setattr(schema, "VERSION", 1)
+        assert pragma(two_versions, "user_version") == VERSION
+        monkeypatch.setattr(schema, "VERSION", VERSION)
         with stenolog.open(two_versions) as log:
             assert texts(log["demo"]) == ["a"]
