@@ -92,6 +92,6 @@ class Chat:
             head = self.talk.position
             last = next(iter(self.talk.entries(after=max(0, head - 1))), None)
             since = f"{counted(head, 'entry', 'entries')}, the last of {minute(last.at)}" if last else "new"
-            self.paper.line((self.talk.name, "bold"), (f" · {since} · with {names} · /help", "dim"))
+            self.paper.line((self.talk.name, "bold"), (f" · {since} · /help · {names}", "dim"))
         for words in self.desk.standing():
             self.paper.line((f"! {words}", "yellow"))

@@ -1,0 +1,409 @@
+"""`chat`: over a pipe, and at a terminal with its keys."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stenolog
+from stenolog import AssistantMessage, LlmError, ModeSwitch, Text, UserMessage
+from stenolog.models import Answer
+from tests.cli.conftest import Ran
+from tests.cli.teams import LONG, LOOKS, SELLS, TOOLS, call, script, team
+from tests.cli.terminal import CTRL_C, CTRL_D, Terminal
+from tests.llms.server import Server
+from tests.llms.wire_openai_chat import frames
+
+Chat = Callable[..., Ran]
+KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "STENOLOG_MODEL")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder with tools in it, no keys, and imports that are forgotten."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "shop_tools", raising=False)
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "shop_tools.py").write_text(TOOLS)
+    return tmp_path
+
+
+@pytest.fixture
+def chat(cli: Callable[..., Ran], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Chat:
+    """`stenolog chat` with these lines on its stdin."""
+
+    def ran(*arguments: str, lines: str = "") -> Ran:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
+        return cli("chat", *arguments)
+
+    return ran
+
+
+def events(name: str = "chat") -> list[Any]:
+    """The events of a conversation."""
+    with stenolog.open("talks.db") as log:
+        return [entry.event for entry in log[name].entries()]
+
+
+def said(name: str = "chat") -> list[str]:
+    """What people have said, message by message."""
+    return [event.text for event in events(name) if isinstance(event, UserMessage) and not event.control]
+
+
+def test_each_line_of_a_pipe_is_a_message_and_stdout_has_what_the_agent_says(
+    chat: Chat, folder: Path
+) -> None:
+    model = script(folder, [{"type": "reasoning", "text": "Hm."}, "Hello."], "Fine.")
+    ran = chat("--model", model, lines="Hi\n\nHow are you?\n")
+
+    assert (ran.status, ran.out) == (0, "Hello.\nFine.\n")
+    assert ran.err.startswith("system: mode chat; assistant joins; assistant: script\nHm.\n1 answer · ")
+    assert said() == ["Hi", "How are you?"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("one \\\ntwo\n", "one \ntwo"),
+        ('"""\none\n\n  two\n"""\n', "one\n\n  two"),
+        ('"""one\ntwo"""\n', "one\ntwo"),
+        ('"""one\n', "one"),
+        ("one \\\n", "one "),
+        ("//etc/hosts\n", "/etc/hosts"),
+        ("one", "one"),
+    ],
+)
+def test_a_message_may_have_several_lines_and_begin_with_a_slash(
+    chat: Chat, folder: Path, lines: str, message: str
+) -> None:
+    chat("--model", script(folder, "Yes."), lines=lines)
+
+    assert said() == [message]
+
+
+def test_tools_are_called_and_shown_with_nothing_that_a_terminal_would_obey(chat: Chat, folder: Path) -> None:
+    model = script(folder, *LOOKS[:1], "It is \u001b]0;a title\u0007a cat.")
+    ran = chat("--model", model, "--tools", "shop_tools:look", "--persona", "You are coder.", lines="Look\n")
+
+    assert ran.out == "Let me look.\nIt is \\x1b]0;a title\\x07a cat.\n"
+    assert "  ✓ look where=box" in ran.err
+    assert "    a cat \\x1b[31min box" in ran.err
+    assert "\x1b" not in ran.out + ran.err
+    with stenolog.open("talks.db") as log:
+        assert (log["chat"].settings().mode, log["chat"].settings().card_of("assistant").persona) == (
+            "agent", "You are coder.",
+        )  # fmt: skip
+
+
+def test_nothing_is_asked_in_a_pipe_and_calls_are_refused_unless_yes_is_given(
+    chat: Chat, folder: Path
+) -> None:
+    arguments = ("--model", script(folder, *SELLS), "--tools", "shop_tools:both")
+    refused = chat("one", *arguments, lines="Sell three.\n")
+    approved = chat("two", *arguments, "--yes", lines="Sell three.\n")
+
+    assert "? sell loaves=3: refused without your approval (--yes approves)" in refused.err
+    assert "approved: sell loaves=3" in approved.err
+    assert [event.text for event in events("one") if event.kind == "tool_result"] == [
+        "The user refused this call; it was not run."
+    ]
+    assert [event.text for event in events("two") if event.kind == "tool_result"] == ["3 sold"]
+
+
+def test_a_real_server_streams_the_answer(chat: Chat, folder: Path) -> None:
+    with Server() as server:
+        server.add(*[frames_of("Forty-eight loaves."), frames_of("Good night.")])
+        ran = chat("--model", f"{server.url}/v1#qwen3", lines="How many?\nClose.\n")
+
+    assert (ran.status, ran.out) == (0, "Forty-eight loaves.\nGood night.\n")
+    assert [len(body["messages"]) for body in server.bodies] == [1, 3]
+    assert {body["model"] for body in server.bodies} == {"qwen3"}
+
+
+def frames_of(text: str) -> Any:
+    """A reply of the server."""
+    from tests.llms.server import Reply
+
+    return Reply(frames(Answer((Text(text=text),), model="qwen3", finish_reason="stop")))
+
+
+def test_a_program_answers(chat: Chat, folder: Path) -> None:
+    (folder / "echo.py").write_text("print('you wrote', len(input()), 'characters')")
+    ran = chat("--cli", f"{sys.executable} echo.py", lines="Hello\n")
+
+    assert (ran.status, ran.out) == (0, "you wrote 11 characters\n")
+
+
+def test_a_conversation_is_taken_up_again_by_its_name(chat: Chat, folder: Path) -> None:
+    model = script(folder, "One.", "Two.")
+    chat("shop", "--model", model, "--persona", "You are a baker.", lines="First\n")
+    ran = chat("shop", "--model", model, lines="Second\n")
+    with stenolog.open("talks.db") as log:
+        card = log["shop"].settings().card_of("assistant")
+
+    assert ran.out == "Two.\n"
+    assert (said("shop"), card.persona) == (["First", "Second"], "You are a baker.")
+
+
+def test_where_others_take_part_who_are_not_here_messages_are_for_the_agent_alone(
+    chat: Chat, folder: Path
+) -> None:
+    with stenolog.open("talks.db") as log:
+        log["shop"].append(ModeSwitch(joins=["planner", "coder"]))
+    chat("shop", "--agent", "coder", "--model", script(folder, "Yes."), lines="Hi\n")
+
+    assert events("shop")[2].to == ("coder",)
+
+
+def test_an_agent_that_has_failed_in_the_end_is_exit_1(chat: Chat, folder: Path) -> None:
+    model = script(folder, {"error": "unauthorized", "message": "no such key"}, "Hello.")
+    first = chat("--model", model, lines="Hi\n")
+    second = chat("--model", model, lines="/continue\n")
+
+    assert (first.status, second.status) == (1, 1)
+    assert "✗ assistant: unauthorized: no such key\n  /continue tries again\n" in first.err
+    assert "! assistant has failed (unauthorized: no such key): /continue tries again\n" in second.err
+    assert chat("--model", script(folder, "Hello."), lines="/continue\n").out == "Hello.\n"
+
+
+def test_json_prints_each_entry_and_where_it_stands(chat: Chat, folder: Path) -> None:
+    ran = chat("--model", script(folder, "Hello."), "--json", lines="Hi\n/mode run\n")
+    *entries, end = (json.loads(line)["data"] for line in ran.out.splitlines())
+
+    assert [each["kind"] for each in entries] == [
+        "mode_switch", "user_message", "assistant_message", "mode_switch",
+    ]  # fmt: skip
+    assert end == {"conversation": "chat", "position": 4, "lanes": {"assistant": "idle"}}
+
+
+def test_who_answers_has_to_be_said_and_a_missing_key_is_named(
+    chat: Chat, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody = chat()
+    no_key = chat("--model", "openai:gpt-5.2")
+    both = chat("--model", "cli:cat", "--cli", "cat")
+    of_a_team = chat("--team", team(folder, "Hello."), "--persona", "x")
+    monkeypatch.setenv("STENOLOG_MODEL", script(folder, "Hello."))
+
+    assert [ran.status for ran in (nobody, no_key, both, of_a_team)] == [2, 2, 2, 2]
+    assert "say who answers: --model openai:gpt-5.2" in nobody.err
+    assert no_key.err == "✗ openai: expected a key in the environment variable OPENAI_API_KEY, found none\n"
+    assert "leave out --persona" in of_a_team.err
+    assert not (folder / "talks.db").exists()
+    assert chat(lines="Hi\n").out == "Hello.\n"
+
+
+def commanded(chat: Chat, folder: Path, *lines: str) -> Ran:
+    """Two messages, then these lines."""
+    model = script(folder, "One.", "Two.", "Three.", "Four.")
+    return chat("--model", model, lines="\n".join(["First", "Second", *lines, ""]))
+
+
+def test_why_shows_the_last_request_with_its_reasons(chat: Chat, folder: Path) -> None:
+    out = commanded(chat, folder, "/why").out
+
+    assert "request for assistant at 4 · openai-chat@1" in out
+    assert "kept by user: the user's words, as they are" in out
+    assert "Second" in out
+
+
+def test_commands_show_the_log_the_agents_and_the_cost(chat: Chat, folder: Path) -> None:
+    out = commanded(chat, folder, "/log 2", "/agents", "/cost", "/help").out
+
+    assert "user_message       user              Second" in out
+    assert "First" not in out
+    assert "assistant  script  idle" in out
+    assert "MODEL   CALLS" in out
+    assert "/reset" in out
+
+
+def test_settings_are_changed_by_commands_and_shown(chat: Chat, folder: Path) -> None:
+    ran = commanded(chat, folder, "/mode agent", "/undo", "/undo", "/reset")
+    switches = [event for event in events() if isinstance(event, ModeSwitch)][1:]
+
+    assert "system: mode agent\n" in ran.err
+    assert [switch.mode for switch in switches[:1]] == ["agent"]
+    assert [[(span.first, span.last) for span in s.hides] for s in switches[1:3]] == [  # type: ignore[union-attr]
+        [(4, 6)], [(4, 6), (2, 7)],
+    ]  # fmt: skip
+    assert switches[3].context_from == 9
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("/wyh", "no command /wyh: did you mean /why?"),
+        ("/zzz", "no command /zzz: /help lists them (a message may begin with //)"),
+        ("/mode", "expected a mode such as chat, agent or run; it is chat"),
+        ("/to nobody Hello", "expected one of assistant; found 'nobody'"),
+        ("/to assistant", "expected /to NAME TEXT"),
+        ("/why nobody", "expected one of assistant; found 'nobody'"),
+        ("/approve", "no call waits for you"),
+        ("/continue nobody", "nothing to continue"),
+    ],
+)
+def test_a_mistake_in_a_command_is_said(chat: Chat, folder: Path, line: str, words: str) -> None:
+    ran = commanded(chat, folder, line)
+
+    assert ran.status == 2
+    assert words in ran.err
+
+
+def test_to_speaks_to_one_of_a_team_and_quit_ends(chat: Chat, folder: Path) -> None:
+    script(folder, "I am two.", name="two.json")
+    file = '[agents.one]\nmodel = "cli:false"\n[agents.two]\nmodel = "scripted:two.json"\n'
+    ran = chat("--team", team(folder, file=file), lines="/to two Hello\n/quit\nHello again\n")
+
+    assert ran.out == "two\nI am two.\n"
+    assert said("team") == ["Hello"]
+
+
+def test_undo_before_anything_was_said_is_a_mistake(chat: Chat, folder: Path) -> None:
+    ran = chat("--model", script(folder, "Hello."), lines="/undo\n")
+
+    assert (ran.status, ran.err) == (2, "✗ nothing was said yet\n")
+
+
+# At a terminal.
+
+
+def at_terminal(folder: Path, *arguments: str, columns: int = 80) -> Terminal:
+    """`stenolog chat` at a terminal, ready for the first message."""
+    terminal = Terminal("chat", *arguments, cwd=folder, columns=columns)
+    terminal.expect(" · new · /help")
+    terminal.expect("> ")
+    return terminal
+
+
+def test_at_a_terminal_an_answer_streams_and_lines_are_broken_between_words(folder: Path) -> None:
+    words = "We bake forty-eight loaves a day, and on Sundays none at all, for then the oven rests."
+    with at_terminal(folder, "--model", script(folder, words), columns=40) as terminal:
+        terminal.type("How many?\n")
+        terminal.expect("assistant")
+        shown = terminal.expect("1 answer")
+        terminal.expect("> ")
+        terminal.type(CTRL_D)
+
+        assert terminal.ended() == 0
+    assert "loaves a day, and on\r\nSundays none at all" in shown
+
+
+def test_ctrl_c_stops_who_is_at_work_and_the_log_says_so(folder: Path) -> None:
+    with at_terminal(folder, "--model", script(folder, LONG, "Yes.", pause=0.02)) as terminal:
+        terminal.type("Speak\n")
+        terminal.expect("a word")
+        terminal.type(CTRL_C)
+        terminal.expect("■ assistant was stopped")
+        terminal.expect("> ")
+        terminal.type("Are you there?\n")
+        terminal.expect("Yes.")
+        terminal.expect("> ")
+        terminal.type(CTRL_D)
+
+        assert terminal.ended() == 0
+    stopped, answer = events()[3], events()[-1]
+    assert isinstance(stopped, LlmError)
+    assert (stopped.category, stopped.text[:6]) == ("cancelled", "a word")
+    assert isinstance(answer, AssistantMessage)
+
+
+def test_ctrl_c_twice_ends_even_where_a_tool_does_not_let_itself_be_stopped(folder: Path) -> None:
+    (folder / "stubborn.py").write_text(
+        "import asyncio, contextlib\n\n\nasync def sleep() -> str:\n    'Sleep.'\n"
+        "    with contextlib.suppress(asyncio.CancelledError):\n        await asyncio.sleep(60)\n"
+        "    await asyncio.sleep(60)\n    return 'slept'\n"
+    )
+    arguments = ("--model", script(folder, call("sleep"), "Yes."), "--tools", "stubborn:sleep")
+    with at_terminal(folder, *arguments) as terminal:
+        terminal.type("Sleep\n")
+        terminal.expect("assistant runs sleep")
+        terminal.type(CTRL_C)
+        terminal.expect("Cancelled by the user")
+        terminal.type(CTRL_C)
+
+        assert terminal.ended() == 130
+
+
+def test_an_interrupted_answer_is_named_at_the_start_and_continue_goes_on(folder: Path) -> None:
+    arguments = ("--model", script(folder, LONG, pause=0.02))
+    with at_terminal(folder, *arguments) as terminal:
+        terminal.type("Speak\n")
+        terminal.expect("a word and another")
+    script(folder, "And so on.", endless=True)
+    with Terminal("chat", *arguments, cwd=folder) as terminal:
+        terminal.expect("! assistant was interrupted, or is at work elsewhere: /continue")
+        terminal.expect("> ")
+        terminal.type("/continue\n")
+        terminal.expect("And so on.")
+        terminal.expect("> ")
+        terminal.type(CTRL_C)
+        terminal.expect("Ctrl-C once more ends")
+        terminal.type(CTRL_C)
+
+        assert terminal.ended() == 130
+
+
+def test_an_approval_is_asked_for_and_one_that_was_left_open_is_named_later(folder: Path) -> None:
+    arguments = ("--model", script(folder, *SELLS), "--tools", "shop_tools:both")
+    with at_terminal(folder, *arguments) as terminal:
+        terminal.type("Sell three.\n")
+        terminal.expect("sell loaves=3")
+        terminal.expect("run it? y/n ")
+        terminal.type("perhaps\n")
+        terminal.expect("run it? y/n ")
+        terminal.type(CTRL_D)
+        terminal.expect("> ")
+        terminal.type(CTRL_D)
+
+        assert terminal.ended() == 0
+    with Terminal("chat", *arguments, cwd=folder) as terminal:
+        terminal.expect("! assistant awaits your approval of sell since ")
+        terminal.expect("> ")
+        terminal.type("/approve\n")
+        terminal.expect("run it? y/n ")
+        terminal.type("y\n")
+        terminal.expect("3 sold")
+        terminal.expect("Done.")
+        terminal.expect("> ")
+        terminal.type(CTRL_D)
+
+        assert terminal.ended() == 0
+
+
+def test_a_mistake_at_a_terminal_is_said_and_the_conversation_goes_on(folder: Path) -> None:
+    with at_terminal(folder, "--model", script(folder, "Hello.")) as terminal:
+        terminal.type("/wyh\n")
+        terminal.expect("✗ no command /wyh: did you mean /why?")
+        terminal.expect("> ")
+        terminal.type("Hi\n")
+        terminal.expect("Hello.")
+        terminal.expect("> ")
+        terminal.type("/quit\n")
+
+        assert terminal.ended() == 0
+
+
+def test_a_call_that_is_waited_for_is_shown_while_it_lasts(folder: Path) -> None:
+    with at_terminal(folder, "--model", script(folder, "Hello.", pause=1.5)) as terminal:
+        terminal.type("Hi\n")
+        terminal.expect("… assistant is thinking · ")
+        terminal.expect("Hello.")
+
+
+def test_nothing_is_left_behind_in_the_folder_but_the_database(folder: Path) -> None:
+    with at_terminal(folder, "--model", script(folder, "Hello."), "--db", "own.db") as terminal:
+        terminal.type(CTRL_D)
+        assert terminal.ended() == 0
+
+    assert {name.partition(".db")[0] for name in os.listdir(folder)} <= {
+        "own", "script.json", "shop_tools.py", "__pycache__",
+    }  # fmt: skip
