@@ -130,6 +130,8 @@ def values(cls: type[Any]) -> SearchStrategy[Any]:
     fields = cls.__pydantic_fields__
     required = {name: of(hints[name]) for name, field in fields.items() if field.is_required()}
     optional = {name: of(hints[name]) for name in fields if name not in required}
+    if cls is Card:  # its policy is checked
+        optional["policy"] = st.sampled_from(({}, {"history": {"kind": "last", "n": 3}}))
     return st.fixed_dictionaries(required, optional=optional).map(lambda given: cls(**given))
 
 

@@ -93,7 +93,7 @@ def step(state: State, entry: Entry) -> Step:
 def _advance(state: State, entry: Entry) -> _Advance:
     taken, impulses, anomaly = take(state, entry)
     now, moves = _moved(taken, impulses)
-    if now.floor.holds:
+    if now.floor.holds or now.waiting:
         passed, asked, _ = following(now, entry)
         now, more = _moved(passed, asked)
         moves += more
