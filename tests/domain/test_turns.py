@@ -24,6 +24,7 @@ from tests.domain.talking import (
 )
 
 BY_ADDRESS: dict[str, tuple[list[Event], str]] = {
+    "who joins late is asked what nobody was there for": ([HI, opened(None, "a")], "- a"),
     "all are asked where no rule is set": ([opened(None), HI], "- a+b+c"),
     "all are asked by address": ([opened(Addressed()), HI], "- a+b+c"),
     "the default is asked": ([opened(Addressed(["b"])), HI, said("b")], "- b -"),
@@ -38,6 +39,10 @@ BY_ADDRESS: dict[str, tuple[list[Event], str]] = {
     "answers hand on to a task of a member": ([opened(None), said("a", to=["b/docs"])], "- b/docs"),
 }
 ROUND_ROBIN: dict[str, tuple[list[Event], str]] = {
+    "it begins with those who join late": (
+        [ModeSwitch(turns=RoundRobin()), HI, ModeSwitch(joins=["a", "b"]), said("a")],
+        "- - a b",
+    ),
     "each answer gives the turn to the next": (
         [opened(RoundRobin()), HI, said("a"), said("b"), said("c"), said("a")],
         "- a b c a b",
