@@ -251,13 +251,16 @@ class LogDatastore(SQLiteDatastore):
     def _versions(self) -> Generator[int, None, None]:
         """A value that changes whenever another connection has committed. After a failure it changes
         too: whoever wakes then reads, and meets the error."""
-        with closing(self._guarded(self.connect)) as connection:
+        connection = self._take_reader()
+        try:
             for failures in itertools.count(1):
                 try:
                     while True:
                         yield int(connection.execute("PRAGMA data_version").fetchone()[0])
                 except sqlite3.Error:
                     yield -failures
+        finally:
+            self._put_back(connection)
 
 
 def _copy(source: sqlite3.Connection, path: Path) -> None:
