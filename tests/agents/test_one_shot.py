@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,23 @@ def test_a_line_of_12_mb_is_one_line() -> None:
     answer = run(lambda model: asked(model, ""), once("large", "12000000", format="jsonl"))
 
     assert words(answer) == "x" * 12_000_000
+
+
+def test_nobody_is_sent_a_signal_once_the_process_and_its_group_are_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The number may be that of another group by then."""
+
+    async def ended(model: CommandLine) -> list[int]:
+        late = await process.launch(model._command, model._command.args)
+        while not late._over:
+            await asyncio.sleep(0.01)
+        sent: list[int] = []
+        monkeypatch.setattr(os, "killpg", lambda _, number: sent.append(number))
+        await late.stop(1)
+        return sent
+
+    assert run(ended, once("argument", "x")) == []
 
 
 def test_a_slow_listener_misses_nothing_of_a_program_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:

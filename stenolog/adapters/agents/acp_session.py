@@ -115,7 +115,8 @@ class Session(Resident):
         try:
             await self._process.stop(self._patience)
         finally:
-            await self._agent.close()
+            with suppress(RuntimeError):  # its event loop was closed over it
+                await self._agent.close()
 
     async def _takes_up(
         self, greeted: InitializeResponse, cwd: str, servers: list[Any], session: str

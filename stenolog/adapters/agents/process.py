@@ -18,8 +18,8 @@ from .command import Command
 IN, OUT, ERR = 0, 1, 2
 READ_AHEAD = 1_000_000
 """So many bytes of output are held that nobody has asked for yet; the child waits to write more."""
-LAST_WORDS = 4_000
-"""So many bytes of stderr are remembered."""
+LAST_WORDS, SHOWN = 16_000, 1_000
+"""So many bytes of stderr are remembered, and so many characters shown: no half of a secret is among them."""
 LINGER = 1.0
 """How long, in seconds, others of its group may go on writing once the process itself has ended."""
 
@@ -41,6 +41,7 @@ class Process(asyncio.SubprocessProtocol):
         self._more = asyncio.Event()
         self._ended = asyncio.Event()
         self._errors = b""
+        self._over = False
 
     @property
     def alive(self) -> bool:
@@ -55,7 +56,7 @@ class Process(asyncio.SubprocessProtocol):
     @property
     def end(self) -> str:
         """How it ended, with the last it wrote to stderr."""
-        words = self._command.hide(self._errors.decode("utf-8", "replace")).strip().splitlines()[-3:]
+        words = self._command.hide(self._errors.decode("utf-8", "replace"))[-SHOWN:].strip().splitlines()[-3:]
         said = f": {' / '.join(words)}" if words else ""
         return f"{self._command.name} {_ending(self.code)}{said}"
 
@@ -97,7 +98,9 @@ class Process(asyncio.SubprocessProtocol):
         return True
 
     def signal(self, number: int) -> None:
-        """Send a signal to the whole group."""
+        """Send a signal to the whole group, unless it is gone: its number may be another's by now."""
+        if self._over:
+            return
         with suppress(ProcessLookupError, PermissionError):  # none of it is left, or nothing of ours
             os.killpg(self._pid, number)
 
@@ -118,8 +121,7 @@ class Process(asyncio.SubprocessProtocol):
                     step()
                     await self.ends(patience)
         finally:
-            self.kill()
-            self._transport.close()
+            self._close()
 
     # What asyncio calls
 
@@ -161,8 +163,8 @@ class Process(asyncio.SubprocessProtocol):
             self._close()
 
     def _close(self) -> None:
-        if self._open & {OUT, ERR}:
-            self.kill()  # somebody of its group still holds its output
+        self.kill()  # what it has left behind
+        self._over = True
         self._transport.close()
 
     def _terminate(self) -> None:
@@ -224,5 +226,6 @@ def _ending(code: int | None) -> str:
     if code is None:
         return "does not listen or speak any more"
     if code < 0:
-        return f"was ended by {signal.Signals(-code).name}"
+        names = {each.value: each.name for each in signal.Signals}
+        return f"was ended by {names.get(-code, f'signal {-code}')}"
     return f"ended with exit code {code}"
