@@ -9,7 +9,18 @@ from .adapters.engine.retries import Breaker, Retries
 from .adapters.engine.team import Team
 from .adapters.engine.world import World
 from .domain.limits import Limits
-from .domain.turns import Addressed, Orchestrator, Parallel, Pipeline, RoundRobin
+from .domain.turns import (
+    Addressed,
+    Next,
+    Orchestrator,
+    Parallel,
+    Pipeline,
+    RoundRobin,
+    Rule,
+    Turn,
+    register,
+    seats,
+)
 
 __all__ = [
     "Addressed",
@@ -19,6 +30,7 @@ __all__ = [
     "Delta",
     "Happening",
     "Limits",
+    "Next",
     "Options",
     "Orchestrator",
     "Parallel",
@@ -27,6 +39,10 @@ __all__ = [
     "Recording",
     "Retries",
     "RoundRobin",
+    "Rule",
     "Team",
+    "Turn",
     "World",
+    "register",
+    "seats",
 ]
