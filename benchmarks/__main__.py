@@ -1,10 +1,10 @@
 """Run every benchmark of this folder and print one table; exit 1 when a limit is missed.
 
-    python -m benchmarks [NAME...] [--every N] [--seeds N]
+    python -m benchmarks [NAME...] [--every N] [--seeds N] [--kills N]
 
 `corpus` and `fuzz` build hundreds of thousands of requests: `--every N` takes every N-th prefix of the
-transcripts, `--seeds N` so many random histories. The others compare two ways of doing the same in one run,
-and want a machine that does nothing else.
+transcripts, `--seeds N` so many random histories. `kills` kills a program so many times. The others compare
+two ways of doing the same in one run, and want a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ def parser(names: list[str]) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m benchmarks")
     made.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names))
     made.add_argument("--every", type=int, metavar="N", help="corpus: every N-th prefix, and the last")
+    made.add_argument("--kills", type=int, metavar="N", help="kills: so many times kill -9")
     made.add_argument("--seeds", type=int, metavar="N", help="fuzz: so many random histories")
     return made
 
