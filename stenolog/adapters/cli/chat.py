@@ -44,20 +44,21 @@ def chat_command(
     from .chat_words import Hints
     from .run_desk import desk
 
-    name, made = conversation or NAME, None
+    name, title, made = conversation or NAME, "", None
     if team is not None:
         from stenolog.adapters.teamfile import load
 
         if given := [f"--{option}" for option in ALONE if alone[option]]:
             raise click.UsageError(f"the agents are those of --team: leave out {', '.join(given)}")
         described = load(team)
-        name, made = conversation or described.talk, described.team
+        name, title, made = conversation or described.talk, described.title, described.team
     llm = None if made else _model(alone["model"], alone["cli"])
     talk = opened(db, create=True)[name]
     if made is None:
         assert llm is not None, "somebody answers"
         made, to = _single(talk, llm, to, **alone)
     with desk(talk, made, Hints(), yes=yes, cancels=True, leave=False) as at:
+        at.entitle(title)
         Chat(at, to).loop()
         return at.outcome()
 

@@ -67,7 +67,7 @@ class Chat:
         except (StenologError, OSError) as error:
             if not self.lines.asks:
                 raise
-            self.paper.line((f"✗ {error}", "red"))
+            self.paper.text(f"✗ {error}", "red")
 
     def say(self, text: str, to: Iterable[str] = ()) -> None:
         """Say something, and let the agents work."""
@@ -94,4 +94,4 @@ class Chat:
             since = f"{counted(head, 'entry', 'entries')}, the last of {minute(last.at)}" if last else "new"
             self.paper.line((self.talk.name, "bold"), (f" · {since} · /help · {names}", "dim"))
         for words in self.desk.standing():
-            self.paper.line((f"! {words}", "yellow"))
+            self.paper.text(f"! {words}", "yellow")

@@ -10,12 +10,13 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import redirect_stdout
 from functools import partial
 from typing import TextIO
 
 import click
 
-from .lines import Line, Piece, _styled
+from .lines import Piece, line, styled
 from .safety import safe
 from .screen import Color, coloured, draw, width
 
@@ -34,7 +35,7 @@ class Flow:
     def __init__(self, write: Callable[[str], None], room: int | None) -> None:
         self._write = write
         self._room = room
-        self._word = self._blank = self._rest = ""
+        self._word = self._blank = self._rest = self._made = ""
         self._column = 0
 
     def add(self, text: str) -> None:
@@ -53,12 +54,19 @@ class Flow:
                 self._word += token
                 if self._room is None or len(self._word) > LONGEST:
                     self._put()
+        self._hand_over()
 
     def end(self) -> None:
         """The text is whole: its last line ends."""
         self.add("\n") if self._rest else self._put()
         if self._column:
             self._break()
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        made, self._made = self._made, ""
+        if made:
+            self._write(made)
 
     def _put(self) -> None:
         if not self._word:
@@ -68,12 +76,12 @@ class Flow:
         size = cell_len(self._word)
         if self._room is not None and self._column and self._column + len(self._blank) + size > self._room:
             self._break()
-        self._write(self._blank + self._word)
+        self._made += self._blank + self._word
         self._column += len(self._blank) + size
         self._word = self._blank = ""
 
     def _break(self) -> None:
-        self._write("\n")
+        self._made += "\n"
         self._column, self._blank = 0, ""
 
 
@@ -84,6 +92,7 @@ class Paper:
     """
 
     def __init__(self, color: Color, *, plain: bool = False) -> None:
+        self.plain = plain
         self.live = sys.stdout.isatty() and not plain
         self.color: Color = color
         self._status = ""
@@ -94,22 +103,24 @@ class Paper:
         room = width() if self.live else None
         return Flow(partial(self._put, style=style, aside=aside), room)
 
+    def text(self, words: str, style: str = "") -> None:
+        """Words that go on on the next line where they are too long for one."""
+        whole: list[str] = []
+        flow = Flow(whole.append, width() if self.live else None)
+        flow.add(words)
+        flow.end()
+        self._put("".join(whole), style, aside=True)
+
     def line(self, *pieces: str | tuple[str, str], aside: bool = True) -> None:
-        """A line, made safe; cut where it is too long for a terminal."""
-        from .lines import line
-
-        self.made(line(*pieces), aside=aside)
-
-    def made(self, line: Line, *, aside: bool = True) -> None:
-        """A line that is made already."""
+        """A line, made safe, and cut where it is too long."""
         stream, colours = self._place(aside)
-        room = width() if self.live else sys.maxsize
-        self._send(stream, f"{line.rendered(room, coloured=colours)}\n")
+        self._send(stream, f"{line(*pieces).rendered(width(), coloured=colours)}\n")
 
     def drawn(self, drawing: Iterable[Piece]) -> None:
         """The drawing of a command, through a pager where it is tall."""
         self.status("")
-        draw(drawing, self.color, page=True)
+        with redirect_stdout(sys.stderr if self.plain else sys.stdout):
+            draw(drawing, self.color, page=True)
 
     def status(self, words: str) -> None:
         """What is going on at the moment, until something else is written; on a terminal alone."""
@@ -117,11 +128,11 @@ class Paper:
             return
         self._status = words
         shown = safe(words).replace("\n", " ")[: width() - 1]
-        click.echo(CLEARED + _styled(shown, "dim") * bool(words), nl=False, color=coloured(self.color))
+        click.echo(CLEARED + styled(shown, "dim") * bool(words), nl=False, color=coloured(self.color))
 
     def _put(self, text: str, style: str, aside: bool) -> None:
         stream, colours = self._place(aside)
-        self._send(stream, _styled(text, style) if colours else text)
+        self._send(stream, styled(text, style) if colours else text)
 
     def _place(self, aside: bool) -> tuple[TextIO, bool]:
         """Where it goes, and whether in colours."""

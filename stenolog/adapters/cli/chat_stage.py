@@ -9,12 +9,12 @@ from stenolog.adapters.engine.happenings import Delta, Happening, Recorded
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import Reasoning, Refusal, Text
-from stenolog.domain.state import address, find_call
-from stenolog.domain.step import evolve
+from stenolog.domain.state import State, address, find_call
 from stenolog.projections.prices import Prices
+from stenolog.projections.usage import Usage, usage
 
 from .chat_paper import Flow, Paper, Watch, lasted
-from .chat_words import Spent, at_work, call_of, call_words, error_words, result_lines, what_next
+from .chat_words import at_work, call_of, call_words, error_words, result_lines, used_words, what_next
 from .words import describe, in_words
 
 KEPT = {"thought": "dim", "said": ""}
@@ -32,8 +32,7 @@ class Stage:
         self.again = again
         self.talk = talk
         self.agents = dict.fromkeys(agents)
-        self.state = talk.state()
-        self.spent = Spent()
+        self.used = Usage(state=talk.state())
         self._watch = Watch()
         self._mine = ""
         self._speaker = ""
@@ -44,10 +43,16 @@ class Stage:
         self._held: list[Happening] = []
         self._calls: dict[int, str] = {}
 
+    @property
+    def state(self) -> State:
+        """Where the conversation stands, as far as it was shown."""
+        return self.used.state
+
     def begin(self, mine: str = "") -> None:
         """A run begins; `mine` is what was said here, and is not repeated."""
         self.catch_up()
-        self._mine, self._speaker, self.spent, self._watch = mine, "", Spent(), Watch()
+        self.used = Usage(state=self.state)
+        self._mine, self._speaker, self._watch = mine, "", Watch()
 
     def catch_up(self) -> None:
         """Show what stands in the log and was not shown yet."""
@@ -59,8 +64,8 @@ class Stage:
         """The run is over: say what it took."""
         self._leave_floor()
         self.paper.status("")
-        if self.spent.answers:
-            self.paper.line((f"{self.spent.words(prices)} · {lasted(self._watch.seconds)}", "dim"))
+        if (tally := self.used.total).answers:
+            self.paper.line((f"{used_words(tally, prices)} · {lasted(self._watch.seconds)}", "dim"))
 
     def tick(self) -> None:
         """A while has gone by."""
@@ -71,6 +76,8 @@ class Stage:
     def take(self, happened: Happening) -> None:
         """Write down one thing, or hold it back while somebody else has the floor."""
         if isinstance(happened, Recorded):
+            if happened.entry.position <= self.state.position:
+                return  # it was shown already
             self._follow(happened.entry)
         if self._floor and _lane(happened) != self._floor:
             self._held.append(happened)
@@ -81,8 +88,7 @@ class Stage:
         """Where the conversation stands now."""
         if isinstance(entry.event, ToolResult) and (found := find_call(self.state, entry.event)):
             self._calls[entry.position] = call_words(call_of(self.talk, found[1]))
-        self.state = evolve(self.state, entry)
-        self.spent = self.spent.plus(entry)
+        self.used = usage.evolve(self.used, entry)
 
     def _show(self, happened: Happening) -> None:
         if isinstance(happened, Recorded):
@@ -170,7 +176,7 @@ class Stage:
         if error.category == "cancelled":
             self.paper.line((f"■ {where} was stopped", "yellow"))
             return
-        self.paper.line((f"✗ {where}: {error_words(error)}", "yellow" if error.retry_at else "red"))
+        self.paper.text(f"✗ {where}: {error_words(error)}", "yellow" if error.retry_at else "red")
         self.paper.line((f"  {what_next(error, entry.at) or self.again}", "dim"))
 
     def _message(self, message: UserMessage, entry: Entry) -> None:
@@ -179,7 +185,8 @@ class Stage:
         if message.text == mine and not message.author:
             return
         who, what = describe(entry)
-        self.paper.line((f"{who}: ", "bold green"), what)
+        self.paper.line((who, "bold green"))
+        self.paper.text(what)
 
 
 def _lane(happened: Happening) -> str:

@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import NamedTuple
 
 from stenolog.adapters.conversation import Conversation
-from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
-from stenolog.domain.limits import MICRO, Tokens
+from stenolog.domain.limits import MICRO
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.state import Lane, OpenCall, State, address, decision
-from stenolog.projections.prices import Prices, cost
+from stenolog.projections.prices import Prices
+from stenolog.projections.usage import Tally
 
 from .positions import backwards
 from .words import counted, in_words
@@ -137,32 +137,8 @@ def minute(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
-class Spent(NamedTuple):
-    """What was asked of models: answers and errors, and tokens by model."""
-
-    answers: int = 0
-    tokens: Mapping[str, Tokens] = {}
-
-    def plus(self, entry: Entry) -> Spent:
-        """With what an entry tells of."""
-        match entry.event:
-            case AssistantMessage(model=model, usage=usage) | LlmError(model=model, usage=usage):
-                tokens = self.tokens
-                if usage is not None:
-                    tokens = {**tokens, model: tokens.get(model, Tokens()).plus(usage)}
-                return Spent(self.answers + isinstance(entry.event, AssistantMessage), tokens)
-            case _:
-                return self
-
-    def words(self, prices: Prices) -> str:
-        """In a few words: 2 answers · 1,204 tokens in, 32 out · $0.0021."""
-        into = sum(used.input for used in self.tokens.values())
-        out = sum(used.output for used in self.tokens.values())
-        price = cost(self.tokens, prices)
-        money = f" · {dollars(price)}" if price else ""
-        return f"{counted(self.answers, 'answer')} · {into:,} tokens in, {out:,} out{money}"
-
-
-def dollars(micro: int | None) -> str:
-    """An amount of micro-dollars; `?` where nobody knows."""
-    return "?" if micro is None else f"${micro / MICRO:,.4f}"
+def used_words(tally: Tally, prices: Prices) -> str:
+    """What was used, in a few words: 2 answers · 1,204 tokens in, 32 out · $0.0021."""
+    tokens, price = tally.sum, tally.cost(prices)
+    money = f" · ${price / MICRO:,.4f}" if price else ""
+    return f"{counted(tally.answers, 'answer')} · {tokens.input:,} tokens in, {tokens.output:,} out{money}"

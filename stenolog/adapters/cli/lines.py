@@ -34,7 +34,7 @@ class Line(NamedTuple):
         text = "".join(words for words, _ in self.pieces)
         if len(text) > width or not text.isascii():
             return self._cut(width, coloured)
-        return "".join(_styled(words, style) for words, style in self.pieces) if coloured else text.rstrip()
+        return "".join(styled(words, style) for words, style in self.pieces) if coloured else text.rstrip()
 
     def _cut(self, width: int, coloured: bool) -> str:
         from rich.cells import cell_len, set_cell_size
@@ -45,7 +45,7 @@ class Line(NamedTuple):
         shown = []
         for (words, style), size in zip(self.pieces, sizes, strict=True):
             kept = words if size <= left else f"{set_cell_size(words, left).rstrip()}…"
-            shown.append(_styled(kept, style) if coloured else kept)
+            shown.append(styled(kept, style) if coloured else kept)
             left -= size
             if left < 0:
                 break
@@ -67,6 +67,7 @@ def _kept_blanks(words: str) -> str:
     return " " * left + inner + " " * right
 
 
-def _styled(words: str, style: str) -> str:
+def styled(words: str, style: str) -> str:
+    """Words that are safe already, in a style."""
     codes = ";".join(CODES[word] for word in style.split())
     return f"\x1b[{codes}m{words}\x1b[0m" if codes and words.strip() else words

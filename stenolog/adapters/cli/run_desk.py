@@ -14,6 +14,7 @@ from stenolog.adapters.engine.happenings import Delta, Happening
 from stenolog.adapters.engine.team import Team
 from stenolog.domain.effects import ref
 from stenolog.domain.errors import IllegalCommand
+from stenolog.domain.events import UNCHANGED, ModeSwitch
 from stenolog.domain.state import OpenCall
 from stenolog.projections.prices import Prices
 
@@ -80,7 +81,7 @@ class Approvals:
             try:
                 self.work.do(decide(self.work.talk, ref(call)))
             except IllegalCommand as error:  # somebody else was first
-                self.paper.line((str(error), "dim"))
+                self.paper.text(str(error), "dim")
             judged = True
         return judged
 
@@ -131,6 +132,12 @@ class Desk:
         while self.approvals.judge():
             self.work.go()
 
+    def entitle(self, title: str) -> None:
+        """Give the conversation a title, where it has another."""
+        if title and self.talk.settings().title != title:
+            mode = UNCHANGED if self.talk.position else self.team.mode
+            self.talk.submit(ModeSwitch(title=title, mode=mode))
+
     def standing(self) -> list[str]:
         """What waits for a person, has failed, or was broken off."""
         return list(standing(self.talk, self.team.agents, self.hints))
@@ -153,6 +160,6 @@ def desk(
     paper = Paper(options["color"], plain=options["as_json"])
     watching = Envelopes(talk) if options["as_json"] else Stage(paper, talk, team.agents, hints.again)
     source = lines(asks=not options["as_json"])
-    with Work(team, talk, watching, cancels=cancels) as work:
+    with Work(team, talk, watching, cancels=cancels and source.asks) as work:
         work.do(team.tools())  # what they come from is there, or that is said before anything else
         yield Desk(hints, work, watching, paper, source, Approvals(work, paper, source, yes=yes, leave=leave))

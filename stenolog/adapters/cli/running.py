@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stenolog.domain.events import UNCHANGED, ModeSwitch
-
 from .answer import Answer
 from .screen import say
 from .shell import command, opened, takes_db
@@ -60,7 +58,7 @@ def worked(
     conversation = opened(db, create=True)[talk or described.talk]
     hints = Hints(f"approve it in `stenolog chat --team {file}`", "it goes on", "--retry tries again")
     with desk(conversation, described.team, hints, yes=yes, cancels=False, leave=True) as at:
-        _entitle(at, described.title)
+        at.entitle(described.title)
         try:
             _run(at, message, to, retry)
         except KeyboardInterrupt:
@@ -78,11 +76,3 @@ def _run(at: Desk, message: str | None, to: tuple[str, ...], retry: bool) -> Non
     at.go(message, to)
     if at.talk.position == before:
         say("nothing to do: " + ("; ".join(at.standing()) or "everybody waits for a message"))
-
-
-def _entitle(at: Desk, title: str) -> None:
-    """The title of the file, where the conversation has another."""
-    talk = at.talk
-    if title and talk.settings().title != title:
-        mode = UNCHANGED if talk.position else at.team.mode
-        talk.submit(ModeSwitch(title=title, mode=mode))

@@ -78,7 +78,7 @@ def _error(category: object, rest: Mapping[Any, Any], where: str) -> ModelFailed
 
 
 def _part(given: Any, where: str, id: str) -> AssistantPart:
-    """A part as the log has it; a call may have an object as its arguments, and gets this id if it has none."""
+    """A part as the log has it; a call may have an object as its arguments, and no id: it gets this one."""
     if isinstance(given, str):
         return Text(text=given)
     if isinstance(given, dict) and given.get("type") == "tool_call":
