@@ -6,6 +6,8 @@ No SDK is imported before a model of it is made.
 from .adapters.agents.acp import ACP
 from .adapters.agents.command_line import CommandLine, Health
 from .adapters.agents.formats import JsonLines
+from .adapters.agents.permission import Asked
+from .adapters.agents.turn import Turn
 from .adapters.llms.anthropic import Anthropic
 from .adapters.llms.gemini import Gemini
 from .adapters.llms.openai_chat import OpenAIChat
@@ -17,6 +19,7 @@ __all__ = [
     "ACP",
     "Answer",
     "Anthropic",
+    "Asked",
     "CommandLine",
     "Gemini",
     "Health",
@@ -28,4 +31,5 @@ __all__ = [
     "Said",
     "Scripted",
     "Timeouts",
+    "Turn",
 ]

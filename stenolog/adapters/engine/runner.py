@@ -226,8 +226,7 @@ class Runner:
                 task.cancel()
         for begun in look.begun:
             self._start(begun)
-        for effect in look.unasked:
-            await self._ask_backend(effect)
+        await asyncio.gather(*map(self._ask_backend, look.unasked))
         return look
 
     def _start(self, begun: Begun) -> None:

@@ -144,9 +144,14 @@ class Scribe(Standing):
         return RECEIPT.load(claim.receipt) if claim.receipt else None
 
     def lost(self, effect: ModelCall, why: str) -> None:
-        """Record that a lane's backend has forgotten what it was told; it is called at once, and told all."""
+        """Record that a lane's backend has forgotten what it was told; it is called at once, and told all.
+
+        No call has failed by it: it is no attempt, and the new backend need not hear of it.
+        """
         now = self.talk.log.edge.clock()
-        self._refuse(effect, "process_exited", why, now)
+        self._refuse(
+            effect._replace(attempt=effect.attempt - 1), "process_exited", why, now, in_context=False
+        )
 
     def _marked(self, event: Event) -> Event:
         """The event with the workflow run and the node that it belongs to."""
@@ -198,7 +203,13 @@ class Scribe(Standing):
         return request
 
     def _refuse(
-        self, effect: ModelCall, category: ErrorCategory, message: str, again: datetime | None = None
+        self,
+        effect: ModelCall,
+        category: ErrorCategory,
+        message: str,
+        again: datetime | None = None,
+        *,
+        in_context: bool = True,
     ) -> None:
         """Record that a call was not made, and why: its lane waits for a person, or until `again`."""
         lane = effect.lane
@@ -210,6 +221,7 @@ class Scribe(Standing):
             cause=effect.cause,
             attempt=effect.attempt,
             retry_at=again,
+            in_context=in_context,
         )
         try:
             self.append(self._marked(error))
