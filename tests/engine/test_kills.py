@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,13 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     """What became of a workload that was killed again and again."""
     folder = tmp_path_factory.mktemp("killed")
     return told(folder, killed(folder, KILLS, seed=4), every=EVERY)
+
+
+def test_of_two_processes_that_are_killed_in_turn_the_other_goes_on(tmp_path: Path) -> None:
+    story = told(tmp_path, killed(tmp_path, KILLS // 3, seed=3, processes=2), every=EVERY, shared=True)
+
+    assert story.faults == []
+    assert story.counts["kills with effects in flight"] > 0
 
 
 def test_the_kills_fall_into_the_work(story: Story) -> None:

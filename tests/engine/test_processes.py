@@ -15,7 +15,9 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Entry, LlmError, ToolResult, UserMessage
+from stenolog.adapters.stores import presence
 from stenolog.adapters.stores.claims import Claims
+from stenolog.adapters.stores.presence import Presence
 from stenolog.adapters.verify import verify
 from stenolog.domain.effects import UNKNOWN
 from tests.engine import together
@@ -183,6 +185,45 @@ class TestFrozenInATool(Frozen):
 
 
 del Frozen  # it is no test by itself
+
+
+class TestPresence:
+    """Whether a runner lives is seen from a lock on a file of its own."""
+
+    def test_a_runner_that_begins_beside_others_leaves_their_locks_alone(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file = str(tmp_path / "log.db")
+        runners = [Presence(file, "one")]
+        monkeypatch.setattr(presence, "_SWEPT", set())
+        runners.append(Presence(file, "two"))
+
+        (alive,) = workers.run(1, together.alive, file, ["one", "two", "three"])
+
+        assert alive == ["one", "two"]
+        for runner in runners:
+            runner.close()
+        assert [*tmp_path.iterdir()] == []
+
+    def test_a_file_is_the_same_by_another_name(self, tmp_path: Path) -> None:
+        os.symlink(tmp_path, tmp_path / "link")
+        runner = Presence(str(tmp_path / "log.db"), "one")
+
+        (alive,) = workers.run(1, together.alive, str(tmp_path / "link" / "log.db"), ["one"])
+
+        assert alive == ["one"]
+        runner.close()
+
+    def test_what_the_dead_left_goes_when_a_program_first_runs(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "log.db-runner-dead").touch()
+        monkeypatch.setattr(presence, "_SWEPT", set())
+
+        runner = Presence(str(tmp_path / "log.db"), "one")
+
+        assert [path.name for path in tmp_path.iterdir()] == ["log.db-runner-one"]
+        runner.close()
 
 
 @pytest.mark.parametrize("_", range(3))

@@ -12,6 +12,7 @@ from typing import Any
 
 import stenolog
 from stenolog import Agent, AssistantMessage, Delta, Team, Text, ToolCall
+from stenolog.adapters.stores.presence import Presence
 from stenolog.models import Answer, Model, Prompt, Said
 from stenolog.tools import Call, tool
 from tests.engine.workload import Files, Ledger, lines
@@ -143,6 +144,14 @@ def go_on(folder: str, waits: bool) -> None:
                     pass
 
     asyncio.run(main())
+
+
+def alive(number: int, barrier: Barrier, file: str, runners: list[str]) -> list[str]:
+    """Those of the runners that live, as another process sees it."""
+    mine = Presence(file, "mine")
+    found = [runner for runner in runners if mine.lives(runner)]
+    mine.close()
+    return found
 
 
 def say(folder: str, text: str, to: str) -> None:

@@ -86,7 +86,7 @@ class Files(NamedTuple):
 
     @property
     def pieces(self) -> Path:
-        """The conversation, the piece, and when (monotonic seconds) the program was told of it."""
+        """The conversation, the piece, when (monotonic seconds) the program was told of it, the process."""
         return self.folder / "pieces"
 
     @property
@@ -176,7 +176,7 @@ def _telling(told: Ledger, pieces: Ledger) -> Callable[[str, Happening], None]:
         if isinstance(happened, Recorded):
             told.write(name, happened.entry.position, happened.entry.digest)
         elif happened.kind == "text":
-            pieces.write(name, happened.text.strip(), time.monotonic())
+            pieces.write(name, happened.text.strip(), time.monotonic(), os.getpid())
 
     return tell
 

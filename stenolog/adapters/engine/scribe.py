@@ -178,7 +178,7 @@ class Scribe(Standing):
         if isinstance(request, tuple):
             self._refuse(effect, *request)
             return None
-        named = self._key(effect, f"{effect.cause}/{effect.attempt}/{request.sha256}")
+        named = self._key(effect, f"{effect.attempt}/{self.talk.digest}")  # of this log, and no other one
         receipt = RECEIPT.dump(request.receipt)
         return Begun(effect, claim._replace(key=named, attempt=effect.attempt, receipt=receipt), request)
 

@@ -22,7 +22,7 @@ TRIES = 100
 _HERE: dict[str, int] = {}
 """The runners of this process, each with its process id: a fork of it has a copy of this, and no lock."""
 _SWEPT: set[str] = set()
-"""Where this process has removed the files of those who died with no claim, for whom nobody asks."""
+"""Where this process has removed the files of the dead."""
 
 
 class Presence:
@@ -31,17 +31,24 @@ class Presence:
     def __init__(self, file: str, id: str, *, in_memory: bool = False) -> None:
         self.id = id
         self._prefix = f"{os.path.realpath(file)}-runner-"  # one place, by whatever name the file is opened
-        self._file: int | None = None if in_memory else _locked(self._prefix + id)
-        _HERE[id] = os.getpid()
-        if not in_memory and self._prefix not in _SWEPT:
-            _SWEPT.add(self._prefix)
-            for path in glob(f"{escape(self._prefix)}*"):
-                if path != self._prefix + id:
-                    _is_locked(path)
+        _HERE[id] = (
+            os.getpid()
+        )  # before there is a file: to open it here and close it lets its lock go
+        self._file: int | None = None
+        if not in_memory:
+            self._file = _locked(self._prefix + id)
+            self._sweep()
 
     def lives(self, owner: str) -> bool:
         """Whether a runner is alive."""
         return _HERE.get(owner) == os.getpid() or _is_locked(self._prefix + owner)
+
+    def _sweep(self) -> None:
+        """Once in a process: remove the files of those who died with no claim, for whom nobody asks."""
+        if self._prefix not in _SWEPT:
+            _SWEPT.add(self._prefix)
+            for path in glob(f"{escape(self._prefix)}*"):
+                self.lives(path.removeprefix(self._prefix))
 
     def close(self) -> None:
         """The runner ends in good order."""
