@@ -9,11 +9,12 @@ import subprocess
 import sys
 import termios
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 30.0
+PATIENCE, AGAIN = 30.0, 1.0
 CTRL_C, CTRL_D = "\x03", "\x04"
 PROGRAM = (
     "import fcntl, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
@@ -37,6 +38,7 @@ class Terminal:
         os.close(slave)
         self.text = ""
         self._read = 0
+        self._pressed = 0.0
 
     def __enter__(self) -> Terminal:
         return self
@@ -48,30 +50,42 @@ class Terminal:
         self._process.wait()
         os.close(self._master)
 
-    def expect(self, words: str) -> str:
-        """Wait until these words come, after the last that were expected; gives what stood before them."""
+    def expect(self, words: str, insist: str = "") -> str:
+        """Wait until these words come, after the last that were expected; gives what stood before them.
+
+        `insist` are keys that are pressed every second until then: a signal that comes just before a program
+        begins to wait for keys is not seen before the next one.
+        """
         end = time.monotonic() + PATIENCE
         while (found := self.text.find(words, self._read)) < 0:
-            if not self._more(end - time.monotonic()):
+            if not self._more(insist) and time.monotonic() > end:
                 raise AssertionError(f"expected {words!r}, found {self.text[self._read :]!r}")
         before, self._read = self.text[self._read : found], found + len(words)
         return before
 
     def type(self, keys: str) -> None:
         """Press keys."""
-        os.write(self._master, keys.encode())
+        with suppress(OSError):  # it has ended
+            os.write(self._master, keys.encode())
 
-    def ended(self) -> int:
-        """Wait for its end, and give its exit code."""
-        while self._more(PATIENCE):
-            pass
-        return self._process.wait(PATIENCE)
+    def ended(self, insist: str = "") -> int:
+        """Wait for its end, and give its exit code; for `insist` see `expect`."""
+        end = time.monotonic() + PATIENCE
+        while self._process.poll() is None and time.monotonic() < end:
+            self._more(insist)
+        return self._process.wait(0)
 
-    def _more(self, seconds: float) -> bool:
-        ready, _, _ = select.select([self._master], [], [], max(0.0, seconds))
+    def _more(self, insist: str) -> bool:
+        """Read what there is now; whether there was anything. Presses keys again when a second has passed."""
+        now = time.monotonic()
+        if insist and now - self._pressed >= AGAIN:
+            self._pressed = now
+            self.type(insist)
+        ready, _, _ = select.select([self._master], [], [], AGAIN)
         try:
             piece = os.read(self._master, 65_536) if ready else b""
         except OSError:  # nobody has the other side open
+            time.sleep(0.01)
             return False
         self.text += piece.decode(errors="replace")
         return bool(piece)

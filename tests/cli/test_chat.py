@@ -111,8 +111,8 @@ def test_nothing_is_asked_in_a_pipe_and_calls_are_refused_unless_yes_is_given(
     refused = chat("one", *arguments, lines="Sell three.\n")
     approved = chat("two", *arguments, "--yes", lines="Sell three.\n")
 
-    assert "? sell loaves=3: refused without your approval (--yes approves)" in refused.err
-    assert "approved: sell loaves=3" in approved.err
+    assert '? assistant: sell({"loaves":3}): refused without your approval (--yes approves)' in refused.err
+    assert 'approved: assistant: sell({"loaves":3})' in approved.err
     assert [event.text for event in events("one") if event.kind == "tool_result"] == [
         "The user refused this call; it was not run."
     ]
@@ -345,18 +345,16 @@ def test_an_interrupted_answer_is_named_at_the_start_and_continue_goes_on(folder
         terminal.type("/continue\n")
         terminal.expect("And so on.")
         terminal.expect("> ")
-        terminal.type(CTRL_C)
-        terminal.expect("Ctrl-C once more ends")
-        terminal.type(CTRL_C)
+        terminal.expect("Ctrl-C once more ends", insist=CTRL_C)
 
-        assert terminal.ended() == 130
+        assert terminal.ended(insist=CTRL_C) == 130
 
 
 def test_an_approval_is_asked_for_and_one_that_was_left_open_is_named_later(folder: Path) -> None:
     arguments = ("--model", script(folder, *SELLS), "--tools", "shop_tools:both")
     with at_terminal(folder, *arguments) as terminal:
         terminal.type("Sell three.\n")
-        terminal.expect("sell loaves=3")
+        terminal.expect('? assistant: sell({"loaves":3})')
         terminal.expect("run it? y/n ")
         terminal.type("perhaps\n")
         terminal.expect("run it? y/n ")
@@ -377,6 +375,23 @@ def test_an_approval_is_asked_for_and_one_that_was_left_open_is_named_later(fold
         terminal.type(CTRL_D)
 
         assert terminal.ended() == 0
+
+
+def test_who_approves_a_call_sees_all_of_it(folder: Path) -> None:
+    command = "echo harmless " * 100 + "&& rm -rf everything"
+    (folder / "shell_tool.py").write_text(
+        "from stenolog.tools import tool\n\n\n@tool(approval=True)\ndef shell(cmd: str) -> str:\n"
+        "    'Run it.'\n    return 'done'\n"
+    )
+    arguments = ("--model", script(folder, call("shell", cmd=command)), "--tools", "shell_tool:shell")
+    with at_terminal(folder, *arguments) as terminal:
+        terminal.type("Do it\n")
+        shown = terminal.expect("run it? y/n ")
+        terminal.type("n\n")
+        terminal.expect("The user refused this call")
+
+    assert " ".join(shown.split()).count("harmless") == 100
+    assert "&& rm -rf everything" in " ".join(shown.split())
 
 
 def test_a_mistake_at_a_terminal_is_said_and_the_conversation_goes_on(folder: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_call_waits_for_its_approval_and_a_later_run_goes_on_from_there(cli: C
     third = cli("run", file, "--yes")
 
     assert (first.status, second.status, third.status) == (0, 0, 0)
-    assert "? sell loaves=3: it waits for your approval (--yes approves)" in first.err
+    assert '? coder: sell({"loaves":3}): it waits for your approval (--yes approves)' in first.err
     assert "coder awaits your approval of sell since " in second.err
     assert third.out == "Done.\n"
     assert "3 sold" in third.err

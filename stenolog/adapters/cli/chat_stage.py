@@ -17,7 +17,7 @@ from .chat_paper import Flow, Paper, Watch, lasted
 from .chat_words import at_work, call_of, call_words, error_words, result_lines, used_words, what_next
 from .words import describe, in_words
 
-KEPT = {"thought": "dim", "said": ""}
+STYLES = {"thought": "dim", "said": ""}
 
 
 class Stage:
@@ -62,7 +62,8 @@ class Stage:
 
     def end(self, prices: Prices) -> None:
         """The run is over: say what it took."""
-        self._leave_floor()
+        while self._floor or self._held:
+            self._leave_floor()
         self.paper.status("")
         if (tally := self.used.total).answers:
             self.paper.line((f"{used_words(tally, prices)} · {lasted(self._watch.seconds)}", "dim"))
@@ -106,7 +107,7 @@ class Stage:
             self._end_flow()
             self._kind = kind
         if self._flow is None:
-            self._flow = self.paper.flow(KEPT[kind], aside=kind == "thought")
+            self._flow = self.paper.flow(STYLES[kind], aside=kind == "thought")
         self._flow.add(delta.text)
         self._said += delta.text if kind == "said" else ""
 

@@ -14,17 +14,26 @@ from stenolog.domain.parts import ToolCall
 from stenolog.domain.state import Lane, OpenCall, State, address, decision
 from stenolog.projections.prices import Prices
 from stenolog.projections.usage import Tally
+from stenolog.projections.words import call_in_words
 
 from .positions import backwards
 from .words import counted, in_words
 
 LONGEST_VALUE = 60
 RESULT_LINES = 4
+LONGEST_CALL = 10_000
 
 
 def call_words(call: ToolCall) -> str:
     """A call with its arguments, each in few characters: `read_file path=a.py limit=3`."""
     return f"{call.name} {arguments(call.arguments)}".rstrip()
+
+
+def whole_call(call: ToolCall) -> str:
+    """A call with all of its arguments, for whoever decides about it; it says where that is too much."""
+    words = call_in_words(call)
+    more = len(words) - LONGEST_CALL
+    return words if more <= 0 else f"{words[:LONGEST_CALL]} … and {more:,} characters that are not shown here"
 
 
 def arguments(raw: str) -> str:

@@ -15,14 +15,13 @@ from stenolog.adapters.engine.team import Team
 from stenolog.domain.effects import ref
 from stenolog.domain.errors import IllegalCommand
 from stenolog.domain.events import UNCHANGED, ModeSwitch
-from stenolog.domain.state import OpenCall
 from stenolog.projections.prices import Prices
 
 from .answer import Answer, envelope
 from .chat_lines import Lines, lines
 from .chat_paper import Paper
 from .chat_stage import Stage
-from .chat_words import Hints, awaiting, call_of, call_words, failed, standing
+from .chat_words import Hints, awaiting, call_of, failed, standing, whole_call
 from .run_work import Work
 from .safety import safe_json
 
@@ -40,7 +39,7 @@ class Envelopes:
 
     def take(self, happened: Happening) -> None:
         """Print an entry; what streams is in its entry in the end."""
-        if not isinstance(happened, Delta):
+        if not isinstance(happened, Delta) and happened.entry.position > self._position:
             self._position = happened.entry.position
             click.echo(safe_json(envelope("ok", happened.entry)))
 
@@ -73,29 +72,29 @@ class Approvals:
     def judge(self) -> bool:
         """Whether a call was approved or refused."""
         judged = False
-        for _, call in list(awaiting(self.work.talk.state(), self.work.team.agents)):
-            verdict = self._verdict(call)
+        for lane, call in list(awaiting(self.work.talk.state(), self.work.team.agents)):
+            words = whole_call(call_of(self.work.talk, call))
+            verdict = self._verdict(f"{lane.address}: {words}")
             if verdict is None:
                 continue
             decide = self.work.team.approve if verdict else self.work.team.refuse
             try:
                 self.work.do(decide(self.work.talk, ref(call)))
+                judged = True
             except IllegalCommand as error:  # somebody else was first
                 self.paper.text(str(error), "dim")
-            judged = True
         return judged
 
-    def _verdict(self, call: OpenCall) -> bool | None:
-        """True: run it. None: it is left open."""
-        words = call_words(call_of(self.work.talk, call))
+    def _verdict(self, call: str) -> bool | None:
+        """True: run it. None: it is left open. Whoever decides sees all of the call."""
         if self.yes:
-            self.paper.line((f"approved: {words}", "dim"))
+            self.paper.text(f"approved: {call}", "dim")
             return True
         if not self.lines.asks:
             does = "it waits for" if self.leave else "refused without"
-            self.paper.line((f"? {words}: {does} your approval (--yes approves)", "yellow"))
+            self.paper.text(f"? {call}: {does} your approval (--yes approves)", "yellow")
             return None if self.leave else False
-        self.paper.line(("? ", "yellow"), (words, "bold"))
+        self.paper.text(f"? {call}", "bold")
         try:
             while (answer := self.lines.line("  run it? y/n ")) is not None:
                 if answer.strip().lower() in ("y", "yes", "n", "no"):

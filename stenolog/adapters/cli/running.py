@@ -56,7 +56,7 @@ def worked(
 
     described = load(file)
     conversation = opened(db, create=True)[talk or described.talk]
-    hints = Hints(f"approve it in `stenolog chat --team {file}`", "it goes on", "--retry tries again")
+    hints = Hints("--yes approves it", "it goes on", "--retry tries again")
     with desk(conversation, described.team, hints, yes=yes, cancels=False, leave=True) as at:
         at.entitle(described.title)
         try:
