@@ -73,9 +73,9 @@ class Runner:
         assert self._scribe is not None, "open the runner first"
         return self._scribe
 
-    async def open(self) -> None:
-        """Begin: show that this runner lives, and see where the conversation stands."""
-        self._scribe = await self.write(self._begin)
+    async def open(self, begin: Callable[[Scribe], object]) -> None:
+        """Show that this runner lives, see where the conversation stands, and `begin` with that."""
+        await self.write(self._begin, begin)
 
     async def run(self) -> AsyncGenerator[Happening, None]:
         """Go on until every lane waits for a person, or has stopped."""
@@ -90,7 +90,7 @@ class Runner:
                 for entry in self._fresh():
                     yield Recorded(entry)
                 at_work = self._tasks or look.held or look.due
-                if again or (not at_work and await self.write(self._hear)):
+                if again or (not at_work and self.scribe.queue and await self.write(self._hear)):
                     continue
                 if not at_work and not self._is_woken:
                     return
@@ -159,16 +159,17 @@ class Runner:
 
     # In the runner's thread.
 
-    def _begin(self) -> Scribe:
+    def _begin(self, begin: Callable[[Scribe], object]) -> None:
         self._ident = threading.get_ident()
         store, edge = self.talk.log.datastore, self.talk.log.edge
         presence = Presence(store.file, edge.id(), in_memory=store.in_memory)
         asks = self.options.on_unknown == "ask"
         try:
-            return Scribe(self.talk, presence, self.agents, self.options.prices, asks=asks)
+            self._scribe = Scribe(self.talk, presence, self.agents, self.options.prices, asks=asks)
         except BaseException:
             presence.close()
             raise
+        begin(self._scribe)
 
     def _look_now(self, busy: frozenset[Key], most: int, recover: bool) -> Look:
         scribe = self.scribe

@@ -98,9 +98,7 @@ class Team:
         stops listening stops the run: what was under way is in the log, and the next run goes on from there.
         Raises `LaterRelease`, `Diverged`, `StoreBusy`, `StoreFailed`.
         """
-        async with self._runner(talk) as runner:
-            if message is not None:
-                await runner.write(self._say, runner.scribe, _message(message, to), on_input)
+        async with self._runner(talk, None if message is None else _message(message, to), on_input) as runner:
             async for happened in runner.run():
                 yield happened
 
@@ -118,13 +116,9 @@ class Team:
         to rest; "cancel", what is under way is stopped first.
         """
         conversation, tools = await _conversation(talk), await self.tools()
-
-        def say() -> list[Entry]:
-            standing = Standing(conversation)
-            self._set_up(standing, tools)
-            return self._say(standing, _message(message, to), on_input)
-
-        return await asyncio.to_thread(say)
+        return await asyncio.to_thread(
+            lambda: self._begin(Standing(conversation), tools, _message(message, to), on_input)
+        )
 
     async def cancel(self, talk: Talk, agent: str = "", task: str = "") -> list[Entry]:
         """Stop a lane, or all that are at work. The log says so, wherever the run is."""
@@ -157,15 +151,27 @@ class Team:
         }
 
     @asynccontextmanager
-    async def _runner(self, talk: Talk) -> AsyncGenerator[Runner, None]:
+    async def _runner(
+        self, talk: Talk, message: UserMessage | None = None, on_input: OnInput = "next"
+    ) -> AsyncGenerator[Runner, None]:
         tools = await self.tools()
         runner = Runner(await _conversation(talk), self.agents, tools, self.options)
         try:
-            await runner.open()
-            await runner.write(self._set_up, runner.scribe, tools)
+            await runner.open(lambda standing: self._begin(standing, tools, message, on_input))
             yield runner
         finally:
             await runner.close()
+
+    def _begin(
+        self,
+        standing: Standing,
+        tools: dict[str, dict[str, Runnable]],
+        message: UserMessage | None,
+        on_input: OnInput,
+    ) -> list[Entry]:
+        """See that the agents take part, and say the message."""
+        self._set_up(standing, tools)
+        return [] if message is None else self._say(standing, message, on_input)
 
     def _set_up(self, standing: Standing, tools: dict[str, dict[str, Runnable]]) -> None:
         """Record the agents' cards and the turn rule, where the conversation has others."""
