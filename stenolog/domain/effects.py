@@ -148,7 +148,9 @@ def asks_first(lane: Lane, since: Iterable[Entry]) -> str:
         match entry.event:
             case ToolResult(name=name, meta=meta, call=CallRef(entry=made)) if meta == UNKNOWN:
                 unknown = name if made == answered else unknown
-            case LlmError(agent=lane.agent, task=lane.task) | UserMessage():
+            case LlmError(agent=lane.agent, task=lane.task):
+                unknown = ""
+            case UserMessage(to=to) if not to or lane.address in to:
                 unknown = ""
             case _:
                 pass

@@ -85,6 +85,9 @@ def _told(state: State, message: UserMessage, position: int) -> Taken:
 
 
 def _ask(lane: Lane, position: int, reason: str = "") -> Impulse:
+    """A lane that is asked; one that waits to try again waits on: its provider has not heard the message."""
+    if lane.status == "awaiting_llm" and lane.retry_at is not None:
+        return Impulse(lane._replace(asked=position), "asked", reason)
     return Impulse(lane._replace(asked=position, attempt=0, retry_at=None), "asked", reason)
 
 

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Annotated, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from .entry import Entry
 from .events import AssistantMessage, LlmError, ToolResult, UserMessage
@@ -19,6 +19,8 @@ from .scalars import Natural
 from .state import address
 from .values import Usage
 
+MOST = 10**12
+"""No call has used so many tokens."""
 MICRO = 1_000_000
 """Micro-dollars in a dollar: money is counted in whole micro-dollars."""
 SHOWN = 60
@@ -224,7 +226,25 @@ def _resulted(accounts: Accounts, result: ToolResult) -> Accounts:
     if not found:
         return accounts
     _, nth, where = max(found)
-    return _set(accounts, where, _closed(accounts.lanes[where], -nth, result))
+    account = accounts.lanes[where]
+    for model, used in spent_of(result).items():
+        account = _paid(account, model, used)
+    return _set(accounts, where, _closed(account, -nth, result))
+
+
+def spent_of(result: ToolResult) -> dict[str, Usage]:
+    """What a call has used of models, where a worker was behind it: the tokens of each."""
+    match result.meta.get("stenolog"):
+        case {"child": {"spent": dict(spent)}}:
+            return {model: _usage(used) for model, used in spent.items() if isinstance(used, dict)}
+        case _:
+            return {}
+
+
+def _usage(given: Mapping[str, JsonValue]) -> Usage:
+    """What is sound of it: a tool may say anything."""
+    known = {kind: given.get(kind) for kind in Tokens._fields}
+    return Usage(**{kind: n for kind, n in known.items() if type(n) is int and 0 <= n < MOST})
 
 
 def _belongs(result: ToolResult, call: Tried) -> bool:

@@ -1,19 +1,16 @@
-"""One model call: its pieces as they come, within its timeouts, to what is recorded of it."""
+"""One model call under way, and what is recorded of it."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable
-from contextlib import aclosing
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
+from stenolog.adapters.llms.port import Answer, Said
 from stenolog.domain.effects import ModelCall
 from stenolog.domain.errors import CallerError, InvalidEvent, ModelFailed, StenologError
 from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError
-from stenolog.domain.parts import Opaque, says_something
 from stenolog.domain.values import Receipt
 
 from .drafts import Draft
@@ -21,54 +18,6 @@ from .retries import Retries
 
 LONGEST = 2_000
 """So many characters of an error's words are kept."""
-
-
-async def streamed(model: Model, prompt: Prompt, take: Callable[[Said], None]) -> Answer:
-    """The answer to a prompt, its pieces handed on as they come. Raises `ModelFailed`."""
-    limits, now = model.timeouts, asyncio.get_running_loop().time
-    end = None if limits.whole is None else now() + limits.whole
-    answer: Answer | None = None
-    waiting, allowed = "first token", limits.first
-    try:
-        async with asyncio.timeout(None) as patience, aclosing(model.stream(prompt)) as pieces:
-            patience.reschedule(_earliest(now(), allowed, end))
-            async for piece in pieces:
-                if isinstance(piece, Answer):
-                    answer = piece
-                else:
-                    take(_sound(piece))
-                waiting, allowed = "token", limits.between
-                patience.reschedule(_earliest(now(), allowed, end))
-    except TimeoutError as error:
-        if not patience.expired():
-            raise ModelFailed("timeout", str(error)) from error
-        if end is not None and now() >= end:
-            raise ModelFailed("timeout", f"the call took more than {limits.whole:g} s") from None
-        raise ModelFailed("timeout", f"no {waiting} for {allowed:g} s") from None
-    except asyncio.CancelledError:
-        if (task := asyncio.current_task()) is not None and task.cancelling():
-            raise
-        raise ModelFailed("other", "the call was cancelled from within") from None
-    if answer is None:
-        raise ModelFailed("invalid_response", "the stream ended without an answer")
-    if not says_something(answer.parts) and not any(isinstance(part, Opaque) for part in answer.parts):
-        raise ModelFailed("invalid_response", "an answer with nothing in it")
-    return answer
-
-
-def _sound(piece: object) -> Said:
-    """The piece, which a model of somebody else's may have made."""
-    match piece:
-        case Said(int(), str(), str(), str(), str()):
-            return piece
-        case _:
-            raise ModelFailed("invalid_response", f"expected Said or Answer, found {piece!r:.200}")
-
-
-def _earliest(now: float, allowed: float | None, end: float | None) -> float | None:
-    """When the next piece is due at the latest."""
-    due = None if allowed is None else now + allowed
-    return min((each for each in (due, end) if each is not None), default=None)
 
 
 @dataclass

@@ -23,9 +23,9 @@ from stenolog.adapters.tools.port import Call, Outcome, Runnable
 from stenolog.domain.entry import Draft
 from stenolog.domain.errors import StaleAppend, ToolError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
-from stenolog.domain.limits import Limits
+from stenolog.domain.limits import Limits, Tokens
 from stenolog.domain.parts import text_of
-from stenolog.domain.state import Lane, address
+from stenolog.domain.state import Lane
 from stenolog.domain.values import Link, Tool
 
 from .agent import Agent
@@ -162,8 +162,13 @@ def _outcome(child: Conversation, lane: Lane) -> Outcome:
                 pass
     if failed:
         raise ToolError(f"{lane.agent} has stopped: {last.status}")
-    link = {"conversation": child.name, "position": position, "lane": address(lane.agent, lane.task)}
+    spent = {model: _used(tokens) for model, tokens in child.fold(WATCH).lane(lane.address).tokens.items()}
+    link = {"conversation": child.name, "position": position, "lane": lane.address, "spent": spent}
     return Outcome((words,), meta={"stenolog": {"child": link}})
+
+
+def _used(tokens: Tokens) -> dict[str, int]:
+    return {kind: number for kind, number in tokens._asdict().items() if number}
 
 
 def _task(arguments: str) -> str:

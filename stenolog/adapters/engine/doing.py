@@ -17,9 +17,10 @@ from stenolog.domain.errors import Diverged, InvalidEvent, MachineError, StoredD
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.parts import text_of
 
-from .asking import Asking, streamed, told
+from .asking import Asking, told
 from .drafts import Draft
 from .happenings import Delta
+from .listening import streamed
 from .mentions import mentioned
 from .scribe import Begun, key
 

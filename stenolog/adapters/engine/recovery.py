@@ -50,16 +50,17 @@ def _model(scribe: Scribe, claim: Claim, agents: Mapping[str, Agent], options: O
     lane = scribe.state.lane(claim.lane)
     agent = agents.get(lane.agent)
     retries = agent.retries if agent else NO_RETRIES
-    wait = retries.wait("process_exited", claim.attempt, options.world.chance())
+    attempt = claim.attempt - (why == STOPPED)  # being stopped in good order is nobody's failure
+    wait = retries.wait("process_exited", attempt, options.world.chance())
     now = scribe.talk.log.edge.clock()
     error = orphaned(
         lane,
         claim.cause,
-        claim.attempt,
+        attempt,
         drafts.load(scribe.claims.drafted(claim)),
         scribe.receipt_of(claim),
         why,
-        None if wait is None else now + timedelta(seconds=0 if claim.attempt == 1 else wait),
+        None if wait is None else now + timedelta(seconds=0 if attempt <= 1 else wait),
     )
     waits = lane.status == "awaiting_llm"
     scribe.settle(lambda _: recorded(error, waits), claim)

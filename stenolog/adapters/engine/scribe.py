@@ -15,7 +15,7 @@ from stenolog.adapters import keeping
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.stores.claims import Claim, Claims
 from stenolog.adapters.stores.presence import Presence
-from stenolog.domain.effects import Effect, ModelCall, ToolRun, asks_first, effects, wanted
+from stenolog.domain.effects import Effect, ModelCall, ToolRun, asks_first, effects, unknown_outcome, wanted
 from stenolog.domain.entry import Entry, microseconds
 from stenolog.domain.errors import CallerError, StaleAppend
 from stenolog.domain.events import AssistantMessage, ErrorCategory, Event, LlmError, ModeSwitch, Unknown
@@ -135,9 +135,12 @@ class Scribe(Standing):
 
     def call_of(self, run: ToolRun) -> ToolCall:
         """The call itself, from the log."""
+        return self._answer_of(run).tool_calls[run.call.nth]
+
+    def _answer_of(self, run: ToolRun) -> AssistantMessage:
         event = next(self.talk.entries(run.call.position - 1, run.call.position)).event
         assert isinstance(event, AssistantMessage), "open calls are of answers"
-        return event.tool_calls[run.call.nth]
+        return event
 
     def receipt_of(self, claim: Claim) -> Receipt | None:
         """The receipt of the request that a claim is for."""
@@ -171,9 +174,12 @@ class Scribe(Standing):
             0, effect.lane.address, effect.name, effect.cause, 1, "", self.presence.id, microseconds(now)
         )
         if isinstance(effect, ToolRun):
-            return Begun(
-                effect, claim._replace(key=self._key(effect, effect.call.entry)), call=self.call_of(effect)
-            )
+            made = self._answer_of(effect)
+            if made.source is not None:
+                self._leave(effect, f"it was made in {made.source.system}, which may have run it")
+                return None
+            named = self._key(effect, effect.call.entry)
+            return Begun(effect, claim._replace(key=named), call=made.tool_calls[effect.call.nth])
         request = self._request(effect)
         if isinstance(request, tuple):
             self._refuse(effect, *request)
@@ -225,6 +231,13 @@ class Scribe(Standing):
         )
         try:
             self.append(self._marked(error))
+        except StaleAppend:  # it is decided again
+            self.catch_up()
+
+    def _leave(self, effect: ToolRun, why: str) -> None:
+        """Record that nobody knows what came of a call, and that it is not run here."""
+        try:
+            self.append(self._marked(unknown_outcome(effect.call, why)))
         except StaleAppend:  # it is decided again
             self.catch_up()
 

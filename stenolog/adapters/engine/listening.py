@@ -1,0 +1,128 @@
+"""Listening to a model: its pieces as they come, for as long as its timeouts say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+
+from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
+from stenolog.domain.errors import ModelFailed
+from stenolog.domain.parts import Opaque, says_something
+
+GRACE = 2.0
+"""Seconds that a model has to close its stream after it was stopped; then nobody waits for it any more."""
+BREATH = 0.05
+"""Seconds after which a model that never waits lets others run."""
+_abandoned: set[asyncio.Task[None]] = set()  # the event loop itself holds tasks weakly
+
+
+async def streamed(model: Model, prompt: Prompt, take: Callable[[Said], None]) -> Answer:
+    """The answer to a prompt, its pieces handed on as they come. Raises `ModelFailed`."""
+    listening = _Listening(model, prompt, take)
+    task = asyncio.create_task(listening.run(), name=f"model {prompt.lane:.64}")
+    try:
+        while not task.done():
+            await asyncio.wait({task}, timeout=listening.patience)
+            if not task.done() and (late := listening.late):
+                raise ModelFailed("timeout", late)
+        return listening.end(task)
+    finally:
+        if not task.done():
+            await _stop(task, listening)
+
+
+async def _stop(task: asyncio.Task[None], listening: _Listening) -> None:
+    listening.is_over = True
+    _abandoned.add(task)
+    task.add_done_callback(_forget)
+    task.cancel()
+    await asyncio.wait({task}, timeout=GRACE)
+
+
+def _forget(task: asyncio.Task[None]) -> None:
+    _abandoned.discard(task)
+    if not task.cancelled():
+        task.exception()  # nobody asks for it any more
+
+
+class _Listening:
+    """One stream, and since when the next piece is waited for."""
+
+    def __init__(self, model: Model, prompt: Prompt, take: Callable[[Said], None]) -> None:
+        self.model = model
+        self.prompt = prompt
+        self.take = take
+        self.is_over = False
+        self._now = asyncio.get_running_loop().time
+        self._begun = self._last = self._now()
+        self._is_first = True
+        self._answer: Answer | None = None
+
+    async def run(self) -> None:
+        """Take in what comes."""
+        rested = self._now()
+        async with aclosing(self.model.stream(self.prompt)) as pieces:
+            async for piece in pieces:
+                if self.is_over:
+                    return
+                self._last, self._is_first = self._now(), False
+                if isinstance(piece, Answer):
+                    self._answer = piece
+                else:
+                    self.take(_sound(piece))
+                if self._last - rested > BREATH:
+                    await asyncio.sleep(0)
+                    rested = self._now()
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds until something is late; None: it may take for ever."""
+        due = min((end for end, _ in self._ends()), default=None)
+        return None if due is None else max(0.0, due - self._now())
+
+    @property
+    def late(self) -> str:
+        """What is late, in words; empty where nothing is."""
+        now = self._now()
+        return next((words for end, words in self._ends() if now >= end), "")
+
+    def end(self, task: asyncio.Task[None]) -> Answer:
+        """The answer that the stream has ended with."""
+        if task.cancelled():
+            raise ModelFailed("other", "the call was cancelled from within")
+        error = task.exception()
+        if isinstance(error, TimeoutError):
+            raise ModelFailed("timeout", str(error)) from error
+        if error is not None:
+            raise error
+        return _whole(self._answer)
+
+    def _ends(self) -> list[tuple[float, str]]:
+        """When what is late, and what is said then."""
+        limits = self.model.timeouts
+        allowed, what = (limits.first, "first token") if self._is_first else (limits.between, "token")
+        ends = []
+        if limits.whole is not None:
+            ends.append((self._begun + limits.whole, f"the call took more than {limits.whole:g} s"))
+        if allowed is not None:
+            ends.append((self._last + allowed, f"no {what} for {allowed:g} s"))
+        return ends
+
+
+def _sound(piece: object) -> Said:
+    """The piece, which a model of somebody else's may have made."""
+    match piece:
+        case Said(int(), str(), str(), str(), str()):
+            return piece
+        case _:
+            raise ModelFailed("invalid_response", f"expected Said or Answer, found {piece!r:.200}")
+
+
+def _whole(answer: Answer | None) -> Answer:
+    """The answer, where there is one with something in it."""
+    if answer is None:
+        raise ModelFailed("invalid_response", "the stream ended without an answer")
+    if not says_something(answer.parts) and not any(isinstance(part, Opaque) for part in answer.parts):
+        raise ModelFailed("invalid_response", "an answer with nothing in it")
+    return answer
