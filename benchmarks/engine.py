@@ -110,7 +110,8 @@ def running(loop: asyncio.Runner, talk: Conversation, steps: int) -> Callable[[]
 
 
 def by_hand(loop: asyncio.Runner, talk: Conversation, steps: int) -> Callable[[], None]:
-    """What one would write: a claim before each effect, and what came of it appended under the claim."""
+    """What one would write: a look at where the log stands, a claim before each effect, and what came of it
+    appended under the claim."""
     model = AtOnce(steps)
     talk.append(ModeSwitch(joins=["coder"], cards={"coder": coder(model).card([count.spec])}), expected=0)
     claims = Claims(talk.log.datastore, talk.stream)
@@ -141,6 +142,7 @@ def by_hand(loop: asyncio.Runner, talk: Conversation, steps: int) -> Callable[[]
         return entry.position
 
     async def run() -> None:
+        assert talk.state().lane("coder").status == "idle"
         position = talk.append(UserMessage(text="Count.")).position
         for _ in range(steps):
             position = await step(position)

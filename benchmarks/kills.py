@@ -7,6 +7,7 @@ Each kill falls at a random moment into the work of nine lanes in three conversa
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -36,12 +37,22 @@ WRONG = {
 
 def run(kills: int = 300) -> Iterable[Row]:
     """Faults by what was promised; in the note, of how many."""
-    with tempfile.TemporaryDirectory() as folder:
-        story = told(Path(folder), killed(Path(folder), kills, SEED), every=max(1, kills // 30))
-    for fault in story.faults:
-        print(fault[:200], flush=True)
-    yield from rows(story)
+    yield from rows(happened(kills, processes=1))
+    pair = happened(kills // 3, processes=2)
+    note = counted(pair, "kills", "entries", "calls that may not be repeated", "calls repeated")
+    yield Row("kills of one of two processes: faults of any kind", len(pair.faults), 0, "", note)
     yield writers()
+
+
+def happened(kills: int, processes: int) -> Story:
+    """What became of a workload in so many processes; its faults are told on standard error."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        made = killed(folder, kills, SEED, processes)
+        story = told(folder, made, every=max(1, kills // 30), shared=processes > 1)
+    for fault in story.faults:
+        print(fault, file=sys.stderr)
+    return story
 
 
 def rows(story: Story) -> Iterator[Row]:
