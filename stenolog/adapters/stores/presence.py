@@ -31,9 +31,7 @@ class Presence:
     def __init__(self, file: str, id: str, *, in_memory: bool = False) -> None:
         self.id = id
         self._prefix = f"{os.path.realpath(file)}-runner-"  # one place, by whatever name the file is opened
-        _HERE[id] = (
-            os.getpid()
-        )  # before there is a file: to open it here and close it lets its lock go
+        _HERE[id] = os.getpid()  # before there is a file: to open it here and close it lets its lock go
         self._file: int | None = None
         if not in_memory:
             self._file = _locked(self._prefix + id)
