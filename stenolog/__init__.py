@@ -158,6 +158,10 @@ _LATE = {
 """The names that are imported when they are first asked for: asyncio alone takes some 30 ms."""
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> object:
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

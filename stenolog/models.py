@@ -10,6 +10,7 @@ from .adapters.agents.permission import Asked
 from .adapters.agents.turn import Turn
 from .adapters.llms.anthropic import Anthropic
 from .adapters.llms.gemini import Gemini
+from .adapters.llms.named import model_of
 from .adapters.llms.openai_chat import OpenAIChat
 from .adapters.llms.openai_responses import OpenAIResponses
 from .adapters.llms.port import Answer, Model, Prompt, Said, Timeouts
@@ -32,4 +33,5 @@ __all__ = [
     "Scripted",
     "Timeouts",
     "Turn",
+    "model_of",
 ]

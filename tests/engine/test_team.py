@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
+from stenolog.adapters.engine import listening
 from stenolog.engine import Agent, Breaker, Limits, Retries, RoundRobin
 from stenolog.models import Scripted, Timeouts
 from stenolog.tools import tool
@@ -255,3 +258,119 @@ def test_the_log_refuses_to_be_worked_on_after_an_event_of_a_later_release(tmp_p
 
         with pytest.raises(stenolog.LaterRelease, match=r"9\.0"):
             run(heard(Team([Agent("coder", llm=Scripted("no"))]), talk))
+
+
+def test_a_message_with_an_id_is_said_once(tmp_path: Path) -> None:
+    model = Scripted("Sold.", "Sold again.")
+    with opened(tmp_path / "t.db") as talk:
+        for _ in range(2):
+            run(worked(Team([Agent("coder", llm=model)]), talk, "Sell three", id="order-17"))
+
+        assert [text for _, text in told(talk)] == ["Sell three", "Sold."]
+
+
+def test_settings_and_the_first_message_are_recorded_in_one_go(tmp_path: Path) -> None:
+    with opened(tmp_path / "t.db") as talk:
+        with pytest.raises(stenolog.UnknownAgent, match="no agent 'bob' takes part; known are coder"):
+            run(worked(Team([Agent("coder", llm=Scripted("no"))]), talk, "Hi", to="bob"))
+
+        assert talk.position == 0
+
+
+def test_a_turn_rule_that_names_a_stranger_is_refused(tmp_path: Path) -> None:
+    team = Team([Agent("a", llm=Scripted("no"))], turns=RoundRobin(order=["a", "bob"]))
+    with (
+        opened(tmp_path / "t.db") as talk,
+        pytest.raises(stenolog.UnknownAgent, match="'round_robin'.*'bob'"),
+    ):
+        run(worked(team, talk, "Hi"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: Agent("a", llm="openai:gpt-5.2"), "expected a model of stenolog.models"),  # type: ignore[arg-type]
+        (lambda: Agent("a", limits={}), "expected Limits"),  # type: ignore[arg-type]
+        (lambda: Agent("a/b"), "without a slash"),
+        (lambda: Team([]), "expected agents"),
+        (lambda: Team([Agent("a")], turns="round_robin"), "expected a rule"),  # type: ignore[arg-type]
+        (lambda: Team([Agent("a")], on_unknown="aks"), "expected 'tell' or 'ask'"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_team_is_refused_at_once(wrong: Callable[[], object], says: str) -> None:
+    with pytest.raises(CallerError, match=says):
+        wrong()
+
+
+def test_the_last_answer_is_given_in_one_line(tmp_path: Path) -> None:
+    model = Scripted([call("look")], "It is a cat.", ModelFailed("unauthorized", "no such key"))
+    team = Team([Agent("coder", llm=model, tools=[look])])
+    with opened(tmp_path / "t.db") as talk:
+        assert team.ask_sync(talk, "What is it?") == "It is a cat."
+        with pytest.raises(ModelFailed, match="coder: unauthorized: no such key"):
+            team.ask_sync(talk, "And now?")
+
+
+def test_an_open_call_that_another_program_made_is_not_run(tmp_path: Path) -> None:
+    ran: list[str] = []
+
+    @tool
+    def feed() -> str:
+        """Feed."""
+        ran.append("fed")
+        return "fed"
+
+    imported = AssistantMessage(
+        agent="coder", tool_calls=[call("feed")], source=stenolog.Source(system="claude-code", id="1")
+    )
+    with opened(tmp_path / "t.db") as talk:
+        talk.extend([UserMessage(text="Feed it", to=["coder"]), imported])
+        run(worked(Team([Agent("coder", llm=Scripted("I cannot tell."), tools=[feed])]), talk))
+        results = [e.event for e in talk.entries() if isinstance(e.event, ToolResult)]
+
+    assert ran == []
+    assert "outcome of this call is unknown: it was made in claude-code" in results[0].text
+
+
+def test_a_model_that_closes_slowly_keeps_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    class Slow(Scripted):
+        async def stream(self, prompt):  # type: ignore[no-untyped-def]
+            try:
+                async for piece in super().stream(prompt):
+                    yield piece
+            finally:
+                await asyncio.sleep(1)
+
+    monkeypatch.setattr(listening, "GRACE", 0.01)
+    model = Slow("late", pause=5, timeouts=Timeouts(first=0.01))
+
+    async def main() -> None:
+        await worked(Team([Agent("coder", llm=model, retries=Retries(attempts={}))]), talk, "Go")
+        await asyncio.sleep(1.1)
+
+    with opened(tmp_path / "t.db") as talk:
+        run(main())
+
+        assert [error.category for error in _errors(talk)] == ["timeout"]
+
+
+def test_a_run_that_is_cancelled_twice_lets_its_claims_go(tmp_path: Path) -> None:
+    team = Team([Agent("coder", llm=Scripted("x" * 400, "There.", pause=0.02))])
+
+    async def main() -> None:
+        working = asyncio.create_task(worked(team, talk, "Go"))
+        await asyncio.sleep(0.2)
+        for _ in range(3):
+            working.cancel()
+            await asyncio.sleep(0)
+        with contextlib.suppress(asyncio.CancelledError):
+            await working
+        await worked(team, talk)
+
+    with opened(tmp_path / "t.db") as talk:
+        run(main())
+
+        assert told(talk)[-1] == ("assistant_message", "There.")

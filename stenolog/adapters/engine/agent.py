@@ -41,6 +41,10 @@ class Agent:
     def __post_init__(self) -> None:
         if not self.name or "/" in self.name:
             raise CallerError(f"expected the name of an agent, without a slash, found {self.name!r}")
+        hint = "a model of stenolog.models, such as model_of('openai:gpt-5.2')"
+        _check(self.name, "llm", self.llm, Model | None, hint)
+        _check(self.name, "limits", self.limits, Limits, "Limits(…)")
+        _check(self.name, "retries", self.retries, Retries, "Retries(…)")
 
     def card(self, tools: Sequence[Tool]) -> Card:
         """Its card, with these tools."""
@@ -52,3 +56,8 @@ class Agent:
             parameters=dict(self.parameters),
             policy=self.policy or {},
         )
+
+
+def _check(name: str, what: str, given: object, kind: Any, hint: str) -> None:
+    if not isinstance(given, kind):
+        raise CallerError(f"agent {name!r}: {what}: expected {hint}, found {given!r:.100}")

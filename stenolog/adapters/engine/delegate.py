@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pydantic import JsonValue
 
@@ -29,6 +28,7 @@ from stenolog.domain.state import Lane
 from stenolog.domain.values import Link, Tool
 
 from .agent import Agent
+from .options import Options
 from .standing import WATCH
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ class Delegate(Runnable):
             approval=approval,
         )
         self._caller: Agent | None = None
-        self._options: Mapping[str, Any] = {}
+        self._options = Options()
 
-    def under(self, caller: Agent, options: Mapping[str, Any]) -> Delegate:
+    def under(self, caller: Agent, options: Options) -> Delegate:
         """The same, for a caller whose limits it shares, run with its team's options."""
         bound = Delegate(self.worker, context=self.context, share=self.share)
         bound.spec, bound._caller, bound._options = self.spec, caller, options
@@ -135,7 +135,9 @@ class Delegate(Runnable):
     def _team(self, limits: Limits) -> Team:
         from .team import Team  # late: a team's tools may be workers
 
-        return Team([replace(self.worker, limits=limits)], join=False, **self._options)
+        team = Team([replace(self.worker, limits=limits)], join=False)
+        team.options = self._options
+        return team
 
 
 async def _until_done(team: Team, child: Conversation, lane: Lane) -> None:

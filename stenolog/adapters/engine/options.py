@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from stenolog.adapters.llms.port import Model
+from stenolog.domain.errors import CallerError
 from stenolog.projections.prices import PRICES, Prices
 
 from .retries import Breaker
@@ -33,6 +34,10 @@ class Options:
     world: World = WORLD
     breaker: Callable[[], Breaker] = Breaker
     _breakers: dict[int, tuple[Model, Breaker]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.on_unknown not in get_args(OnUnknown):
+            raise CallerError(f"on_unknown: expected 'tell' or 'ask', found {self.on_unknown!r:.100}")
 
     def breaker_of(self, model: Model) -> Breaker:
         """The breaker that all calls of a model share."""

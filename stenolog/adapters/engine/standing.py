@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stenolog.adapters import keeping
 from stenolog.adapters.conversation import Conversation
-from stenolog.domain.entry import Entry
+from stenolog.domain.entry import Draft, Entry
 from stenolog.domain.errors import LaterRelease
 from stenolog.domain.events import Event
 from stenolog.domain.limits import Accounts, watch
@@ -41,11 +41,13 @@ class Standing:
         if self.state.blocked is not None:
             raise LaterRelease(blocked_reason(self.state.blocked))
 
-    def append(self, *events: Event, fence: int | None = None) -> list[Entry]:
+    def append(self, *events: Event | Draft, fence: int | None = None) -> list[Entry]:
         """Append at the position that this stands at, and take it in. Raises `StaleAppend`, `ClaimLost`."""
-        entries = self.talk.extend(events, expected=self.state.position, fence=fence)
+        before = self.state.position
+        entries = self.talk.extend(events, expected=before, fence=fence)
         for entry in entries:
-            self.take(entry)
+            if entry.position > before:  # another stands there already, by its id
+                self.take(entry)
         return entries
 
     def take(self, entry: Entry) -> None:

@@ -8,35 +8,33 @@ async for happened in team.run(log["demo"], "Find the bug"):
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TypeAlias
 
 from stenolog.adapters.asynchronous import AsyncConversation
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.tools.collect import as_runnables, opened
 from stenolog.adapters.tools.port import Runnable
-from stenolog.domain.decide import decide
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import CallerError, StaleAppend
-from stenolog.domain.events import UNCHANGED, ModeSwitch, UserMessage
-from stenolog.domain.lifecycle import BUSY
+from stenolog.domain.errors import CallerError, ModelFailed
+from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
+from stenolog.domain.turns import Rule
 from stenolog.domain.values import CallRef, Control, Turns
+from stenolog.projections.prices import PRICES, Prices
 
 from .agent import Agent
+from .beginning import OnInput, Setting, Words, begin
 from .delegate import Delegate
-from .happenings import Happening
-from .options import Options
-from .queueing import queued
+from .happenings import Happening, Recorded
+from .options import WORLD, OnUnknown, Options
+from .retries import Breaker
 from .runner import Runner
 from .standing import Standing
-
-if TYPE_CHECKING:
-    from stenolog.domain.turns import Rule
+from .world import World
 
 Talk: TypeAlias = Conversation | AsyncConversation
-OnInput: TypeAlias = Literal["next", "queue", "cancel"]
 Message: TypeAlias = str | UserMessage
 
 
@@ -44,8 +42,11 @@ class Team:
     """Agents, and the rule by which they take turns. One team may work on many conversations at once.
 
     `turns` None leaves the conversation's rule as it is. `mode` is that of conversations that begin with it.
-    `join`: its agents become members, whom a message that names nobody is for. The other `options` are those
-    of `Options`: `on_unknown`, `parallel`, `mentions`, `prices`, `world`.
+    `join`: its agents become members, whom a message that names nobody is for. `on_unknown`: a call that was
+    begun, and may not be run again, gets a result that says so; "ask": its lane waits for a person besides.
+    So many effects of a conversation are under way at once, in `parallel`. `mentions`: an `@name` in an answer
+    hands on. `prices` are those that `max_cost` is counted by. `breaker` makes a model's circuit breaker.
+    `world` gives chance and waiting. Raises `CallerError`.
     """
 
     def __init__(
@@ -55,16 +56,19 @@ class Team:
         turns: Turns | Rule | None = None,
         mode: str = "agent",
         join: bool = True,
-        **options: Any,
+        on_unknown: OnUnknown = "tell",
+        parallel: int = 16,
+        mentions: bool = True,
+        prices: Prices = PRICES,
+        breaker: Callable[[], Breaker] = Breaker,
+        world: World = WORLD,
     ) -> None:
+        _check(agents, turns)
         self.agents = {agent.name: agent for agent in agents}
-        if len(self.agents) != len(agents):
-            raise CallerError(f"two agents have the same name: {[agent.name for agent in agents]}")
         self.turns = turns
         self.mode = mode
-        self.join = join
-        self.options = Options(**options)
-        self._given = options
+        self.options = Options(on_unknown, parallel, mentions, prices, world, breaker)
+        self._setting = Setting(self.agents, turns, mode, join)
         self._tools: dict[str, dict[str, Runnable]] | None = None
         self._opening = asyncio.Lock()
 
@@ -89,18 +93,46 @@ class Team:
         talk: Talk,
         message: Message | None = None,
         *,
-        to: Iterable[str] = (),
+        to: str | Iterable[str] = (),
+        id: str = "",
         on_input: OnInput = "next",
     ) -> AsyncGenerator[Happening, None]:
         """Say something, if anything is given, and go on until every lane waits for a person or has stopped.
 
         Gives each entry as it is appended, by whomever, and each piece of an answer as it streams. Whoever
         stops listening stops the run: what was under way is in the log, and the next run goes on from there.
-        Raises `LaterRelease`, `Diverged`, `StoreBusy`, `StoreFailed`.
+        A message with an `id` is said once, however often the program is started with it.
+        Raises `UnknownAgent`, `LaterRelease`, `Diverged`, `IdTaken`, `StoreBusy`, `StoreFailed`.
         """
-        async with self._runner(talk, None if message is None else _message(message, to), on_input) as runner:
+        async with self._runner(talk, _words(message, to, id, on_input)) as runner:
             async for happened in runner.run():
                 yield happened
+
+    async def ask(
+        self, talk: Talk, message: Message | None = None, *, to: str | Iterable[str] = (), id: str = ""
+    ) -> str:
+        """Say something, and give the text of the last answer; empty where nobody has said anything.
+
+        Raises `ModelFailed` where the run ended with a lane that has failed, and otherwise as `run`.
+        """
+        text, failed = "", None
+        async for happened in self.run(talk, message, to=to, id=id):
+            match happened:
+                case Recorded(Entry(event=AssistantMessage(purpose="answer") as answer)):
+                    text, failed = answer.text or text, None
+                case Recorded(Entry(event=LlmError(retry_at=None) as error)) if error.category != "cancelled":
+                    failed = error
+                case _:
+                    pass
+        if failed is not None:
+            raise ModelFailed(failed.category, f"{failed.agent}: {failed.category}: {failed.message}")
+        return text
+
+    def ask_sync(
+        self, talk: Talk, message: Message | None = None, *, to: str | Iterable[str] = (), id: str = ""
+    ) -> str:
+        """`ask`, for programs without an event loop."""
+        return asyncio.run(self.ask(talk, message, to=to, id=id))
 
     async def advance(self, talk: Talk) -> list[Entry]:
         """Do one effect, and give what was appended: nothing where there is nothing to do now."""
@@ -108,7 +140,13 @@ class Team:
             return await runner.advance()
 
     async def say(
-        self, talk: Talk, message: Message, *, to: Iterable[str] = (), on_input: OnInput = "next"
+        self,
+        talk: Talk,
+        message: Message,
+        *,
+        to: str | Iterable[str] = (),
+        id: str = "",
+        on_input: OnInput = "next",
     ) -> list[Entry]:
         """Say something while a run may be under way, here or elsewhere.
 
@@ -116,9 +154,8 @@ class Team:
         to rest; "cancel", what is under way is stopped first.
         """
         conversation, tools = await _conversation(talk), await self.tools()
-        return await asyncio.to_thread(
-            lambda: self._begin(Standing(conversation), tools, _message(message, to), on_input)
-        )
+        words = _words(message, to, id, on_input)
+        return await asyncio.to_thread(lambda: begin(Standing(conversation), self._setting, tools, words))
 
     async def cancel(self, talk: Talk, agent: str = "", task: str = "") -> list[Entry]:
         """Stop a lane, or all that are at work. The log says so, wherever the run is."""
@@ -146,77 +183,38 @@ class Team:
     async def _tools_of(self, agent: Agent) -> dict[str, Runnable]:
         tools = await opened(as_runnables(agent.tools))
         return {
-            name: tool.under(agent, self._given) if isinstance(tool, Delegate) else tool
+            name: tool.under(agent, self.options) if isinstance(tool, Delegate) else tool
             for name, tool in tools.items()
         }
 
     @asynccontextmanager
-    async def _runner(
-        self, talk: Talk, message: UserMessage | None = None, on_input: OnInput = "next"
-    ) -> AsyncGenerator[Runner, None]:
+    async def _runner(self, talk: Talk, words: Words | None = None) -> AsyncGenerator[Runner, None]:
         tools = await self.tools()
         runner = Runner(await _conversation(talk), self.agents, tools, self.options)
         try:
-            await runner.open(lambda standing: self._begin(standing, tools, message, on_input))
+            await runner.open(lambda standing: begin(standing, self._setting, tools, words))
             yield runner
         finally:
-            await runner.close()
+            await asyncio.shield(runner.close())  # it ends in good order, however often it is cancelled
 
-    def _begin(
-        self,
-        standing: Standing,
-        tools: dict[str, dict[str, Runnable]],
-        message: UserMessage | None,
-        on_input: OnInput,
-    ) -> list[Entry]:
-        """See that the agents take part, and say the message."""
-        self._set_up(standing, tools)
-        return [] if message is None else self._say(standing, message, on_input)
 
-    def _set_up(self, standing: Standing, tools: dict[str, dict[str, Runnable]]) -> None:
-        """Record the agents' cards and the turn rule, where the conversation has others."""
-        while True:
-            switch = self._changes(standing, tools)
-            try:
-                if switch != ModeSwitch():
-                    standing.append(switch)
-                return
-            except StaleAppend:
-                standing.catch_up()
-
-    def _changes(self, standing: Standing, tools: dict[str, dict[str, Runnable]]) -> ModeSwitch:
-        settings, state = standing.settings, standing.state
-        cards = {
-            name: agent.card([tool.spec for tool in tools[name].values()])
-            for name, agent in self.agents.items()
-        }
-        turns = self.turns if self.turns is None or isinstance(self.turns, Turns) else self.turns.turns
-        return ModeSwitch(
-            mode=UNCHANGED if state.position else self.mode,
-            cards={name: card for name, card in cards.items() if settings.cards.get(name) != card},
-            joins=[
-                name
-                for name in self.agents
-                if self.join and name not in state.members and state.lane(name).status != "closed"
-            ],
-            turns=UNCHANGED if turns is None or settings.turns == turns else turns,
-        )
-
-    def _say(self, standing: Standing, message: UserMessage, on_input: OnInput) -> list[Entry]:
-        while True:
-            state = standing.state
-            at_work = any(lane.status in BUSY for lane in state.lanes.values())
-            said = queued(message) if at_work and on_input == "queue" else message
-            cancel = UserMessage(control=Control(action="cancel"))
-            stops = decide(state, cancel) if at_work and on_input == "cancel" else ()
-            try:
-                return standing.append(*stops, *decide(state, said))
-            except StaleAppend:
-                standing.catch_up()
+def _check(agents: Sequence[Agent], turns: object) -> None:
+    """Raises `CallerError` for what is no team."""
+    if not agents or not all(isinstance(agent, Agent) for agent in agents):
+        raise CallerError(f"expected agents, found {agents!r:.100}")
+    names = [agent.name for agent in agents]
+    if len(set(names)) < len(names):
+        raise CallerError(f"two agents have the same name: {names}")
+    if not (turns is None or isinstance(turns, Turns | Rule)):
+        raise CallerError(f"turns: expected a rule, such as RoundRobin(), found {turns!r:.100}")
 
 
 async def _conversation(talk: Talk) -> Conversation:
-    return talk if isinstance(talk, Conversation) else await talk.sync()
+    if isinstance(talk, Conversation):
+        return talk
+    if isinstance(talk, AsyncConversation):
+        return await talk.sync()
+    raise CallerError(f'expected a conversation, such as log["demo"], found {talk!r:.100}')
 
 
 async def _control(talk: Talk, control: Control) -> list[Entry]:
@@ -224,7 +222,9 @@ async def _control(talk: Talk, control: Control) -> list[Entry]:
     return await asyncio.to_thread(conversation.submit, UserMessage(control=control))
 
 
-def _message(message: Message, to: Iterable[str]) -> UserMessage:
+def _words(message: Message | None, to: str | Iterable[str], id: str, on_input: OnInput) -> Words | None:
+    if message is None:
+        return None
     if isinstance(message, UserMessage):
-        return message
-    return UserMessage(text=message, to=list(to))
+        return Words(message, id, on_input)
+    return Words(UserMessage(text=message, to=[to] if isinstance(to, str) else list(to)), id, on_input)
