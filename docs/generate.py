@@ -41,7 +41,7 @@ PREFACE = """\
 | `diff` | `before`, `after`, `shared`, `messages_before`, `messages_after`, `tokens_before`, `tokens_after`, `around`, `changes` |
 | `view` | `conversation`, `upto`, `agent`, `minus`, `seen` |
 | `chat`, `run`, `record` | an entry on each line, as of `tail`; the last line has `conversation`, `position`, `lanes` with the status of each |
-| `rerun` | `conversation`, `entries`, `requests` (that are the same), `divergence`: null, or `position`, `lane`, `view`, `pointer`, `expected`, `found` |
+| `rerun` | `conversation`, `entries`, `requests`, `divergence`; so many requests are the same, and then there is none, or one with `position`, `lane`, `view`, `pointer`, `expected`, `found` |
 | `replay` | `conversation`, `transitions`, `state`, `digest`, `equal` |
 | `verify` | `conversations`, `blobs`, `anomalies`, `requests`; that is null without `--requests`, else how many are the `same`, with each of `differs` and `not-provable`; what is wrong stands in `diagnostics` |
 | `fsck` | `conversations`, `all_prefixes`, `requests`, `invalid`; each breach stands in `diagnostics` |

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +13,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from stenolog.adapters.cli import run
+from tests.cli.teams import TOOLS
+
+KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "STENOLOG_MODEL")
 
 
 class Ran(NamedTuple):
@@ -56,3 +60,15 @@ def demo(cli: Callable[..., Ran]) -> Callable[..., Ran]:
     """The command line, in a folder whose talks.db holds the demo."""
     assert cli("demo", "--db", "talks.db").status == 0
     return cli
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder with tools in it, no keys, and imports that are forgotten."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "shop_tools", raising=False)
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "shop_tools.py").write_text(TOOLS)
+    return tmp_path

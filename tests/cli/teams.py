@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import stenolog
+
 TOOLS = '''
 from stenolog.tools import tool
 
@@ -54,3 +56,9 @@ def team(folder: Path, *turns: Any, file: str = TEAM, **options: Any) -> str:
     script(folder, *turns, **options)
     (folder / "team.toml").write_text(file)
     return "team.toml"
+
+
+def events(name: str = "chat") -> list[Any]:
+    """The events of a conversation."""
+    with stenolog.open("talks.db") as log:
+        return [entry.event for entry in log[name].entries()]

@@ -42,6 +42,8 @@ COMMANDS = [
     ("diff", "demo", "8", "12", "--agent", "coder"),
     ("diff", "demo", "12", "--agent", "coder", "--other", "reviewer", "--wire", "anthropic"),
     ("view", "demo", "--agent", "coder", "--minus", "reviewer"),
+    ("stats", "demo"),
+    ("rerun", "demo"),
     ("replay", "demo"),
     ("verify", "demo"),
     ("verify", "demo", "--requests"),
@@ -117,10 +119,10 @@ def test_the_data_of_a_command_is_what_the_reference_says(
     assert list(data[0] if isinstance(data, list) else data) == documented[command[0]]
 
 
-def test_all_commands_are_tried_here_but_one_that_fails_and_one_that_never_ends() -> None:
+def test_all_commands_are_tried_here_but_one_that_fails_one_that_never_ends_and_those_with_a_model() -> None:
     tried = {command[0] for command in COMMANDS}
 
-    assert set(MODULES) - tried == {"doctor", "tail"}
+    assert set(MODULES) - tried == {"doctor", "tail", "chat", "run", "record"}
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,9 @@ def test_a_failure_is_an_envelope_and_an_exit_code(
 def test_every_error_of_ours_has_an_exit_code(cls: type[Exception]) -> None:
     error = cls("a", expected=1, found=2) if cls is errors.StaleAppend else cls.__new__(cls)
     data = dict.fromkeys(("StoredDataError", "CorruptLog", "MissingBlob", "NotALog", "LaterRelease"), 4)
-    world = dict.fromkeys(("ProviderError", "ToolError", "MachineError", "StoreBusy", "StoreFailed"), 6)
+    world = dict.fromkeys(
+        ("ProviderError", "ModelFailed", "ToolError", "MachineError", "StoreBusy", "StoreFailed"), 6
+    )
     missing = dict.fromkeys(("UnknownConversation", "UnknownPosition", "UnknownAgent"), 3)
     expected = {**data, **world, **missing, "StaleAppend": 5, "StenologError": 70}
 

@@ -1,0 +1,158 @@
+"""`chat` at a terminal: what streams, what is asked, and what the keys do."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from stenolog import AssistantMessage, LlmError
+from tests.cli.teams import LONG, SELLS, call, events, script
+from tests.cli.terminal import CTRL_C, CTRL_D, Terminal
+
+
+def at_terminal(folder: Path, *arguments: str, columns: int = 80) -> Terminal:
+    """`stenolog chat` at a terminal, ready for the first message."""
+    terminal = Terminal("chat", *arguments, cwd=folder, columns=columns)
+    terminal.expect(" · new · /help")
+    terminal.expect("> ")
+    return terminal
+
+
+def test_at_a_terminal_an_answer_streams_and_lines_are_broken_between_words(folder: Path) -> None:
+    words = "We bake forty-eight loaves a day, and on Sundays none at all, for then the oven rests."
+    with at_terminal(folder, "--model", script(folder, words), columns=40) as terminal:
+        terminal.type("How many?\n")
+        terminal.expect("assistant")
+        shown = terminal.expect("1 answer")
+        terminal.expect("> ")
+        terminal.type(CTRL_D)
+
+        assert terminal.ended() == 0
+    assert "loaves a day, and on\r\nSundays none at all" in shown
+
+
+def test_ctrl_c_stops_who_is_at_work_and_the_log_says_so(folder: Path) -> None:
+    with at_terminal(folder, "--model", script(folder, LONG, "Yes.", pause=0.02)) as terminal:
+        terminal.type("Speak\n")
+        terminal.expect("a word")
+        terminal.type(CTRL_C)
+        terminal.expect("■ assistant was stopped")
+        terminal.expect("> ")
+        terminal.type("Are you there?\n")
+        terminal.expect("Yes.")
+        terminal.expect("> ")
+        terminal.type(CTRL_D)
+
+        assert terminal.ended() == 0
+    stopped, answer = events()[3], events()[-1]
+    assert isinstance(stopped, LlmError)
+    assert (stopped.category, stopped.text[:6]) == ("cancelled", "a word")
+    assert isinstance(answer, AssistantMessage)
+
+
+def test_ctrl_c_twice_ends_even_where_a_tool_does_not_let_itself_be_stopped(folder: Path) -> None:
+    (folder / "stubborn.py").write_text(
+        "import asyncio, contextlib\n\n\nasync def sleep() -> str:\n    'Sleep.'\n"
+        "    with contextlib.suppress(asyncio.CancelledError):\n        await asyncio.sleep(60)\n"
+        "    await asyncio.sleep(60)\n    return 'slept'\n"
+    )
+    arguments = ("--model", script(folder, call("sleep"), "Yes."), "--tools", "stubborn:sleep")
+    with at_terminal(folder, *arguments) as terminal:
+        terminal.type("Sleep\n")
+        terminal.expect("assistant runs sleep")
+        terminal.type(CTRL_C)
+        terminal.expect("Cancelled by the user")
+        terminal.type(CTRL_C)
+
+        assert terminal.ended() == 130
+
+
+def test_an_interrupted_answer_is_named_at_the_start_and_continue_goes_on(folder: Path) -> None:
+    arguments = ("--model", script(folder, LONG, pause=0.02))
+    with at_terminal(folder, *arguments) as terminal:
+        terminal.type("Speak\n")
+        terminal.expect("a word and another")
+    script(folder, "And so on.", endless=True)
+    with Terminal("chat", *arguments, cwd=folder) as terminal:
+        terminal.expect("! assistant was interrupted, or is at work elsewhere: /continue")
+        terminal.expect("> ")
+        terminal.type("/continue\n")
+        terminal.expect("And so on.")
+        terminal.expect("> ")
+        terminal.expect("Ctrl-C once more ends", insist=CTRL_C)
+
+        assert terminal.ended(insist=CTRL_C) == 130
+
+
+def test_an_approval_is_asked_for_and_one_that_was_left_open_is_named_later(folder: Path) -> None:
+    arguments = ("--model", script(folder, *SELLS), "--tools", "shop_tools:both")
+    with at_terminal(folder, *arguments) as terminal:
+        terminal.type("Sell three.\n")
+        terminal.expect('? assistant: sell({"loaves":3})')
+        terminal.expect("run it? y/n ")
+        terminal.type("perhaps\n")
+        terminal.expect("run it? y/n ")
+        terminal.type(CTRL_D)
+        terminal.expect("> ")
+        terminal.type(CTRL_D)
+
+        assert terminal.ended() == 0
+    with Terminal("chat", *arguments, cwd=folder) as terminal:
+        terminal.expect("! assistant awaits your approval of sell since ")
+        terminal.expect("> ")
+        terminal.type("/approve\n")
+        terminal.expect("run it? y/n ")
+        terminal.type("y\n")
+        terminal.expect("3 sold")
+        terminal.expect("Done.")
+        terminal.expect("> ")
+        terminal.type(CTRL_D)
+
+        assert terminal.ended() == 0
+
+
+def test_who_approves_a_call_sees_all_of_it(folder: Path) -> None:
+    command = "echo harmless " * 100 + "&& rm -rf everything"
+    (folder / "shell_tool.py").write_text(
+        "from stenolog.tools import tool\n\n\n@tool(approval=True)\ndef shell(cmd: str) -> str:\n"
+        "    'Run it.'\n    return 'done'\n"
+    )
+    arguments = ("--model", script(folder, call("shell", cmd=command)), "--tools", "shell_tool:shell")
+    with at_terminal(folder, *arguments) as terminal:
+        terminal.type("Do it\n")
+        shown = terminal.expect("run it? y/n ")
+        terminal.type("n\n")
+        terminal.expect("The user refused this call")
+
+    assert " ".join(shown.split()).count("harmless") == 100
+    assert "&& rm -rf everything" in " ".join(shown.split())
+
+
+def test_a_mistake_at_a_terminal_is_said_and_the_conversation_goes_on(folder: Path) -> None:
+    with at_terminal(folder, "--model", script(folder, "Hello.")) as terminal:
+        terminal.type("/wyh\n")
+        terminal.expect("✗ no command /wyh: did you mean /why?")
+        terminal.expect("> ")
+        terminal.type("Hi\n")
+        terminal.expect("Hello.")
+        terminal.expect("> ")
+        terminal.type("/quit\n")
+
+        assert terminal.ended() == 0
+
+
+def test_a_call_that_is_waited_for_is_shown_while_it_lasts(folder: Path) -> None:
+    with at_terminal(folder, "--model", script(folder, "Hello.", pause=1.5)) as terminal:
+        terminal.type("Hi\n")
+        terminal.expect("… assistant is thinking · ")
+        terminal.expect("Hello.")
+
+
+def test_nothing_is_left_behind_in_the_folder_but_the_database(folder: Path) -> None:
+    with at_terminal(folder, "--model", script(folder, "Hello."), "--db", "own.db") as terminal:
+        terminal.type(CTRL_D)
+        assert terminal.ended() == 0
+
+    assert {name.partition(".db")[0] for name in os.listdir(folder)} <= {
+        "own", "script.json", "shop_tools.py", "__pycache__",
+    }  # fmt: skip
