@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
+from typing import Any
 
 from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
 from stenolog.domain.errors import ModelFailed
@@ -21,12 +22,18 @@ async def streamed(model: Model, prompt: Prompt, take: Callable[[Said], None]) -
     """The answer to a prompt, its pieces handed on as they come. Raises `ModelFailed`."""
     listening = _Listening(model, prompt, take)
     task = asyncio.create_task(listening.run(), name=f"model {prompt.lane:.64}")
+    ends: list[asyncio.Future[Any]] = [task, listening.answered]
     try:
-        while not task.done():
-            await asyncio.wait({task}, timeout=listening.patience)
-            if not task.done() and (late := listening.late):
+        while not any(end.done() for end in ends):
+            await asyncio.wait(ends, timeout=listening.patience, return_when=asyncio.FIRST_COMPLETED)
+            if not any(end.done() for end in ends) and (late := listening.late):
                 raise ModelFailed("timeout", late)
+        await asyncio.wait({task}, timeout=GRACE)  # a model may have to tidy up behind its answer
         return listening.end(task)
+    except asyncio.CancelledError:
+        if listening.answered.done():
+            return listening.end(task)  # it is whole, and paid for
+        raise
     finally:
         if not task.done():
             await _stop(task, listening)
@@ -37,7 +44,8 @@ async def _stop(task: asyncio.Task[None], listening: _Listening) -> None:
     _abandoned.add(task)
     task.add_done_callback(_forget)
     task.cancel()
-    await asyncio.wait({task}, timeout=GRACE)
+    if not listening.answered.done():
+        await asyncio.wait({task}, timeout=GRACE)
 
 
 def _forget(task: asyncio.Task[None]) -> None:
@@ -57,7 +65,7 @@ class _Listening:
         self._now = asyncio.get_running_loop().time
         self._begun = self._last = self._now()
         self._is_first = True
-        self._answer: Answer | None = None
+        self.answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
         """Take in what comes."""
@@ -67,8 +75,10 @@ class _Listening:
                 if self.is_over:
                     return
                 self._last, self._is_first = self._now(), False
+                if self.answered.done():
+                    continue  # nothing counts behind an answer
                 if isinstance(piece, Answer):
-                    self._answer = piece
+                    self.answered.set_result(piece)
                 else:
                     self.take(_sound(piece))
                 if self._last - rested > BREATH:
@@ -77,9 +87,11 @@ class _Listening:
 
     @property
     def patience(self) -> float | None:
-        """Seconds until something is late; None: it may take for ever."""
-        due = min((end for end, _ in self._ends()), default=None)
-        return None if due is None else max(0.0, due - self._now())
+        """Seconds until something can be late; None: it may take for ever."""
+        waits = [end - self._now() for end, _ in self._ends()]
+        if self._is_first and self.model.timeouts.between is not None:
+            waits.append(self.model.timeouts.between)  # which counts from the first piece on
+        return max(0.0, min(waits)) if waits else None
 
     @property
     def late(self) -> str:
@@ -88,7 +100,9 @@ class _Listening:
         return next((words for end, words in self._ends() if now >= end), "")
 
     def end(self, task: asyncio.Task[None]) -> Answer:
-        """The answer that the stream has ended with."""
+        """The answer that the stream has given, however it ended after that."""
+        if self.answered.done():
+            return _whole(self.answered.result())
         if task.cancelled():
             raise ModelFailed("other", "the call was cancelled from within")
         error = task.exception()
@@ -96,7 +110,7 @@ class _Listening:
             raise ModelFailed("timeout", str(error)) from error
         if error is not None:
             raise error
-        return _whole(self._answer)
+        raise ModelFailed("invalid_response", "the stream ended without an answer")
 
     def _ends(self) -> list[tuple[float, str]]:
         """When what is late, and what is said then."""
@@ -119,10 +133,8 @@ def _sound(piece: object) -> Said:
             raise ModelFailed("invalid_response", f"expected Said or Answer, found {piece!r:.200}")
 
 
-def _whole(answer: Answer | None) -> Answer:
-    """The answer, where there is one with something in it."""
-    if answer is None:
-        raise ModelFailed("invalid_response", "the stream ended without an answer")
+def _whole(answer: Answer) -> Answer:
+    """The answer, where there is something in it."""
     if not says_something(answer.parts) and not any(isinstance(part, Opaque) for part in answer.parts):
         raise ModelFailed("invalid_response", "an answer with nothing in it")
     return answer

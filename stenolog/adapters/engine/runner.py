@@ -17,9 +17,11 @@ from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.stores.claims import Claim
 from stenolog.adapters.stores.presence import Presence
 from stenolog.adapters.tools.port import Runnable
+from stenolog.domain.decide import decide
 from stenolog.domain.effects import ModelCall
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import ClaimLost, MachineError
+from stenolog.domain.lifecycle import BUSY
 
 from . import recovery
 from .agent import Agent
@@ -34,6 +36,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 KEEP_AFTER = 0.1
 """Seconds after which what has streamed is kept: the promise is a quarter of a second."""
+GRACE = 5.0
+"""Seconds that effects have to end when the runner is closed."""
 OTHERS = 0.25
 """Seconds between two looks whether the runner that has an effect still lives."""
 
@@ -58,6 +62,8 @@ class Runner:
         self._tasks: dict[Key, tuple[Begun, asyncio.Task[None]]] = {}
         self._failures: list[BaseException] = []
         self._asked: set[Key] = set()
+        self._asks: dict[Key, asyncio.Task[None]] = {}
+        """The backends that are being asked whether they remember."""
         self._drafts: dict[int, Draft] = {}
         self._keeping: asyncio.Task[None] | None = None
         self._queue: asyncio.Queue[Delta | None] = asyncio.Queue()
@@ -89,8 +95,8 @@ class Runner:
                     yield delta
                 for entry in self._fresh():
                     yield Recorded(entry)
-                at_work = self._tasks or look.held or look.due
-                if again or (not at_work and self.scribe.queue and await self.write(self._hear)):
+                at_work = self._tasks or self._asks or look.held or look.due
+                if again or await self._heard(look):
                     continue
                 if not at_work and not self._is_woken:
                     return
@@ -99,23 +105,32 @@ class Runner:
 
     async def advance(self) -> list[Entry]:
         """Do one effect, and give what was appended; nothing where there is nothing to do now."""
-        while (await self._look(1, recover=True)).again:
-            pass
-        await asyncio.gather(*(task for _, task in self._tasks.values()))
+        most = 1
+        with self.talk.log.datastore.bell.listening(self._listener()):
+            while True:
+                look = await self._look(most, recover=bool(most))
+                most = 0 if self._tasks else most  # it has begun: what comes now is only looked at
+                if self._tasks or self._asks:
+                    async for _ in self._until_woken(look):
+                        pass
+                elif not most or not (look.again or await self._heard(look)):
+                    break
         self._raise_failures()
         return self._fresh()
 
     async def close(self) -> None:
         """Stop what is under way: the log says so, and another runner goes on from there."""
-        running = [task for _, task in self._tasks.values()]
-        for task in (*running, *([self._keeping] if self._keeping else [])):
+        running = {*(task for _, task in self._tasks.values()), *self._asks.values()}
+        running |= {self._keeping} if self._keeping else set()
+        for task in running:
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
         try:
-            if self._scribe is not None:
-                await self.write(self._put_down)
+            if running:
+                await asyncio.wait(running, timeout=GRACE)
         finally:
+            done = self._thread.submit(self._put_down)  # done though nobody may wait for it any more
             self._thread.shutdown(wait=False)
+            await asyncio.shield(asyncio.wrap_future(done))
 
     # What the effects use.
 
@@ -178,7 +193,7 @@ class Runner:
         found = (self._recover(claim, recovery.DIED) for claim in orphans)
         rerun = tuple(scribe.begin(begun) for begun in found if begun is not None)
         for approval in waved_through(scribe, self.tools):
-            scribe.settle(lambda _, approval=approval: (approval,))  # type: ignore[misc]
+            scribe.settle(lambda _, said=approval: decide(scribe.state, said))  # type: ignore[misc]
         busy |= {key(begun.effect) for begun in rerun}
         look = scribe.look(busy, self._asked, max(0, most - len(busy)))
         self._unbegun.update(begun.claim.fence for begun in look.begun)
@@ -194,7 +209,7 @@ class Runner:
     def _hear(self) -> bool:
         """Say the oldest message that waited for the lanes to come to rest; whether there was one."""
         scribe = self.scribe
-        if not scribe.queue:
+        if not scribe.queue or any(lane.status in BUSY for lane in scribe.state.lanes.values()):
             return False
         waited = next(self.talk.entries(scribe.queue[0] - 1, scribe.queue[0]))
         scribe.settle(lambda _: (heard(waited),) if waited.position in scribe.queue else ())
@@ -202,6 +217,8 @@ class Runner:
 
     def _put_down(self) -> None:
         """Close what is under way, and let everything go."""
+        if self._scribe is None:  # it was never opened
+            return
         scribe = self.scribe
         try:
             scribe.claims.draft(self._unkept())
@@ -220,15 +237,22 @@ class Runner:
 
     async def _look(self, most: int, recover: bool) -> Look:
         self._raise_failures()
-        look = await self.write(self._look_now, frozenset(self._tasks), most, recover)
+        busy = frozenset((*self._tasks, *self._asks))
+        look = await self.write(self._look_now, busy, most, recover)
         for name, (begun, task) in self._tasks.items():
             if name not in self.stopped and begun.claim.fence in self.scribe.unwanted:
                 self.stopped.add(name)
                 task.cancel()
         for begun in look.begun:
             self._start(begun)
-        await asyncio.gather(*map(self._ask_backend, look.unasked))
+        for effect in look.unasked:
+            self._asks[key(effect)] = asyncio.create_task(self._ask_backend(effect))
         return look
+
+    async def _heard(self, look: Look) -> bool:
+        """Whether a message that waited for the lanes to come to rest has been said now."""
+        at_work = self._tasks or self._asks or look.held or look.due
+        return not at_work and bool(self.scribe.queue) and await self.write(self._hear)
 
     def _start(self, begun: Begun) -> None:
         from .doing import do
@@ -249,11 +273,21 @@ class Runner:
 
     async def _ask_backend(self, effect: ModelCall) -> None:
         """See whether a stateful backend still has what it was told; record it where it has not."""
-        self._asked.add(key(effect))
-        lane, agent = effect.lane, self.agents[effect.lane.agent]
-        why = await agent.llm.lost(lane.address, self.talk.name, lane.session) if agent.llm else ""
-        if why:
-            await self.write(self.scribe.lost, effect, why)
+        lane, model = effect.lane, self.agents[effect.lane.agent].llm
+        assert model is not None, "there is nobody to ask"
+        try:
+            async with asyncio.timeout(model.timeouts.connect):
+                why = await model.lost(lane.address, self.talk.name, lane.session)
+        except TimeoutError:
+            why = f"it did not say within {model.timeouts.connect:g} s whether it remembers"
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+        try:
+            if why:
+                await self.write(self.scribe.lost, effect, why)
+        finally:
+            self._asked.add(key(effect))
+            del self._asks[key(effect)]
             self.wake()
 
     def _raise_failures(self) -> None:

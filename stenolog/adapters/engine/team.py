@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import TypeAlias
 
@@ -20,6 +21,7 @@ from stenolog.adapters.tools.port import Runnable
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, ModelFailed
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
+from stenolog.domain.state import address
 from stenolog.domain.turns import Rule
 from stenolog.domain.values import CallRef, Control, Turns
 from stenolog.projections.prices import PRICES, Prices
@@ -36,6 +38,7 @@ from .world import World
 
 Talk: TypeAlias = Conversation | AsyncConversation
 Message: TypeAlias = str | UserMessage
+_closing: set[asyncio.Task[None]] = set()  # the event loop itself holds tasks weakly
 
 
 class Team:
@@ -43,8 +46,8 @@ class Team:
 
     `turns` None leaves the conversation's rule as it is. `mode` is that of conversations that begin with it.
     `join`: its agents become members, whom a message that names nobody is for. `on_unknown`: a call that was
-    begun, and may not be run again, gets a result that says so; "ask": its lane waits for a person besides.
-    So many effects of a conversation are under way at once, in `parallel`. `mentions`: an `@name` in an answer
+    begun, and may not be run again, gets a result that says so; "ask": its lane waits for a person too.
+    Of a conversation `parallel` effects are under way at once, at most. `mentions`: an `@name` in an answer
     hands on. `prices` are those that `max_cost` is counted by. `breaker` makes a model's circuit breaker.
     `world` gives chance and waiting. Raises `CallerError`.
     """
@@ -70,7 +73,7 @@ class Team:
         self.options = Options(on_unknown, parallel, mentions, prices, world, breaker)
         self._setting = Setting(self.agents, turns, mode, join)
         self._tools: dict[str, dict[str, Runnable]] | None = None
-        self._opening = asyncio.Lock()
+        self._opening: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
     async def __aenter__(self) -> Team:
         return self
@@ -113,19 +116,20 @@ class Team:
     ) -> str:
         """Say something, and give the text of the last answer; empty where nobody has said anything.
 
-        Raises `ModelFailed` where the run ended with a lane that has failed, and otherwise as `run`.
+        Raises `ModelFailed` where a lane that was at work has failed, whoever else answered; and as `run`.
         """
-        text, failed = "", None
+        text, failed = "", dict[str, LlmError]()
         async for happened in self.run(talk, message, to=to, id=id):
             match happened:
                 case Recorded(Entry(event=AssistantMessage(purpose="answer") as answer)):
-                    text, failed = answer.text or text, None
+                    text = answer.text or text
+                    failed.pop(address(answer.agent, answer.task), None)
                 case Recorded(Entry(event=LlmError(retry_at=None) as error)) if error.category != "cancelled":
-                    failed = error
+                    failed[address(error.agent, error.task)] = error
                 case _:
                     pass
-        if failed is not None:
-            raise ModelFailed(failed.category, f"{failed.agent}: {failed.category}: {failed.message}")
+        for where, error in failed.items():
+            raise ModelFailed(error.category, f"{where}: {error.category}: {error.message}")
         return text
 
     def ask_sync(
@@ -175,7 +179,10 @@ class Team:
 
     async def tools(self) -> dict[str, dict[str, Runnable]]:
         """The tools of each agent by name; connects to what they come from."""
-        async with self._opening:
+        loop = asyncio.get_running_loop()
+        if self._opening is None or self._opening[0] is not loop:
+            self._opening = loop, asyncio.Lock()
+        async with self._opening[1]:
             if self._tools is None:
                 self._tools = {name: await self._tools_of(agent) for name, agent in self.agents.items()}
             return self._tools
@@ -195,7 +202,10 @@ class Team:
             await runner.open(lambda standing: begin(standing, self._setting, tools, words))
             yield runner
         finally:
-            await asyncio.shield(runner.close())  # it ends in good order, however often it is cancelled
+            closing = asyncio.create_task(runner.close())  # in good order, however often this is cancelled
+            _closing.add(closing)
+            closing.add_done_callback(_closing.discard)
+            await asyncio.shield(closing)
 
 
 def _check(agents: Sequence[Agent], turns: object) -> None:
@@ -225,6 +235,6 @@ async def _control(talk: Talk, control: Control) -> list[Entry]:
 def _words(message: Message | None, to: str | Iterable[str], id: str, on_input: OnInput) -> Words | None:
     if message is None:
         return None
-    if isinstance(message, UserMessage):
-        return Words(message, id, on_input)
-    return Words(UserMessage(text=message, to=[to] if isinstance(to, str) else list(to)), id, on_input)
+    names = [to] if isinstance(to, str) and to else list(to)
+    said = message if isinstance(message, UserMessage) else UserMessage(text=message)
+    return Words(replace(said, to=tuple(names)) if names else said, id, on_input)
