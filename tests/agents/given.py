@@ -22,6 +22,8 @@ T = TypeVar("T")
 PROGRAM = Path(__file__).with_name("program.py")
 PYTHON = (sys.executable, "-IS")
 """Without the site packages it starts in a third of the time."""
+NAME = Path(sys.executable).name
+"""What the interpreter is called here: errors name it."""
 
 
 def program(*args: str) -> tuple[str, ...]:

@@ -124,7 +124,7 @@ def test_one_that_does_not_heed_the_cancel_is_ended() -> None:
             begun = await given.first(stream)
         return [begun, model.is_alive("coder", "talk"), await model.lost("coder", "talk", one.session)]
 
-    assert run(talk, agent(patience=0.2)) == ["begun", False, "python was ended by SIGTERM"]
+    assert run(talk, agent(patience=0.2)) == ["begun", False, f"{given.NAME} was ended by SIGTERM"]
 
 
 def test_a_death_in_the_middle_of_an_answer_is_told_and_a_new_agent_is_told_everything() -> None:
@@ -134,7 +134,7 @@ def test_a_death_in_the_middle_of_an_answer_is_told_and_a_new_agent_is_told_ever
         why = await model.lost("coder", "talk", one.session)
         return [said, error.category, error.message, why, words(await asked(model, "all of it"))]
 
-    message = "python ended with exit code 7: out of memory ***"
+    message = f"{given.NAME} ended with exit code 7: out of memory ***"
     assert run(talk, agent(env={"SECRET_KEY": "sk-1234"})) == [
         "I was about to",
         "process_exited",
@@ -186,7 +186,7 @@ def test_a_failure_has_its_category(text: str, said: str, category: str, message
 @pytest.mark.parametrize(
     ("env", "connect", "category", "message"),
     [
-        ({"SLOW": "1"}, 0.2, "timeout", "python opened no session within 0.2 s"),
+        ({"SLOW": "1"}, 0.2, "timeout", f"{given.NAME} opened no session within 0.2 s"),
         ({"LOCKED": "sk-1234"}, 60, "unauthorized", "Authentication required: {'details': '***'}"),
         ({"VERSION": "99"}, 60, "other", "expected version 1 of the protocol, found version 99"),
     ],
@@ -206,7 +206,7 @@ def test_a_program_that_is_no_such_agent_ends_as_what_it_is() -> None:
 
     assert (error.category, error.message) == (
         "process_exited",
-        "python ended with exit code 3: line / line / the key  is wrong",
+        f"{given.NAME} ended with exit code 3: line / line / the key  is wrong",
     )
 
 

@@ -59,7 +59,7 @@ def test_a_death_in_the_middle_of_an_answer_is_told_with_its_reason_and_what_was
     assert (said, error.category, error.message) == (
         "I was about to",
         "process_exited",
-        "python ended with exit code 7: out of memory",
+        f"{given.NAME} ended with exit code 7: out of memory",
     )
 
 
@@ -74,7 +74,7 @@ def test_a_death_between_two_requests_is_told_before_the_next_and_then_there_is_
         again = await asked(model, "all of it")
         return [why, words(again), await lost(model, again.session), str(again.session != one.session)]
 
-    assert run(talk, runs_on(form)) == ["python was ended by SIGKILL", "1: all of it", "", "True"]
+    assert run(talk, runs_on(form)) == [f"{given.NAME} was ended by SIGKILL", "1: all of it", "", "True"]
 
 
 def test_a_request_that_counts_on_a_dead_process_is_refused_and_never_given_to_a_new_one() -> None:
@@ -85,7 +85,7 @@ def test_a_request_that_counts_on_a_dead_process_is_refused_and_never_given_to_a
 
     said, error = run(talk, runs_on())
 
-    assert (said, error.category, error.message) == ("", "process_exited", "python was ended by SIGKILL")
+    assert (said, error.category, error.message) == ("", "process_exited", f"{given.NAME} was ended by SIGKILL")
 
 
 def test_a_session_of_an_earlier_life_of_this_program_is_lost() -> None:
@@ -142,7 +142,7 @@ def test_one_that_does_not_heed_the_interrupt_is_ended(form: str) -> None:
 
     assert run(talk, runs_on(form, patience=0.1)) == [
         "begun",
-        "python was ended by SIGKILL",
+        f"{given.NAME} was ended by SIGKILL",
         "1: all of it",
     ]
 
@@ -167,7 +167,7 @@ def test_cancelling_twice_ends_the_process_at_once() -> None:
             await asyncio.sleep(0.01)
         return why
 
-    assert run(talk, runs_on(patience=60)) == "python was ended by SIGKILL"
+    assert run(talk, runs_on(patience=60)) == f"{given.NAME} was ended by SIGKILL"
 
 
 def test_a_garbage_line_fails_the_turn_and_the_process_is_brought_back_to_its_senses() -> None:
@@ -267,7 +267,7 @@ def test_a_process_of_an_event_loop_that_was_closed_over_it_is_lost() -> None:
         [sys.executable, "-c", ANOTHER_LOOP], cwd=ROOT, capture_output=True, text=True, timeout=60
     )
 
-    assert done.stdout.splitlines() == ["python does not listen or speak any more", "1: all of it"]
+    assert done.stdout.splitlines() == [f"{given.NAME} does not listen or speak any more", "1: all of it"]
 
 
 KILLED = """

@@ -52,7 +52,7 @@ def test_a_program_that_fails_says_so_and_what_it_had_said_is_kept() -> None:
     said, error = run(lambda model: failed(model, "Hi"), once("fail", env={"SECRET_KEY": "sk-1234"}))
 
     assert (said, error.category) == ("some of it", "process_exited")
-    assert error.message == "python ended with exit code 3: line / line / the key *** is wrong"
+    assert error.message == f"{given.NAME} ended with exit code 3: line / line / the key *** is wrong"
 
 
 @pytest.mark.parametrize("inherited", [True, False])
@@ -82,7 +82,7 @@ def test_a_prompt_that_is_too_long_for_an_argument_is_refused_with_the_way_out()
 
     assert (error.category, error.message) == (
         "invalid_request",
-        "python could not be started: its arguments are too long; have it read the prompt from stdin",
+        f"{given.NAME} could not be started: its arguments are too long; have it read the prompt from stdin",
     )
 
 
@@ -252,7 +252,7 @@ def test_noise_alone_is_an_invalid_response_that_shows_it(tmp_path: Path) -> Non
 def test_a_program_that_only_fails_is_an_exit_and_not_an_invalid_response(tmp_path: Path) -> None:
     _, error = run(lambda model: failed(model, ""), once(*says(tmp_path, code=4), format="jsonl"))
 
-    assert (error.category, error.message) == ("process_exited", "python ended with exit code 4")
+    assert (error.category, error.message) == ("process_exited", f"{given.NAME} ended with exit code 4")
 
 
 def test_an_answer_that_has_told_its_end_is_whole_whatever_the_exit_code(tmp_path: Path) -> None:
