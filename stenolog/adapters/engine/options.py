@@ -24,7 +24,8 @@ class Options:
     """`on_unknown`: a call that was begun and may not be run again gets a result that says so; with "ask" its
     lane waits for a person besides. `parallel` effects at most are under way at once, of one conversation.
     `mentions`: an `@name` in an answer hands on to that agent, where the turn rule allows it. `breaker` makes
-    the circuit breaker of a model.
+    the circuit breaker of a model. `lane` is the only one that is worked on, where one is given. `names` are
+    those of the agents that work in the conversation already: no worker in it may have one of them.
     """
 
     on_unknown: OnUnknown = "tell"
@@ -33,6 +34,8 @@ class Options:
     prices: Prices = PRICES
     world: World = WORLD
     breaker: Callable[[], Breaker] = Breaker
+    lane: str = ""
+    names: frozenset[str] = frozenset()
     _breakers: dict[int, tuple[Model, Breaker]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -178,9 +178,9 @@ class Runner:
         self._ident = threading.get_ident()
         store, edge = self.talk.log.datastore, self.talk.log.edge
         presence = Presence(store.file, edge.id(), in_memory=store.in_memory)
-        asks = self.options.on_unknown == "ask"
+        asks, prices, lane = self.options.on_unknown == "ask", self.options.prices, self.options.lane
         try:
-            self._scribe = Scribe(self.talk, presence, self.agents, self.options.prices, asks=asks)
+            self._scribe = Scribe(self.talk, presence, self.agents, prices, asks=asks, lane=lane)
         except BaseException:
             presence.close()
             raise

@@ -56,7 +56,7 @@ class Look(NamedTuple):
 
 
 class Scribe(Standing):
-    """One conversation, as one runner works on it; `agents` are those that it works for."""
+    """One conversation, as one runner works on it; `agents` are those that it works for, `lane` the only one."""
 
     def __init__(
         self,
@@ -66,12 +66,14 @@ class Scribe(Standing):
         prices: Prices,
         *,
         asks: bool = False,
+        lane: str = "",
     ) -> None:
         super().__init__(talk)
         self.presence = presence
         self.agents = agents
         self.prices = prices
         self.asks = asks
+        self.lane = lane
         self.claims = Claims(talk.log.datastore, talk.stream)
         self.under_way: dict[int, Effect] = {}
         """The effects that were begun, by the fence of their claim."""
@@ -101,7 +103,7 @@ class Scribe(Standing):
     def look(self, busy: Collection[Key], asked: Collection[Key], most: int) -> Look:
         """Claim what is due now and not `busy`, at most so many; of `asked` the backend was asked."""
         now = self.talk.log.edge.clock()
-        open_ones = [e for e in effects(self.state) if e.lane.agent in self.agents and key(e) not in busy]
+        open_ones = [e for e in effects(self.state) if self._is_ours(e.lane.address) and key(e) not in busy]
         later = [at for effect in open_ones if (at := _at(effect)) is not None and at > now]
         claimed = {(claim.lane, claim.effect) for claim in self.claims.all()} if open_ones else set()
         ready = [effect for effect in open_ones if (at := _at(effect)) is None or at <= now]
@@ -129,9 +131,12 @@ class Scribe(Standing):
 
     def orphans(self) -> list[Claim]:
         """The claims of the dead, taken over: nobody knows how those effects ended."""
-        ours = (claim for claim in self.claims.all() if claim.lane.partition("/")[0] in self.agents)
+        ours = (claim for claim in self.claims.all() if self._is_ours(claim.lane))
         dead = [claim for claim in ours if not self.presence.lives(claim.owner)]
         return [taken for claim in dead if (taken := self.claims.take_over(claim, self.presence.id))]
+
+    def _is_ours(self, where: str) -> bool:
+        return where.partition("/")[0] in self.agents and self.lane in ("", where)
 
     def call_of(self, run: ToolRun) -> ToolCall:
         """The call itself, from the log."""
@@ -163,11 +168,6 @@ class Scribe(Standing):
             return event
         return replace(event, run=run.id, node=run.node)
 
-    def _key(self, effect: Effect, what: str) -> str:
-        """The idempotency key of an effect: the same for the same effect, however often it is begun."""
-        named = f"{self.talk.stream.key}/{effect.lane.address}/{effect.name}/{what}"
-        return sha256(named.encode()).hexdigest()[:32]
-
     def _prepared(self, effect: Effect, now: datetime) -> Begun | None:
         """The effect with all it needs; None where it cannot be begun, and the log says why."""
         claim = Claim(
@@ -178,13 +178,13 @@ class Scribe(Standing):
             if made.source is not None:
                 self._leave(effect, f"it was made in {made.source.system}, which may have run it")
                 return None
-            named = self._key(effect, effect.call.entry)
+            named = tool_key(self.talk, effect)
             return Begun(effect, claim._replace(key=named), call=made.tool_calls[effect.call.nth])
         request = self._request(effect)
         if isinstance(request, tuple):
             self._refuse(effect, *request)
             return None
-        named = self._key(effect, f"{effect.attempt}/{self.talk.digest}")  # of this log, and no other one
+        named = _key(self.talk, effect, f"{effect.attempt}/{self.talk.digest}")  # of this log, and no other one
         receipt = RECEIPT.dump(request.receipt)
         return Begun(effect, claim._replace(key=named, attempt=effect.attempt, receipt=receipt), request)
 
@@ -255,6 +255,17 @@ class Scribe(Standing):
 def key(effect: Effect) -> Key:
     """What an effect is claimed by."""
     return effect.lane.address, effect.name
+
+
+def tool_key(talk: Conversation, run: ToolRun) -> str:
+    """The idempotency key of a call."""
+    return _key(talk, run, run.call.entry)
+
+
+def _key(talk: Conversation, effect: Effect, what: str) -> str:
+    """The idempotency key of an effect: the same for the same effect, however often it is begun."""
+    named = f"{talk.stream.key}/{effect.lane.address}/{effect.name}/{what}"
+    return sha256(named.encode()).hexdigest()[:32]
 
 
 def _at(effect: Effect) -> datetime | None:

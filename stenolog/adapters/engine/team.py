@@ -70,7 +70,8 @@ class Team:
         self.agents = {agent.name: agent for agent in agents}
         self.turns = turns
         self.mode = mode
-        self.options = Options(on_unknown, parallel, mentions, prices, world, breaker)
+        names = frozenset(self.agents)
+        self.options = Options(on_unknown, parallel, mentions, prices, world, breaker, names=names)
         self._setting = Setting(self.agents, turns, mode, join)
         self._tools: dict[str, dict[str, Runnable]] | None = None
         self._opening: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
