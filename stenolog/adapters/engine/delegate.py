@@ -3,7 +3,7 @@
     lead = Agent("lead", llm=…, tools=[Delegate(Agent("reader", llm=…), context="fork", share=0.25)])
 
 The worker's last answer is the tool's result: the summary that is merged. Parent and child name each other. A
-call that is cut off is taken up where the child stands.
+call that is cut off is taken up where the child stands; one that is cancelled cancels the child.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from stenolog.adapters import keeping
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.tools.port import Call, Outcome, Runnable
 from stenolog.domain.entry import Draft
-from stenolog.domain.errors import StaleAppend, ToolError
+from stenolog.domain.errors import CallerError, IllegalCommand, StaleAppend, ToolError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.limits import Limits, Tokens
-from stenolog.domain.parts import text_of
 from stenolog.domain.state import Lane
-from stenolog.domain.values import Link, Tool
+from stenolog.domain.values import Control, Link, Tool
 
 from .agent import Agent
 from .options import Options
@@ -41,14 +40,17 @@ TASK: dict[str, JsonValue] = {
 }
 LOOK = 1.0
 """Seconds between two looks whether a person has approved what a worker waits for."""
+GRACE = 4.0
+"""Seconds that a worker has to end by itself after it was cancelled."""
 
 
 class Delegate(Runnable):
     """An agent as a tool of another; it is called with a `task`.
 
     `context`: "fork", it knows all that its caller knew when it called; "scope", it works in the caller's own
-    conversation, on a lane of its own; "fresh", it knows its task alone. `share` of the tokens that the
-    caller's limits leave are the worker's.
+    conversation, on a lane of its own, and needs a name of its own; "fresh", it knows its task alone. `share`
+    of the tokens that the caller's limits leave are the worker's; of several at once each has an equal part
+    at most.
     """
 
     def __init__(
@@ -76,7 +78,8 @@ class Delegate(Runnable):
         self._options = Options()
 
     def under(self, caller: Agent, options: Options) -> Delegate:
-        """The same, for a caller whose limits it shares, run with its team's options."""
+        """The same, for a caller whose limits it shares, with its team's options. Raises `CallerError`."""
+        self._check(caller, options.names)
         bound = Delegate(self.worker, context=self.context, share=self.share)
         bound.spec, bound._caller, bound._options = self.spec, caller, options
         return bound
@@ -85,30 +88,49 @@ class Delegate(Runnable):
         """Have the task done. A task that fails is an error that says why."""
         assert call.talk is not None, "the engine gives the conversation"
         task = _task(call.arguments)
-        child, lane = await asyncio.to_thread(self._begin, call, call.talk, task)
-        team = self._team(await asyncio.to_thread(self._limits, call, call.talk))
-        await _until_done(team, child, lane)
+        lane = Lane(self.worker.name, mark_of(call.key) if self.context == "scope" else "")
+        team = self._team(await asyncio.to_thread(self._limits, call, call.talk), lane)
+        await team.tools()  # before anything is said: a worker without its tools does not begin
+        child = await asyncio.to_thread(self._begin, call, call.talk, task, lane)
+        work = asyncio.create_task(_until_done(team, child, lane), name=f"worker {lane.address:.64}")
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            await _stop(work, call, child, lane)
+            raise
+        except Exception:
+            await asyncio.to_thread(_cancel, child, lane, call.lane)  # the call ends, and nobody goes on
+            raise
         return await asyncio.to_thread(_outcome, child, lane)
 
     async def close(self) -> None:
         """Give back what the worker's model and tools hold; other calls of it may be under way until then."""
-        await self._team(self.worker.limits).close()
+        await self._team(self.worker.limits, Lane(self.worker.name)).close()
 
-    def _begin(self, call: Call, talk: Conversation, task: str) -> tuple[Conversation, Lane]:
-        """The child conversation with its task, where it is not there from an earlier run; and the lane."""
-        mark = call.key[:8]
-        scoped = self.context == "scope"
-        lane = Lane(self.worker.name, mark if scoped else "")
-        child = talk if scoped else self._child(call, talk, f"{talk.name}~{self.worker.name}-{mark}")
+    def _check(self, caller: Agent, names: frozenset[str]) -> None:
+        """Raises `CallerError` where a worker, or one of its own, could not be told from who is there."""
+        if self.context != "scope":
+            return
+        if self.worker.name in names:
+            raise CallerError(f"agent {caller.name!r}: {_needs_a_name(self.worker)}")
+        for tool in self.worker.tools:
+            if isinstance(tool, Delegate):
+                tool._check(self.worker, names | {self.worker.name})
+
+    def _begin(self, call: Call, talk: Conversation, task: str, lane: Lane) -> Conversation:
+        """Where the worker works, with its task, which may be there from an earlier run."""
+        if lane.task and self.worker.name in talk.state().members:
+            raise ToolError(_needs_a_name(self.worker))
+        child = talk if lane.task else self._child(call, talk, f"{self.worker.name}~{mark_of(call.key)}")
         said = UserMessage(
             text=task,
             author=call.lane,
             author_kind="agent",
             to=[lane.address],
-            cause=call.position if scoped else None,
+            cause=call.position if lane.task else None,
         )
         child.extend([Draft(said, f"task-{call.key}")])
-        return child, lane
+        return child
 
     def _child(self, call: Call, talk: Conversation, name: str) -> Conversation:
         if name in talk.log:
@@ -129,15 +151,27 @@ class Delegate(Runnable):
         if not most:
             return self.worker.limits
         left = max(0, most - talk.fold(WATCH).lane(call.lane).total)
-        share = max(1, int(left * self.share))
+        share = max(1, int(left * min(self.share, 1 / self._at_once(call, talk))))
         return replace(self.worker.limits, max_tokens=min(share, self.worker.limits.max_tokens or share))
 
-    def _team(self, limits: Limits) -> Team:
+    def _at_once(self, call: Call, talk: Conversation) -> int:
+        """How many workers the caller waits for, this one among them."""
+        tools = self._caller.tools if self._caller else ()
+        workers = {tool.spec.name for tool in tools if isinstance(tool, Delegate)}
+        return max(1, sum(each.name in workers for each in talk.state().lane(call.lane).calls))
+
+    def _team(self, limits: Limits, lane: Lane) -> Team:
         from .team import Team  # late: a team's tools may be workers
 
         team = Team([replace(self.worker, limits=limits)], join=False)
-        team.options = self._options
+        before = self._options.names if self.context == "scope" else frozenset()
+        team.options = replace(self._options, lane=lane.address, names=before | {self.worker.name})
         return team
+
+
+def mark_of(key: str) -> str:
+    """What a call's key gives to the name of its child, or of its lane, whatever else is renamed."""
+    return key[:12]
 
 
 async def _until_done(team: Team, child: Conversation, lane: Lane) -> None:
@@ -151,22 +185,53 @@ async def _until_done(team: Team, child: Conversation, lane: Lane) -> None:
         await asyncio.sleep(LOOK)
 
 
+async def _stop(work: asyncio.Task[None], call: Call, child: Conversation, lane: Lane) -> None:
+    """End what a worker does: for good where its call was closed; else the next run goes on with it."""
+    assert call.talk is not None, "the engine gives the conversation"
+    try:
+        if not await asyncio.to_thread(_is_open, call, call.talk):
+            await asyncio.to_thread(_cancel, child, lane, call.lane)
+            await asyncio.wait({work}, timeout=GRACE)
+    finally:
+        work.cancel()
+        await asyncio.wait({work})
+        if not work.cancelled():
+            work.exception()  # nobody asks for it any more
+
+
+def _is_open(call: Call, talk: Conversation) -> bool:
+    """Whether the log still waits for the result; where two calls have one id, for either."""
+    return any((each.position, each.id) == (call.position, call.id) for _, each in talk.state().open_calls())
+
+
+def _cancel(child: Conversation, lane: Lane, author: str) -> None:
+    control = Control(action="cancel", agent=lane.agent, task=lane.task)
+    with suppress(IllegalCommand):  # it is not there any more
+        child.submit(UserMessage(control=control, author=author, author_kind="agent"))
+
+
 def _outcome(child: Conversation, lane: Lane) -> Outcome:
+    """The worker's last words, or how it has stopped; and what it has used either way."""
     last = keeping.current(child, keeping.STATE).lane(lane.address)
-    words, position, failed = "", 0, last.status != "idle"
+    words, position = "", 0
+    fault: str = "" if last.status == "idle" else last.status
     for entry in child.entries(after=max(0, last.answered - 1)):
         match entry.event:
-            case AssistantMessage(agent=lane.agent, task=lane.task, parts=parts):
-                words, position = text_of(tuple(parts)), entry.position
-            case LlmError(agent=lane.agent, task=lane.task, category=category, message=message) if failed:
-                raise ToolError(f"{lane.agent} has stopped ({category}: {message})")
+            case AssistantMessage(agent=lane.agent, task=lane.task, purpose="answer") as answer:
+                words, position = answer.text, entry.position
+                fault = "cancelled" if answer.tool_calls else ""  # at rest, it waits for none of them
+            case LlmError(agent=lane.agent, task=lane.task, category=category, message=message):
+                fault = f"{category}: {message}"
             case _:
                 pass
-    if failed:
-        raise ToolError(f"{lane.agent} has stopped: {last.status}")
     spent = {model: _used(tokens) for model, tokens in child.fold(WATCH).lane(lane.address).tokens.items()}
     link = {"conversation": child.name, "position": position, "lane": lane.address, "spent": spent}
-    return Outcome((words,), meta={"stenolog": {"child": link}})
+    said = f"{lane.agent} has stopped ({fault})" if fault else words
+    return Outcome((said,), is_error=bool(fault), meta={"stenolog": {"child": link}})
+
+
+def _needs_a_name(worker: Agent) -> str:
+    return f"expected a worker in a scope of a name that no agent there has, found {worker.name!r}"
 
 
 def _used(tokens: Tokens) -> dict[str, int]:

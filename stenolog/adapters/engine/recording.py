@@ -3,8 +3,9 @@
     recording = Recording(log["demo"])
     team = Team([recording.agent(coder)])
 
-Each lane's calls are answered in the order in which they were recorded. A request that differs from the
-recorded one ends the run with `Diverged`, which names the first difference.
+Each lane's calls are answered in the order in which they were recorded, and those of several lanes as nearly
+as the run allows. A request that differs from the recorded one ends the run with `Diverged`, which names the
+first difference. Not for a worker in a scope: its lane has a new name each time, which its caller sees.
 """
 
 from __future__ import annotations
@@ -20,17 +21,19 @@ from stenolog.adapters.tools.collect import as_runnables
 from stenolog.adapters.tools.port import Call, Media, Outcome, Runnable
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import Diverged, ModelFailed
-from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
+from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import AssistantPart, Refusal, Text, ToolCall, UserPart
 from stenolog.domain.state import address
 from stenolog.domain.values import Receipt, Tool
 from stenolog.projections.difference import first_difference
 from stenolog.projections.pairing import Pairing
 from stenolog.projections.requests import Wire
+from stenolog.projections.requests.compact import with_text
 from stenolog.projections.requests.model import Body
 from stenolog.projections.requests.sections import by_hash
 
 from .agent import Agent
+from .ordering import Ordering, Place
 
 CARD_WIRES = {"anthropic": "anthropic", "gemini": "gemini", "google": "gemini"}
 """The wire of an answer without a receipt, by the provider on its agent's card."""
@@ -42,6 +45,21 @@ class End(NamedTuple):
     position: int
     event: AssistantMessage | LlmError
 
+    @property
+    def view(self) -> int:
+        """The position that the request was made at."""
+        return self.event.receipt.view if self.event.receipt else self.position - 1
+
+
+class Result(NamedTuple):
+    """What was recorded of a call: its lane, where it and its result stand, and both."""
+
+    lane: str
+    made: int
+    position: int
+    call: ToolCall
+    event: ToolResult
+
 
 class Recording:
     """The model calls and tool results of a conversation up to a position, to be answered from."""
@@ -50,15 +68,21 @@ class Recording:
         self.talk = talk
         self.settings = talk.settings(upto)
         self._answers: dict[str, deque[End]] = defaultdict(deque)
-        self._results: dict[tuple[str, str, str], deque[ToolResult]] = defaultdict(deque)
+        self._results: dict[tuple[str, str, str], deque[Result]] = defaultdict(deque)
         entries = list(talk.entries(upto=upto))
-        for answer in _answers(entries):
+        answers = list(_answers(entries))
+        for answer in answers:
             self._answers[address(answer.event.agent, answer.event.task)].append(answer)
-        for lane, call, result in _results(entries):
-            self._results[lane, call.name, call.arguments].append(result)
+        for result in _results(entries):
+            self._results[result.lane, result.call.name, result.call.arguments].append(result)
+        self.order = Ordering(
+            (Place(each.position, each.view, each.event.agent) for each in answers),
+            [entry.position for entry in entries if _is_outside(entry)],
+        )
 
     def agent(self, agent: Agent | str) -> Agent:
         """An agent that answers and runs tools from the recording; by its name alone, as its card had it."""
+        self.order.agents.add(agent.name if isinstance(agent, Agent) else agent)
         if isinstance(agent, Agent):
             wire = agent.llm.wire if agent.llm else self._wire(agent.name)
             llm = agent.llm
@@ -89,12 +113,18 @@ class Recording:
         receipt = recorded.event.receipt
         if receipt is not None:
             self._compare(prompt, recorded, receipt)
+        self.order.asked(recorded.position)
         return waiting.popleft()
 
-    def result(self, call: Call) -> ToolResult | None:
+    def result(self, call: Call) -> Result | None:
         """The recorded result of a call; None where there is none."""
         waiting = self._results[call.lane, call.name, call.arguments]
         return waiting.popleft() if waiting else None
+
+    def content(self, result: ToolResult) -> tuple[str | Media, ...]:
+        """A result as its tool gave it: all of a text of which the entry has a preview."""
+        whole = self.talk.log.blobs[result.blob].decode() if result.blob else ""
+        return tuple(map(self.media, with_text(result.parts, whole) if whole else result.parts))
 
     def media(self, part: UserPart) -> str | Media:
         """A part of a result as a tool gives it."""
@@ -145,9 +175,11 @@ class _Model(Model):
         self.wire = wire
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
-        event = self.recording.answer(prompt).event
+        end = self.recording.answer(prompt)
+        event = end.event
         for index, part in enumerate(event.parts):
             yield _said(index, part)
+        await self.recording.order.turn(end.position, end.view)
         if isinstance(event, LlmError):
             wait = None if event.retry_at is None else 0.0
             raise ModelFailed(event.category, event.message, retry_after=wait)
@@ -164,10 +196,11 @@ class _Tool(Runnable):
 
     async def run(self, call: Call) -> Outcome:
         """The recorded result."""
-        result = self.recording.result(call)
-        if result is None:
+        found = self.recording.result(call)
+        if found is None:
             return Outcome(("not recorded",), is_error=True)
-        return Outcome(tuple(map(self.recording.media, result.parts)), result.is_error, result.meta)
+        await self.recording.order.turn(found.position, found.made)
+        return Outcome(self.recording.content(found.event), found.event.is_error, found.event.meta)
 
 
 def _answers(entries: list[Entry]) -> Iterator[End]:
@@ -182,17 +215,30 @@ def _answers(entries: list[Entry]) -> Iterator[End]:
                 pass
 
 
-def _results(entries: list[Entry]) -> Iterator[tuple[str, ToolCall, ToolResult]]:
-    """Each result with its lane and its call."""
-    pairing, made = Pairing(), dict[str, AssistantMessage]()
+def _results(entries: list[Entry]) -> Iterator[Result]:
+    """The results of calls that the log has."""
+    pairing, made = Pairing(), dict[str, Entry]()
     for entry in entries:
         found = pairing.take(entry)
         if isinstance(entry.event, AssistantMessage):
-            made[entry.id] = entry.event
+            made[entry.id] = entry
         elif found is not None and found.call is not None:
-            call = found.call
+            answer, call = made[found.call.entry], found.call
             assert isinstance(entry.event, ToolResult), "only results make pairs"
-            yield address(call.agent, call.task), made[call.entry].tool_calls[call.key.nth], entry.event
+            assert isinstance(answer.event, AssistantMessage), "and only answers make calls"
+            its = answer.event.tool_calls[call.key.nth]
+            yield Result(address(call.agent, call.task), answer.position, entry.position, its, entry.event)
+
+
+def _is_outside(entry: Entry) -> bool:
+    """Whether the engine alone would not have appended it."""
+    match entry.event:
+        case UserMessage(author_kind=kind):
+            return kind == "person"
+        case ModeSwitch():
+            return True
+        case _:
+            return False
 
 
 def _said(index: int, part: AssistantPart) -> Said:

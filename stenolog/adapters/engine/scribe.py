@@ -56,7 +56,7 @@ class Look(NamedTuple):
 
 
 class Scribe(Standing):
-    """One conversation, as one runner works on it; `agents` are those that it works for, `lane` the only one."""
+    """One conversation, as one runner works on it, for `agents`, and on one `lane` alone where it is given."""
 
     def __init__(
         self,
@@ -184,7 +184,8 @@ class Scribe(Standing):
         if isinstance(request, tuple):
             self._refuse(effect, *request)
             return None
-        named = _key(self.talk, effect, f"{effect.attempt}/{self.talk.digest}")  # of this log, and no other one
+        this = f"{effect.attempt}/{self.talk.digest}"  # of this log, and no other one
+        named = _key(self.talk, effect, this)
         receipt = RECEIPT.dump(request.receipt)
         return Begun(effect, claim._replace(key=named, attempt=effect.attempt, receipt=receipt), request)
 
