@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from .entry import Entry
 from .events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
 from .parts import AssistantPart
-from .state import Lane, OpenCall, State, decision, named_call
+from .state import Lane, OpenCall, State, address, decision, named_call
 from .values import CallRef, Receipt
 
 MODEL = "model"
@@ -139,22 +139,39 @@ def unknown_outcome(call: OpenCall, why: str) -> ToolResult:
 def asks_first(lane: Lane, since: Iterable[Entry]) -> str:
     """Why a person is to be asked before the lane goes on; empty where there is no reason.
 
-    `since` are the entries from the lane's last answer on. A call of it whose outcome is unknown, and that
-    nobody was asked about yet, is the reason.
+    `since` are the entries from the lane's last answer on. A call of it whose outcome is unknown is the
+    reason, until somebody says something after it was told, and after the lane has asked.
     """
-    unknown, answered = "", ""
+    unknown, answered, told = "", "", 0
     for entry in since:
         answered = entry.id if entry.position == lane.answered else answered
         match entry.event:
             case ToolResult(name=name, meta=meta, call=CallRef(entry=made)) if meta == UNKNOWN:
-                unknown = name if made == answered else unknown
+                if made == answered:
+                    unknown, told = name, entry.position
             case LlmError(agent=lane.agent, task=lane.task):
-                unknown = ""
-            case UserMessage(to=to) if not to or lane.address in to:
-                unknown = ""
+                told = entry.position
+            case UserMessage() as message if _goes_on(message, lane):
+                said = message.replaces or entry.position  # what waited to be heard was said before
+                unknown = unknown if said < told else ""
             case _:
                 pass
-    return f"nobody knows what came of {unknown!r}; say how to go on" if unknown else ""
+    if not unknown:
+        return ""
+    return (
+        f"nobody knows what came of {unknown!r}: it may have had its effect, and is not run again; "
+        "see what it did, then say how to go on, or continue"
+    )
+
+
+def _goes_on(message: UserMessage, lane: Lane) -> bool:
+    """Whether somebody tells the lane to go on: by words that it is to hear, or by a `continue`."""
+    if not message.in_context or message.author_kind == "system":
+        return False
+    if (control := message.control) is None:
+        return not message.to or lane.address in message.to
+    named = address(control.agent, control.task)
+    return control.action == "continue" and (not control.agent or named == lane.address)
 
 
 def ref(call: OpenCall) -> CallRef:

@@ -189,7 +189,9 @@ class ToolResult(Spoken):
 class LlmError(Calling):
     """A model call that failed, with the parts that had already arrived.
 
-    `retry_at` is set when it will be tried again, its jitter already drawn; `attempt` counts from 1.
+    `retry_at` is set when it will be tried again, its jitter already drawn. `attempt` counts those in a row
+    that have failed, this one too; one that was never made, or that was stopped in good order, adds nothing,
+    so it is 0 where there is no other.
     """
 
     kind: ClassVar[str] = "llm_error"

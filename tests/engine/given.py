@@ -35,8 +35,8 @@ class Clock:
 
     @property
     def world(self) -> World:
-        """A world in which this is how one waits, and chance is always the same."""
-        return World(chance=lambda: 0.0, sleep=self.sleep)
+        """A world in which this is how one waits and measures, and chance is always the same."""
+        return World(chance=lambda: 0.0, sleep=self.sleep, stopwatch=lambda: self.now.timestamp())
 
 
 @contextmanager

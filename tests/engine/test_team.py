@@ -166,8 +166,9 @@ def test_a_provider_that_keeps_failing_is_left_alone(tmp_path: Path) -> None:
         )
         run(worked(team, talk, "Go"))
 
-        assert len(model.prompts) < len(_errors(talk)) == 5
-        assert any("left alone" in error.message for error in _errors(talk))
+        held_back = [error for error in _errors(talk) if "left alone" in error.message]
+        assert len(model.prompts) == 5
+        assert len(held_back) == len(_errors(talk)) - 5 == 3
 
 
 def test_a_model_that_says_nothing_is_given_up_on_in_time(tmp_path: Path) -> None:

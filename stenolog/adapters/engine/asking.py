@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, get_args
 
 from stenolog.adapters.llms.port import Answer, Said
+from stenolog.adapters.tools.outcomes import leaves
+from stenolog.adapters.tools.outcomes import told as words
 from stenolog.domain.effects import ModelCall
-from stenolog.domain.errors import CallerError, InvalidEvent, ModelFailed, StenologError
+from stenolog.domain.errors import CallerError, InvalidEvent, ModelFailed
 from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError
 from stenolog.domain.values import Receipt
 
-from .drafts import Draft
+from .drafts import Draft, whole
 from .retries import Retries
 
+CATEGORIES: tuple[ErrorCategory, ...] = get_args(ErrorCategory)
 LONGEST = 2_000
 """So many characters of an error's words are kept."""
 
@@ -58,12 +62,27 @@ class Asking:
         wait = retries.wait(category, self.effect.attempt, chance, after)
         return LlmError(
             category=category,
-            message=message[:LONGEST],
+            message=message,
             parts=self.draft.parts,
             model=self.model,
             attempt=self.effect.attempt,
             retry_at=None if wait is None else at + timedelta(seconds=wait),
             **self._common(now),
+        )
+
+    def held_back(self, seconds: float, at: datetime) -> LlmError:
+        """That the model was not asked, and when it will be: no attempt, and nothing that it must hear of."""
+        lane = self.effect.lane
+        return LlmError(
+            agent=lane.agent,
+            task=lane.task,
+            cause=self.effect.cause,
+            category="overloaded",
+            message=f"not asked: its last calls have failed; left alone for {seconds:.0f} s more",
+            model=self.model,
+            attempt=self.effect.attempt - 1,
+            retry_at=at + timedelta(seconds=seconds),
+            in_context=False,
         )
 
     def cancelled(self, now: float, why: str) -> LlmError:
@@ -89,14 +108,32 @@ class Asking:
 
 
 def told(error: BaseException) -> tuple[ErrorCategory, str, float | None]:
-    """The category and the words of an error, and the seconds that the provider asks to wait."""
-    if isinstance(error, ModelFailed):
-        return error.category, error.message, error.retry_after  # type: ignore[return-value]
-    if isinstance(error, InvalidEvent):
-        return "invalid_response", str(error), None
-    if isinstance(error, StenologError) and isinstance(error, CallerError):
-        return "invalid_request", str(error), None
-    return "other", f"{type(error).__name__}: {error}", None
+    """The category and the words of an error, and the seconds that the provider asks to wait.
+
+    Whatever a model may have put into it: the category is one that there is, and the log can hold it all.
+    """
+    inner = [*leaves(error)]
+    if len(inner) != 1:
+        return "other", _bounded(words(error)), None
+    match inner[0]:
+        case ModelFailed(category=category, message=message, retry_after=after) as failed:
+            known: ErrorCategory = next((each for each in CATEGORIES if each == category), "other")
+            return known, _bounded(message if isinstance(message, str) else words(failed)), _seconds(after)
+        case InvalidEvent() as invalid:
+            return "invalid_response", _bounded(str(invalid)), None
+        case CallerError() as refused:
+            return "invalid_request", _bounded(str(refused)), None
+        case other:
+            return "other", _bounded(words(other)), None
+
+
+def _bounded(text: str) -> str:
+    return whole(text[:LONGEST])
+
+
+def _seconds(given: object) -> float | None:
+    """How long a provider asks to wait, where that is a time that one can wait."""
+    return float(given) if isinstance(given, int | float) and 0 <= given < math.inf else None
 
 
 def _ms(seconds: float) -> int:

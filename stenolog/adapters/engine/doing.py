@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
 from stenolog.adapters.tools.keep import result_of
-from stenolog.adapters.tools.outcomes import failure
+from stenolog.adapters.tools.outcomes import failed, failure
 from stenolog.adapters.tools.perform import perform
 from stenolog.adapters.tools.port import Call
+from stenolog.adapters.tools.port import Outcome as ToolOutcome
 from stenolog.domain.effects import ModelCall, ToolRun, recorded, ref
-from stenolog.domain.errors import Diverged, InvalidEvent, MachineError, StoredDataError
+from stenolog.domain.errors import Diverged, MachineError, StoredDataError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.parts import text_of
 
 from .asking import Asking, told
 from .drafts import Draft
 from .happenings import Delta
-from .listening import streamed
+from .listening import BREATH, streamed
 from .mentions import mentioned
-from .scribe import Begun, key
+from .retries import Breaker
+from .scribe import Begun, Outcome, key
 
 if TYPE_CHECKING:
     from .runner import Runner
 
 STOPPED = "stopped"
+GOES_ON = "The call was cancelled, but goes on in the background, and may still have effects."
 FATAL = (Diverged, StoredDataError, MachineError)
 """What ends a run, since no event can tell it."""
 
@@ -55,7 +58,7 @@ async def _call_model(runner: Runner, begun: Begun, effect: ModelCall) -> None:
         runner.stream(Delta(address, effect.cause, piece.text, piece.kind), asking.draft)
 
     try:
-        event: AssistantMessage | LlmError = await _asked(runner, agent.llm, prompt, asking, take)
+        event = await _asked(runner, agent.llm, prompt, asking, take)
     except FATAL:
         await runner.write(runner.scribe.claims.release, begun.claim)
         raise
@@ -63,32 +66,42 @@ async def _call_model(runner: Runner, begun: Begun, effect: ModelCall) -> None:
         if key(effect) not in runner.stopped:
             raise  # the runner is closed: what has streamed is in the draft
         event = asking.cancelled(watch(), STOPPED)
-    try:
-        await runner.settle(partial(recorded, event), begun.claim)
-    except InvalidEvent as error:  # no log can hold that answer
-        await runner.settle(partial(recorded, _failure(runner, asking, error)), begun.claim)
+    await runner.settle(
+        partial(recorded, event),
+        begun.claim,
+        lambda error: partial(recorded, _failure(runner, asking, error)),
+    )
     runner.forget(asking.draft)
 
 
 async def _asked(
     runner: Runner, model: Model, prompt: Prompt, asking: Asking, take: Callable[[Said], None]
 ) -> AssistantMessage | LlmError:
-    """Ask the model; its answer, or its failure."""
+    """Ask the model; its answer, or its failure; or that it was not asked."""
+    watch, breaker = runner.options.world.stopwatch, runner.options.breaker_of(model)
+    while breaker.is_tried:
+        await asyncio.sleep(BREATH)
+    if left := breaker.check(watch()):
+        return asking.held_back(left, runner.talk.log.edge.clock())
+    asking.begun = watch()
     try:
-        answer = await _answer(runner, model, prompt, take)
-        return asking.answered(answer, runner.options.world.stopwatch(), _mentioned(runner, asking, answer))
+        answer = await _answer(breaker, watch, model, prompt, take)
+        return asking.answered(answer, watch(), _mentioned(runner, asking, answer))
     except FATAL:
         raise
     except Exception as error:
         return _failure(runner, asking, error)
 
 
-async def _answer(runner: Runner, model: Model, prompt: Prompt, take: Callable[[Said], None]) -> Answer:
-    """What the model answers, unless it is left alone for a while."""
-    watch, breaker = runner.options.world.stopwatch, runner.options.breaker_of(model)
-    breaker.check(watch())
+async def _answer(
+    breaker: Breaker, watch: Callable[[], float], model: Model, prompt: Prompt, take: Callable[[Said], None]
+) -> Answer:
+    """What the model answers; the breaker is told how that went."""
     try:
         answer = await streamed(model, prompt, take)
+    except asyncio.CancelledError:
+        breaker.stopped()
+        raise
     except Exception as error:
         breaker.failed(told(error)[0], watch())
         raise
@@ -126,19 +139,22 @@ async def _run_tool(runner: Runner, begun: Begun, effect: ToolRun) -> None:
     )
     watch = runner.options.world.stopwatch
     start = watch()
+    tool = tools.get(made.name)
     try:
-        outcome = await perform(tools.get(made.name), call, list(tools))
+        outcome = await perform(tool, call, list(tools))
     except asyncio.CancelledError:
         if key(effect) not in runner.stopped:
             raise
-        await runner.write(runner.scribe.claims.release, begun.claim)  # its result says so already
-        return
+        if tool is None or tool.stops:
+            await runner.write(runner.scribe.claims.release, begun.claim)  # its result says so already
+            return
+        outcome = failed(GOES_ON)
     took = round((watch() - start) * 1000)
-    put = runner.talk.log.blobs.put
-    keep = partial(result_of, call_id=made.id, ref=ref(effect.call), name=made.name, put_blob=put)
-    try:
-        result = await runner.write(keep, outcome, duration_ms=took)
-        await runner.settle(lambda _: (result,), begun.claim)
-    except InvalidEvent as error:  # no log can hold that result
-        result = await runner.write(keep, failure(error), duration_ms=took)
-        await runner.settle(lambda _: (result,), begun.claim)
+
+    def result(outcome: ToolOutcome) -> Outcome:
+        """The result, made once, though it may be appended anew."""
+        put = runner.talk.log.blobs.put
+        made_once = cache(partial(result_of, outcome, made.id, ref(effect.call), made.name, put, took))
+        return lambda _: (made_once(),)
+
+    await runner.settle(result(outcome), begun.claim, lambda error: result(failure(error)))

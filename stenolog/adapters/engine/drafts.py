@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from stenolog.adapters.llms.port import Said
 from stenolog.domain.parts import AssistantPart, Reasoning, Refusal, Text, ToolCall
@@ -21,15 +21,32 @@ class Draft:
         """Take a piece in."""
         self._said.append(piece)
 
-    def unkept(self) -> bytes | None:
-        """The pieces that are not kept yet, as JSON; None where all are. They count as kept from now on."""
-        pieces, self._kept = self._said[self._kept :], len(self._said)
-        return json.dumps(joined(pieces)).encode() if pieces else None
+    @property
+    def is_kept(self) -> bool:
+        """Whether all its pieces are."""
+        return self._kept == len(self._said)
+
+    def unkept(self) -> tuple[bytes, int]:
+        """The pieces that are not kept yet, as JSON, and how many there are with those that are."""
+        pieces = self._said[self._kept :]
+        return json.dumps(joined(pieces)).encode(), self._kept + len(pieces)
+
+    def keep(self, number: int) -> None:
+        """So many of its pieces are kept by now."""
+        self._kept = number
 
     @property
     def parts(self) -> tuple[AssistantPart, ...]:
         """What has been said so far."""
         return parts(self._said)
+
+
+def keep(drafts: Iterable[Draft], write: Callable[[list[tuple[int, bytes]]], None]) -> None:
+    """Write what is new in the drafts; it counts as kept once that is done."""
+    news = [(draft, *draft.unkept()) for draft in drafts if not draft.is_kept]
+    write([(draft.fence, said) for draft, said, _ in news])
+    for draft, _, number in news:
+        draft.keep(number)
 
 
 def load(kept: Iterable[bytes]) -> tuple[AssistantPart, ...]:
@@ -63,10 +80,10 @@ def parts(said: Sequence[Said]) -> tuple[AssistantPart, ...]:
 
 
 def _part(begun: Said, text: str) -> AssistantPart | None:
-    text = _whole(text)
+    text = whole(text)
     match begun.kind:
         case "tool_call":
-            return ToolCall(id=_whole(begun.id), name=_whole(begun.name), arguments=text)
+            return ToolCall(id=whole(begun.id), name=whole(begun.name), arguments=text)
         case "reasoning":
             return Reasoning(text=text) if text else None
         case "refusal":
@@ -75,6 +92,6 @@ def _part(begun: Said, text: str) -> AssistantPart | None:
             return Text(text=text) if text else None
 
 
-def _whole(text: str) -> str:
+def whole(text: str) -> str:
     """The text as the log can hold it: a piece may end within a character, or be garbage."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

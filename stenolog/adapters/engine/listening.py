@@ -11,6 +11,8 @@ from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
 from stenolog.domain.errors import ModelFailed
 from stenolog.domain.parts import Opaque, says_something
 
+from .asking import told
+
 GRACE = 2.0
 """Seconds that a model has to close its stream after it was stopped; then nobody waits for it any more."""
 BREATH = 0.05
@@ -68,7 +70,14 @@ class _Listening:
         self.answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        """Take in what comes."""
+        """Take in what comes; whatever a model raises, the program does not end by it."""
+        try:
+            await self._take_in()
+        except (SystemExit, BaseExceptionGroup) as error:
+            category, words, after = told(error)
+            raise ModelFailed(category, words, retry_after=after) from error
+
+    async def _take_in(self) -> None:
         rested = self._now()
         async with aclosing(self.model.stream(self.prompt)) as pieces:
             async for piece in pieces:

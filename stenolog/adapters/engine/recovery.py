@@ -8,9 +8,10 @@ from datetime import timedelta
 from stenolog.adapters.stores.claims import Claim
 from stenolog.adapters.tools.port import Runnable
 from stenolog.domain.effects import MODEL, ToolRun, effects, orphaned, recorded, unknown_outcome
+from stenolog.domain.parts import AssistantPart
 
-from . import drafts
 from .agent import Agent
+from .drafts import Draft, load
 from .options import Options
 from .retries import NO_RETRIES
 from .scribe import Begun, Scribe, key
@@ -26,10 +27,15 @@ def recover(
     tools: Mapping[str, Mapping[str, Runnable]],
     options: Options,
     why: str,
+    draft: Draft | None = None,
 ) -> Begun | None:
-    """Close an effect that was under way, in the log; or give it back, to be run again under the same key."""
+    """Close an effect that was under way, in the log; or give it back, to be run again under the same key.
+
+    `draft` is what it has streamed, where this process knows; else that is what was kept.
+    """
     if claim.effect == MODEL:
-        _model(scribe, claim, agents, options, why)
+        parts = draft.parts if draft else load(scribe.claims.drafted(claim))
+        _model(scribe, claim, agents, options, why, parts)
         return None
     name = (claim.lane, claim.effect)
     run = next((effect for effect in effects(scribe.state) if key(effect) == name), None)
@@ -45,7 +51,14 @@ def recover(
     return None
 
 
-def _model(scribe: Scribe, claim: Claim, agents: Mapping[str, Agent], options: Options, why: str) -> None:
+def _model(
+    scribe: Scribe,
+    claim: Claim,
+    agents: Mapping[str, Agent],
+    options: Options,
+    why: str,
+    parts: tuple[AssistantPart, ...],
+) -> None:
     """A model call becomes an error with what had streamed, and is tried again where its retries say so."""
     lane = scribe.state.lane(claim.lane)
     agent = agents.get(lane.agent)
@@ -57,7 +70,7 @@ def _model(scribe: Scribe, claim: Claim, agents: Mapping[str, Agent], options: O
         lane,
         claim.cause,
         attempt,
-        drafts.load(scribe.claims.drafted(claim)),
+        parts,
         scribe.receipt_of(claim),
         why,
         None if wait is None else now + timedelta(seconds=0 if attempt <= 1 else wait),

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from stenolog.domain.errors import ModelFailed
 from stenolog.domain.events import ErrorCategory
 
 ATTEMPTS: Mapping[str, int] = MappingProxyType(
@@ -20,6 +19,10 @@ ATTEMPTS: Mapping[str, int] = MappingProxyType(
     }
 )
 """How often a call is tried in all, by the category of its last failure; the others are not tried again."""
+BLAMED = ("timeout", "network", "overloaded", "rate_limited")
+"""What a provider is to blame for."""
+ANSWERS = ("context_length", "refused", "invalid_response", "invalid_request", "unauthorized")
+"""What a provider says that is there and works."""
 
 
 @dataclass(frozen=True)
@@ -58,33 +61,40 @@ NO_RETRIES = Retries(attempts=MappingProxyType({}))
 class Breaker:
     """After `failures` failures in a row a provider is left alone for `rest` seconds; then one call tries it.
 
-    It is memory of this process and no truth: what it refuses is recorded as a failure like any other.
+    It is memory of this process and no truth: of a call that it holds back the log says when it is tried.
+    Times are in seconds, of any origin.
     """
 
     failures: int = 5
     rest: float = 30.0
     _in_a_row: int = 0
-    _open_until: float = 0.0
+    _open_until: float | None = None
+    is_tried: bool = field(default=False, init=False)
+    """Whether the one call is under way that shows whether others may go: they wait for its end."""
 
-    def check(self, now: float) -> None:
-        """Let a call through, or refuse it by `ModelFailed`. `now` is a time in seconds, of any origin."""
+    def check(self, now: float) -> float:
+        """Let a call through: 0; or hold it back: the seconds for which the provider is left alone yet."""
+        if self._open_until is None:
+            return 0.0
         if now < self._open_until:
-            left = self._open_until - now
-            raise ModelFailed(
-                "overloaded",
-                f"not tried: {self._in_a_row} calls in a row have failed; left alone for {left:.0f} s more",
-                retry_after=left,
-            )
-        if self._in_a_row >= self.failures:
-            self._open_until = now + self.rest  # one call tries it; the others wait on
+            return self._open_until - now
+        self.is_tried = True
+        return 0.0
 
     def succeeded(self) -> None:
         """A call was answered."""
-        self._in_a_row, self._open_until = 0, 0.0
+        self._in_a_row, self._open_until, self.is_tried = 0, None, False
 
     def failed(self, category: str, now: float) -> None:
-        """A call failed. Only what the provider is to blame for counts."""
-        if category in ("timeout", "network", "overloaded", "rate_limited"):
+        """A call failed. What the provider is to blame for counts; any other answer shows that it is there."""
+        self.stopped()
+        if category in ANSWERS:
+            self.succeeded()
+        elif category in BLAMED:
             self._in_a_row += 1
             if self._in_a_row >= self.failures:
                 self._open_until = now + self.rest
+
+    def stopped(self) -> None:
+        """A call was stopped before its end: it shows nothing."""
+        self.is_tried = False

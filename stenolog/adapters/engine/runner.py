@@ -11,7 +11,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeAlias, TypeVar
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.stores.claims import Claim
@@ -20,13 +20,13 @@ from stenolog.adapters.tools.port import Runnable
 from stenolog.domain.decide import decide
 from stenolog.domain.effects import ModelCall
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import ClaimLost, MachineError
+from stenolog.domain.errors import ClaimLost, InvalidEvent, MachineError
 from stenolog.domain.lifecycle import BUSY
 
 from . import recovery
 from .agent import Agent
 from .approvals import waved_through
-from .drafts import Draft
+from .drafts import Draft, keep
 from .happenings import Delta, Happening, Recorded
 from .options import Options
 from .queueing import heard
@@ -34,6 +34,7 @@ from .scribe import Begun, Key, Look, Outcome, Scribe, key
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Instead: TypeAlias = Callable[[InvalidEvent], Outcome]
 KEEP_AFTER = 0.1
 """Seconds after which what has streamed is kept: the promise is a quarter of a second."""
 GRACE = 5.0
@@ -141,9 +142,11 @@ class Runner:
         loop = asyncio.get_running_loop()
         return await asyncio.shield(loop.run_in_executor(self._thread, lambda: call(*args, **kwargs)))
 
-    async def settle(self, outcome: Outcome, claim: Claim) -> None:
-        """Append what came of an effect; nothing, where somebody else has taken it over."""
-        await self.write(self._settle_now, outcome, claim)
+    async def settle(self, outcome: Outcome, claim: Claim, instead: Instead) -> None:
+        """Append what came of an effect; nothing, where somebody else has taken it over.
+
+        `instead` is for what no log can hold."""
+        await self.write(self._settle_now, outcome, claim, instead)
 
     def stream(self, delta: Delta, draft: Draft) -> None:
         """Hand a piece of an answer on, and see that it is kept soon."""
@@ -199,12 +202,16 @@ class Runner:
         self._unbegun.update(begun.claim.fence for begun in look.begun)
         return look._replace(begun=rerun + look.begun)
 
-    def _settle_now(self, outcome: Outcome, claim: Claim) -> None:
+    def _settle_now(self, outcome: Outcome, claim: Claim, instead: Instead) -> None:
         with suppress(ClaimLost):
-            self.scribe.settle(outcome, claim)
+            try:
+                self.scribe.settle(outcome, claim)
+            except InvalidEvent as error:
+                self.scribe.settle(instead(error), claim)
 
     def _recover(self, claim: Claim, why: str) -> Begun | None:
-        return recovery.recover(self.scribe, claim, self.agents, self.tools, self.options, why)
+        draft = self._drafts.get(claim.fence)
+        return recovery.recover(self.scribe, claim, self.agents, self.tools, self.options, why, draft)
 
     def _hear(self) -> bool:
         """Say the oldest message that waited for the lanes to come to rest; whether there was one."""
@@ -221,7 +228,6 @@ class Runner:
             return
         scribe = self.scribe
         try:
-            scribe.claims.draft(self._unkept())
             for claim in scribe.claims.all():
                 if claim.owner == scribe.presence.id:
                     self._put_down_one(claim)
@@ -325,15 +331,9 @@ class Runner:
             self.wake()
 
     async def _keep_soon(self) -> None:
-        """Keep what has streamed, a little later, with what comes until then."""
-        await asyncio.sleep(KEEP_AFTER)
+        """Keep what has streamed, a little later, with what comes until then; again while there is more."""
+        while not all(draft.is_kept for draft in self._drafts.values()):
+            await asyncio.sleep(KEEP_AFTER)
+            with suppress(MachineError):  # no truth: whether the log can be written, the entry shows
+                await self.write(keep, list(self._drafts.values()), self.scribe.claims.draft)
         self._keeping = None
-        try:
-            await self.write(self.scribe.claims.draft, self._unkept())
-        except MachineError as error:
-            self._failures.append(error)
-            self.wake()
-
-    def _unkept(self) -> list[tuple[int, bytes]]:
-        """What of all drafts is not kept yet."""
-        return [(draft.fence, said) for draft in self._drafts.values() if (said := draft.unkept())]

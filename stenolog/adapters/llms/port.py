@@ -44,8 +44,9 @@ class Answer(NamedTuple):
 class Prompt(NamedTuple):
     """One request on its way to a model.
 
-    `body` is what the model's wire made, and is sent as it is. `key` names the effect: a repetition after a
-    crash has the same one. `lane` is the address of who asks, `session` that lane's with a stateful backend.
+    `body` is what the model's wire made, and is sent as it is. `key` names this one attempt, made of the
+    log's head and the attempt's number: any other, a repetition after a crash too, has another key. `lane` is
+    the address of who asks, `session` that lane's with a stateful backend.
     """
 
     body: dict[str, Any]

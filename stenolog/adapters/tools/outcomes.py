@@ -62,7 +62,7 @@ def failure(error: BaseException) -> Outcome:
 
 def told(error: BaseException) -> str:
     """The words of an exception; of each, where they come in groups."""
-    return "\n".join(_said(leaf) for leaf in _leaves(error))
+    return "\n".join(_said(leaf) for leaf in leaves(error))
 
 
 def failed(text: str) -> Outcome:
@@ -108,11 +108,11 @@ def _json(value: Any) -> str:
         raise ToolError(f"expected a result that can be written as JSON, found a {kind}: {error}") from None
 
 
-def _leaves(error: BaseException) -> Iterator[BaseException]:
+def leaves(error: BaseException) -> Iterator[BaseException]:
     """The exceptions themselves, where they come in groups."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
-            yield from _leaves(inner)
+            yield from leaves(inner)
     else:
         yield error
 

@@ -24,8 +24,9 @@ _abandoned: set[asyncio.Task[Outcome]] = set()  # the event loop itself holds ta
 async def perform(tool: Runnable | None, call: Call, known: Sequence[str]) -> Outcome:
     """What came of a call: its result, of at most `tool.limit` bytes, or with `is_error` what went wrong.
 
-    `tool` None: there is no such tool, and the outcome names the `known` ones. Raises nothing but
-    `CancelledError` when it is cancelled itself; the tool has then been cancelled too.
+    `tool` None: there is no such tool, and the outcome names the `known` ones. When it is cancelled itself,
+    the tool is too: what this gives all the same, within `GRACE` seconds, is what came of the call. Where it
+    gives nothing `CancelledError` is raised; nothing else ever is.
     """
     if tool is None:
         return unknown(call.name, known)
@@ -33,8 +34,9 @@ async def perform(tool: Runnable | None, call: Call, known: Sequence[str]) -> Ou
     try:
         await asyncio.wait({task}, timeout=tool.timeout)
     except asyncio.CancelledError:
-        await _ended(task)
-        raise
+        if (given := await _given(task)) is None:
+            raise
+        return given
     if not task.done() and (not await _ended(task) or task.cancelled()):
         return _timed_out(tool, ended=task.done())
     if task.cancelled():
@@ -74,6 +76,14 @@ def _checked(outcome: object) -> Outcome:
         if not isinstance(item, str) and not (isinstance(item, Media) and isinstance(item.content, bytes)):
             raise ToolError(f"expected texts and Media of bytes in an Outcome, found a {type(item).__name__}")
     return outcome
+
+
+async def _given(task: asyncio.Task[Outcome]) -> Outcome | None:
+    """What a tool gives although it is cancelled; an error says no more than that it was."""
+    was_over = task.done()
+    if not (was_over or await _ended(task)) or task.cancelled():
+        return None
+    return task.result() if was_over or not task.result().is_error else None
 
 
 async def _ended(task: asyncio.Task[Outcome]) -> bool:
