@@ -266,3 +266,43 @@ def test_settings_that_are_set_once_are_not_set_again(cli: Cli, folder: Path) ->
         switches = [entry for entry in log["team"].entries() if isinstance(entry.event, ModeSwitch)]
 
     assert len(switches) == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected", "found"),
+    [
+        ("[agents.coder]", "[agents.other]", "agent 'coder'", "only other"),
+        ("[agents.coder]", "[agents.poet]\n[agents.coder]", "only coder", "poet besides"),
+        ("\n[agents", '\nturns = { rule = "round_robin" }\n[agents', "turns: no rule", "turns: round_robin"),
+        (
+            '"shop_tools:both"',
+            '"shop_tools:look", { use = "shop_tools:sell", approval = false }',
+            "approval of: sell",
+            "approval of: -",
+        ),
+    ],
+    ids=["missing", "added", "rule", "approval"],
+)
+def test_a_team_of_others_or_of_other_rules_is_not_the_same_one(
+    cli: Cli, folder: Path, before: str, after: str, expected: str, found: str
+) -> None:
+    file = team(folder, *SELLS)
+    cli("record", file, "Sell three.", "--yes", "--out", "run.db")
+    team(folder, file=TEAM.replace(before, after, 1))
+    ran = cli("rerun", "--db", "run.db", "--team", file, "--json")
+    found_now = ran.envelope["data"]["divergence"]
+
+    assert (ran.status, ran.envelope["data"]["requests"]) == (1, 0)
+    assert (found_now["expected"], found_now["found"]) == (expected, found)
+
+
+def test_what_a_log_does_not_tell_of_a_team_is_said(cli: Cli, folder: Path) -> None:
+    file = team(folder, *LOOKS)
+    cli("record", file, "What is it?", "--out", "run.db")
+    team(folder, file=f"{TEAM}limits = {{ max_steps = 1 }}\n")
+    ran = cli("rerun", "--db", "run.db", "--team", file)
+
+    assert ran.out.splitlines() == [
+        "✓ team: 2 requests, same digests",
+        "  not in a log, so not compared: limits, retries, timeouts, on_unknown, what tools do",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterable
 
 import click
@@ -49,6 +50,19 @@ def test_what_is_taller_than_the_terminal_is_paged(monkeypatch: pytest.MonkeyPat
 
     assert paged == ["".join(f"{line}\n" for line in range(50))]
     assert out.getvalue() == ""
+
+
+@pytest.mark.parametrize(("given", "told"), [(None, "-FRX"), ("-S", "-S")])
+def test_a_pager_is_told_to_obey_colours_unless_a_person_has_told_it_otherwise(
+    monkeypatch: pytest.MonkeyPatch, paged: list[str], given: str | None, told: str
+) -> None:
+    terminal(monkeypatch)
+    monkeypatch.setenv("LESS", given or "")
+    if given is None:
+        monkeypatch.delenv("LESS")
+    screen.draw((Text(str(line)) for line in range(50)), "always", page=True)
+
+    assert os.environ["LESS"] == told
 
 
 def test_what_fits_is_printed(monkeypatch: pytest.MonkeyPatch, paged: list[str]) -> None:

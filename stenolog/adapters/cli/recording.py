@@ -17,8 +17,7 @@ from .words import counted
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
-    from stenolog.domain.values import Card
-    from stenolog.projections.analysis.rerun import Rerun
+    from stenolog.projections.analysis.rerun import Rerun, Team
 
 
 @command("record")
@@ -49,39 +48,46 @@ def rerun_command(db: Path, conversation: str, team: Path | None) -> Answer:
     from stenolog.projections.analysis.rerun import Here, rerun
 
     talk = found(opened(db), conversation)
-    cards = _cards(talk, team) if team else {}
-    told = rerun(talk.entries(), cards, Here(blobs=talk.log.blobs, counters=COUNTERS))
+    now = _now(talk, team) if team else None
+    told = rerun(talk.entries(), now, Here(blobs=talk.log.blobs, counters=COUNTERS))
     data: dict[str, Any] = {"conversation": talk.name, **told._asdict()}
-    return Answer(data, lambda: _drawn(talk, told), failed=told.divergence is not None)
+    return Answer(data, lambda: _drawn(talk, told, now is not None), failed=told.divergence is not None)
 
 
-def _cards(talk: Conversation, file: Path) -> dict[str, Card]:
-    """The cards of a file's agents. What comes from MCP servers is as it was recorded: none is started."""
+def _now(talk: Conversation, file: Path) -> Team:
+    """The team of a file. What comes from MCP servers is as it was recorded: none is started."""
     from stenolog.adapters.engine.recording import Recording
     from stenolog.adapters.teamfile import load
     from stenolog.adapters.tools.port import Runnable
+    from stenolog.domain.turns import Rule
+    from stenolog.projections.analysis.rerun import Team
 
-    recording = Recording(talk)
-    made = {name: recording.agent(agent) for name, agent in load(file, keys=False).team.agents.items()}
-    return {
+    recording, team = Recording(talk), load(file, keys=False).team
+    made = {name: recording.agent(agent) for name, agent in team.agents.items()}
+    cards = {
         name: agent.card([tool.spec for tool in agent.tools if isinstance(tool, Runnable)])
         for name, agent in made.items()
     }
+    return Team(cards, team.turns.turns if isinstance(team.turns, Rule) else team.turns)
 
 
-def _drawn(talk: Conversation, told: Rerun) -> Iterator[Piece]:
-    from .drawing import legend
+def _drawn(talk: Conversation, told: Rerun, under_team: bool) -> Iterator[Piece]:
+    from stenolog.projections.analysis.rerun import NOT_COMPARED
+
+    from .drawing import legend, wrapped
 
     requests, divergence = counted(told.requests, "request"), told.divergence
     if divergence is None:
         yield line(("✓ ", "green"), f"{talk.name}: {requests}, same digests")
+        if under_team:
+            yield wrapped((f"  not in a log, so not compared: {', '.join(NOT_COMPARED)}", "dim"), hang=2)
         return
     yield line(("✗ ", "red"), f"{talk.name}: {requests} the same, then one differs")
     yield legend(
         {
             "agent": divergence.lane,
             "request": f"at {divergence.view}, answered at {divergence.position}",
-            "pointer": divergence.pointer or "the call itself",
+            "pointer": divergence.pointer or "none: it is not in the body",
             "expected": divergence.expected,
             "found": divergence.found,
         }

@@ -65,6 +65,7 @@ def draw(drawing: Iterable[Piece], color: Color, *, page: bool) -> None:
         first = list(islice(lines, shutil.get_terminal_size().lines - 1))
         rest = list(islice(lines, 1))
         if rest:
+            os.environ.setdefault("LESS", "-FRX")  # as git does: else less shows colours as raw escapes
             click.echo_via_pager(chain(first, rest, lines), color=True)
             return
         lines = iter(first)

@@ -10,14 +10,14 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
 from stenolog.domain.policy import policy
-from stenolog.domain.state import address, decision
+from stenolog.domain.state import State, address, decision
 from stenolog.domain.step import INITIAL, evolve
-from stenolog.domain.values import Card, Receipt
+from stenolog.domain.values import Card, Receipt, Turns
 from stenolog.projections.difference import Difference, first_difference
 from stenolog.projections.requests import WIRES, Lane, Request, Wire
 from stenolog.projections.requests.build import from_window, windows
@@ -35,11 +35,18 @@ class Called(NamedTuple):
     receipt: Receipt
 
 
+class Team(NamedTuple):
+    """A whole team as it is now: the cards of its agents, and the rule by which they take turns, if any."""
+
+    cards: Mapping[str, Card]
+    turns: Turns | None = None
+
+
 class Divergence(NamedTuple):
     """The first call that is not the recorded one.
 
     `position` is that of its recorded answer, `view` where its request was built. `pointer` is a JSON pointer
-    into the body; empty where the engine would not have made the call at all.
+    into the body; empty where the engine would not have made the call at all, or has other settings there.
     """
 
     position: int
@@ -67,20 +74,32 @@ class Here(NamedTuple):
 
 
 HERE = Here()
+NOT_COMPARED: Final = ("limits", "retries", "timeouts", "on_unknown", "what tools do")
+"""What of a team leaves no trace in a log, and is not compared."""
 
 
-def rerun(entries: Iterable[Entry], cards: Mapping[str, Card] | None = None, here: Here = HERE) -> Rerun:
-    """Run a log again, with other cards for the agents named, up to the first divergence.
+def rerun(entries: Iterable[Entry], now: Mapping[str, Card] | Team | None = None, here: Here = HERE) -> Rerun:
+    """Run a log again, up to the first divergence: with other cards for the agents named, or under a team.
 
-    Calls without a receipt tell nothing of their request and are passed over. Raises as `build` does.
+    A team has to have those who acted and nobody who would have, the same rule of turns, and to ask a person
+    about the same tools. Calls without a receipt tell nothing of their request and are passed over. Raises
+    as `build` does.
     """
-    recorded, changed = list(entries), cards or {}
-    now = list(_with(recorded, changed))
+    recorded = list(entries)
+    cards = now.cards if isinstance(now, Team) else now or {}
+    changed = list(_with(recorded, cards))
     called = list(_called(recorded))
-    built = _built(now, called, changed, here)
-    due = _due(now, called)
+    built = _built(changed, called, cards, here)
+    due = _due(changed, called)
+    members = _members(recorded, called, now) if isinstance(now, Team) else {}
+    asking = _asking(recorded, called, now) if isinstance(now, Team) else {}
     for same, call in enumerate(called):
-        if different := due.get(call.position) or _compared(recorded, call, built[call.position], here):
+        at = call.position
+        request = built[at]
+        different = (
+            members.get(at) or due.get(at) or _compared(recorded, call, request, here) or asking.get(at)
+        )
+        if different:
             return Rerun(len(recorded), same, different)
     return Rerun(len(recorded), len(called), None)
 
@@ -134,20 +153,62 @@ def _by_view(called: Iterable[Called]) -> dict[int, list[Called]]:
     return views
 
 
-def _due(log: Iterable[Entry], called: Sequence[Called]) -> dict[int, Divergence]:
-    """The calls that the engine would not make where they were made, by the position of their answer."""
-    views = _by_view(called)
+def _members(log: Sequence[Entry], called: Sequence[Called], team: Team) -> dict[int, Divergence]:
+    """The calls before which the team has others, or another rule of turns. Lanes of tasks are of workers."""
+    switches = (entry.event for entry in log if isinstance(entry.event, ModeSwitch))
+    there = {name for switch in switches for name in switch.joins} | {call.lane.agent for call in called}
+    strangers = ", ".join(name for name in team.cards if name not in there)
     odd: dict[int, Divergence] = {}
-    state = INITIAL
+    for call, state in _states(log, called):
+        if not call.lane.task and call.lane.agent not in team.cards:
+            odd[call.position] = _other(call, f"agent {call.lane.agent!r}", f"only {', '.join(team.cards)}")
+        elif strangers:
+            odd[call.position] = _other(call, f"only {', '.join(sorted(there))}", f"{strangers} besides")
+        elif state.turns != team.turns:
+            odd[call.position] = _other(call, f"turns: {_rule(state.turns)}", f"turns: {_rule(team.turns)}")
+    return odd
+
+
+def _asking(log: Iterable[Entry], called: Sequence[Called], team: Team) -> dict[int, Divergence]:
+    """The calls of agents who would ask a person about other tools than they did."""
+    odd: dict[int, Divergence] = {}
+    for call, state in _states(log, called):
+        agent = call.lane.agent
+        then = sorted(state.approvals.get(agent, ()))
+        card = team.cards.get(agent)
+        now = sorted(tool.name for tool in (card and card.tools) or () if tool.approval)
+        if card is not None and then != now:
+            odd[call.position] = _other(call, *(f"approval of: {', '.join(n) or '-'}" for n in (then, now)))
+    return odd
+
+
+def _states(log: Iterable[Entry], called: Iterable[Called]) -> Iterator[tuple[Called, State]]:
+    """Each call, and where the conversation stood when its request was built."""
+    views, state = _by_view(called), INITIAL
     for entry in log:
         state = evolve(state, entry)
         for call in views.get(entry.position, ()):
-            where = address(*call.lane)
-            next_is = decision(state, state.lane(where))
-            if next_is.do != "call_model" or call.cause not in (None, next_is.cause):
-                expected = f"a model call for position {call.cause}"
-                found = f"{next_is.do} for position {next_is.cause}"
-                odd[call.position] = Divergence(call.position, where, entry.position, "", expected, found)
+            yield call, state
+
+
+def _rule(turns: Turns | None) -> str:
+    if turns is None:
+        return "no rule"
+    return f"{turns.rule} {json.dumps(turns.options)}" if turns.options else turns.rule
+
+
+def _other(call: Called, expected: str, found: str) -> Divergence:
+    return Divergence(call.position, address(*call.lane), call.receipt.view, "", expected, found)
+
+
+def _due(log: Iterable[Entry], called: Sequence[Called]) -> dict[int, Divergence]:
+    """The calls that the engine would not make where they were made, by the position of their answer."""
+    odd: dict[int, Divergence] = {}
+    for call, state in _states(log, called):
+        next_is = decision(state, state.lane(address(*call.lane)))
+        if next_is.do != "call_model" or call.cause not in (None, next_is.cause):
+            expected = f"a model call for position {call.cause}"
+            odd[call.position] = _other(call, expected, f"{next_is.do} for position {next_is.cause}")
     return odd
 
 
