@@ -31,6 +31,13 @@ def note(text: str = "") -> str:
     return f"noted {len(text)}"
 
 
+class Speechless(Exception):
+    """An error that cannot even be told."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
 WELL = Said(0, "text", "well"), Answer((Text(text="well"),))
 
 
@@ -246,9 +253,35 @@ class TestStreams:
     def test_what_comes_behind_an_answer_does_not_count(self, tmp_path: Path) -> None:
         made = answered(tmp_path, Streams(Answer((Text(text="a"),)), Answer((Text(text="b"),))))
 
-        assert len(texts(made)) == 1
+        assert texts(made) == ["a"]
 
-    @pytest.mark.parametrize("error", [asyncio.CancelledError(), RuntimeError("x" * 10**6)])
+    @pytest.mark.parametrize(
+        "error",
+        [
+            asyncio.CancelledError(),
+            RuntimeError("x" * 10**6),
+            RuntimeError(HALF),
+            Speechless(),
+            SystemExit(3),
+            StopAsyncIteration(),
+            BaseExceptionGroup("two", [KeyError("a"), asyncio.CancelledError()]),
+            ModelFailed("weird", "busy"),
+            ModelFailed(None, None),  # type: ignore[arg-type]
+            ModelFailed("other", HALF),
+        ],
+        ids=[
+            "cancelled",
+            "long",
+            "half",
+            "speechless",
+            "exit",
+            "stop",
+            "group",
+            "category",
+            "None",
+            "half two",
+        ],
+    )
     def test_what_a_model_raises_is_an_error_of_bounded_length(
         self, error: BaseException, tmp_path: Path
     ) -> None:
@@ -256,6 +289,20 @@ class TestStreams:
 
         assert errors(made) == [("other", "half")]
         assert all(len(event.message) <= 2_000 for event in made if isinstance(event, LlmError))
+
+    def test_of_errors_in_a_group_each_is_told(self, tmp_path: Path) -> None:
+        group = ExceptionGroup("several", [ValueError("one"), ExceptionGroup("more", [KeyError("two")])])
+
+        [error] = [each for each in answered(tmp_path, Streams(group)) if isinstance(each, LlmError)]
+
+        assert error.message == "ValueError: one\nKeyError: 'two'"
+
+    @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -5.0, "soon"], ids=str)
+    def test_a_wait_that_nobody_can_wait_is_left_out(self, seconds: Any, tmp_path: Path) -> None:
+        made = answered(tmp_path, Streams(ModelFailed("overloaded", "busy", retry_after=seconds)))
+
+        assert errors(made) == [("overloaded", "")]
+        assert texts(made) == ["well"]
 
 
 class TestCards:

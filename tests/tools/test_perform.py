@@ -263,6 +263,45 @@ def test_cancelling_us_cancels_the_tool_and_passes_through() -> None:
     assert asyncio.run(main()) == ["tool", "us"]
 
 
+def test_cancelling_us_gives_what_the_tool_gives_all_the_same() -> None:
+    async def main(then: Callable[[], str]) -> Outcome | None:
+        begun = asyncio.Event()
+
+        async def pay() -> str:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                return then()
+            return "never"
+
+        task = asyncio.create_task(perform(tool(pay), call(), []))
+        await begun.wait()
+        task.cancel()
+        await asyncio.wait({task})
+        return None if task.cancelled() else task.result()
+
+    def fail() -> str:
+        raise OSError("closed, since it was cancelled")
+
+    assert asyncio.run(main(lambda: "paid")) == Outcome(("paid",))
+    assert asyncio.run(main(fail)) is None
+
+
+def test_what_a_tool_had_given_before_we_are_cancelled_is_what_came_of_it() -> None:
+    async def main() -> Outcome:
+        loop = asyncio.get_running_loop()
+
+        async def fail() -> None:
+            loop.call_soon(task.cancel)  # it has ended by then, and we have not heard of it yet
+            raise OSError("broken")
+
+        task = asyncio.create_task(perform(tool(fail), call(), []))
+        return await task
+
+    assert asyncio.run(main()) == Outcome(("OSError: broken",), is_error=True)
+
+
 def test_cancelling_us_does_not_wait_for_a_thread(gate: threading.Event) -> None:
     async def main() -> bool:
         begun = asyncio.Event()

@@ -37,7 +37,9 @@ async def streamed(model: Model, prompt: Prompt, take: Callable[[Said], None]) -
             return listening.end(task)  # it is whole, and paid for
         raise
     finally:
-        if not task.done():
+        if task.done():
+            _forget(task)
+        else:
             await _stop(task, listening)
 
 

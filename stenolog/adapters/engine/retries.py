@@ -86,7 +86,7 @@ class Breaker:
         self._in_a_row, self._open_until, self.is_tried = 0, None, False
 
     def failed(self, category: str, now: float) -> None:
-        """A call failed. What the provider is to blame for counts; any other answer shows that it is there."""
+        """A call failed. What the provider is to blame for counts; any other answer shows it is there."""
         self.stopped()
         if category in ANSWERS:
             self.succeeded()

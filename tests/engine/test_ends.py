@@ -1,0 +1,426 @@
+"""However an effect ends, the log says truly how: nothing that came of it is lost, nothing is made up."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stenolog
+from stenolog import (
+    AssistantMessage,
+    CallRef,
+    Conversation,
+    Delta,
+    LlmError,
+    ModelFailed,
+    Team,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.adapters.engine import doing
+from stenolog.adapters.engine.doing import GOES_ON
+from stenolog.adapters.engine.drafts import Draft, keep, load
+from stenolog.adapters.engine.queueing import queued
+from stenolog.adapters.stores.claims import Claims
+from stenolog.domain.decide import CANCELLED
+from stenolog.domain.effects import UNKNOWN, unknown_outcome
+from stenolog.domain.errors import StoreBusy
+from stenolog.domain.values import Control
+from stenolog.engine import Agent, Breaker, Retries
+from stenolog.models import Prompt, Said, Scripted
+from stenolog.testing import kill_points
+from stenolog.tools import Runnable, tool
+from tests.engine.given import Clock, call, opened, run, told, worked
+
+
+def results(talk: Conversation) -> list[ToolResult]:
+    return [entry.event for entry in talk.entries() if isinstance(entry.event, ToolResult)]
+
+
+def errors(talk: Conversation, agent: str = "coder") -> list[LlmError]:
+    events = (entry.event for entry in talk.entries())
+    return [event for event in events if isinstance(event, LlmError) and event.agent == agent]
+
+
+def answers(talk: Conversation) -> list[AssistantMessage]:
+    return [entry.event for entry in talk.entries() if isinstance(entry.event, AssistantMessage)]
+
+
+class TestDrafts:
+    """What streams while the store is busy."""
+
+    @pytest.fixture
+    def busy(self, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+        """No draft can be written; each attempt is counted."""
+        tried: list[object] = []
+
+        def refuse(claims: Claims, said: object) -> None:
+            tried.append(said)
+            raise StoreBusy("another program holds the write lock")
+
+        monkeypatch.setattr(Claims, "draft", refuse)
+        return tried
+
+    def test_what_could_not_be_kept_is_kept_the_next_time(self) -> None:
+        written: list[bytes] = []
+        draft = Draft(1)
+
+        def refuse(said: object) -> None:
+            raise StoreBusy("busy")
+
+        draft.add(Said(0, "text", "one "))
+        with pytest.raises(StoreBusy):
+            keep([draft], refuse)
+        draft.add(Said(0, "text", "two"))
+        for _ in range(2):
+            keep([draft], lambda said: written.extend(text for _, text in said))
+
+        assert load(written) == draft.parts
+        assert len(written) == 1
+
+    def test_a_draft_that_cannot_be_written_ends_no_run(self, tmp_path: Path, busy: list[object]) -> None:
+        model = Scripted("one two three four five six", piece=4, pause=0.05)
+        with opened(tmp_path / "t.db") as talk:
+            run(worked(Team([Agent("coder", llm=model)]), talk, "Count"))
+
+            assert told(talk)[-1] == ("assistant_message", "one two three four five six")
+        assert len(busy) > 1
+
+    def test_a_run_that_is_stopped_then_keeps_all_that_was_heard(
+        self, tmp_path: Path, busy: list[object]
+    ) -> None:
+        heard: list[str] = []
+
+        async def listen_a_little() -> None:
+            running = Team([Agent("coder", llm=model)]).run(talk, "Count")
+            async for happened in running:
+                heard.extend([happened.text] if isinstance(happened, Delta) else [])
+                if len(busy) > 1:
+                    break
+            await running.aclose()
+
+        model = Scripted("word " * 500, piece=5, pause=0.01)
+        with opened(tmp_path / "t.db") as talk:
+            run(listen_a_little())
+
+            [error] = errors(talk)
+        assert error.category == "process_exited"
+        assert error.text == "".join(heard)
+
+
+class TestTools:
+    """A tool that is cancelled, or whose run is stopped, while it is at work or right after."""
+
+    async def cut(
+        self, made: Runnable, begun: asyncio.Event, how: Callable[[Team, asyncio.Task[Any]], Awaitable[None]]
+    ) -> None:
+        team = Team([Agent("coder", llm=self.model, tools=[made])])
+        working = asyncio.create_task(worked(team, self.talk, "Pay"))
+        await begun.wait()
+        await how(team, working)
+        await asyncio.wait({working})
+
+    @pytest.fixture(autouse=True)
+    def conversation(self, tmp_path: Path) -> Iterator[None]:
+        self.model = Scripted(call("pay"), "I see.")
+        with opened(tmp_path / "t.db") as self.talk:
+            yield
+
+    async def cancel(self, team: Team, working: asyncio.Task[Any]) -> None:
+        await team.cancel(self.talk)
+
+    async def stop(self, team: Team, working: asyncio.Task[Any]) -> None:
+        working.cancel()
+
+    def stubborn(self, begun: asyncio.Event, error: Exception | None = None) -> Runnable:
+        """A tool that has paid when it is cancelled."""
+
+        @tool
+        async def pay() -> str:
+            """Pay."""
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                if error is not None:
+                    raise error from None
+            return "receipt 4711"
+
+        return pay
+
+    def test_what_a_cancelled_tool_gives_all_the_same_stands_where_it_arrived(self) -> None:
+        async def main() -> None:
+            begun = asyncio.Event()
+            await self.cut(self.stubborn(begun), begun, self.cancel)
+
+        run(main())
+        first, second = results(self.talk)
+
+        assert [first.text, second.text] == [CANCELLED, "receipt 4711"]
+        assert first.call == second.call
+        assert self.talk.state().lane("coder").status == "idle"
+        run(worked(Team([Agent("coder", llm=self.model)]), self.talk, "What came of it?"))
+        assert "receipt 4711" in str(self.model.prompts[-1].body)
+
+    def test_what_a_tool_gives_when_the_run_is_stopped_is_its_result(self) -> None:
+        async def main() -> None:
+            begun = asyncio.Event()
+            await self.cut(self.stubborn(begun), begun, self.stop)
+
+        run(main())
+
+        assert [(result.text, result.is_error) for result in results(self.talk)] == [("receipt 4711", False)]
+        run(worked(Team([Agent("coder", llm=self.model)]), self.talk))
+        assert told(self.talk)[-1] == ("assistant_message", "I see.")
+
+    def test_a_tool_that_fails_since_the_run_is_stopped_has_an_unknown_outcome(self) -> None:
+        async def main() -> None:
+            begun = asyncio.Event()
+            await self.cut(self.stubborn(begun, OSError("closed")), begun, self.stop)
+
+        run(main())
+
+        assert [result.meta for result in results(self.talk)] == [UNKNOWN]
+
+    def test_of_a_cancelled_tool_in_a_thread_the_log_says_that_it_goes_on(self) -> None:
+        gate = threading.Event()
+
+        async def main() -> None:
+            begun, loop = asyncio.Event(), asyncio.get_running_loop()
+
+            @tool
+            def pay() -> str:
+                """Pay."""
+                loop.call_soon_threadsafe(begun.set)
+                gate.wait(10)
+                return "receipt 4711"
+
+            await self.cut(pay, begun, self.cancel)
+
+        try:
+            run(main())
+        finally:
+            gate.set()
+
+        assert [result.text for result in results(self.talk)] == [CANCELLED, GOES_ON]
+        run(worked(Team([Agent("coder", llm=self.model)]), self.talk, "What came of it?"))
+        assert GOES_ON in str(self.model.prompts[-1].body)
+
+    def test_a_result_that_is_being_recorded_is_recorded_though_the_run_is_stopped(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made, gate = doing.result_of, threading.Event()
+
+        async def main() -> None:
+            begun, loop = asyncio.Event(), asyncio.get_running_loop()
+
+            def slow(*args: Any, **options: Any) -> ToolResult:
+                loop.call_soon_threadsafe(begun.set)
+                gate.wait(10)
+                return made(*args, **options)
+
+            async def stop(team: Team, working: asyncio.Task[Any]) -> None:
+                working.cancel()
+                await asyncio.sleep(0.05)
+                gate.set()
+
+            monkeypatch.setattr(doing, "result_of", slow)
+            await self.cut(tool(lambda: "receipt 4711", name="pay"), begun, stop)
+
+        run(main())
+
+        assert [result.text for result in results(self.talk)] == ["receipt 4711"]
+
+
+class TestAsk:
+    """`on_unknown="ask"`: after a crash in a call that may not be run again, the lane waits for a person."""
+
+    @pytest.fixture(autouse=True)
+    def crashed(self, tmp_path: Path) -> Iterator[None]:
+        """A conversation whose runner was killed while its tool ran."""
+        paid: list[str] = []
+
+        @tool
+        def pay() -> str:
+            """Pay."""
+            paid.append("paid")
+            return "paid"
+
+        def begin(log: stenolog.Log) -> None:
+            team = Team([Agent("coder", llm=Scripted(call("pay"), "Done."), tools=[pay])])
+            run(worked(team, log["demo"], "Pay"))
+
+        points = kill_points(begin, tmp_path, world=lambda: len(paid))
+        path = next(point.path for point in points if point.world)
+        paid.clear()
+        self.model = Scripted("I went on.", endless=True)
+        self.team = Team([Agent("coder", llm=self.model, tools=[pay])], on_unknown="ask")
+        with opened(path) as self.talk:
+            yield
+            assert paid == []
+            assert len(results(self.talk)) == 1
+
+    def waits(self) -> bool:
+        """Whether the lane has asked, and no model since."""
+        return self.talk.state().lane("coder").status == "failed" and not self.model.prompts
+
+    def test_the_lane_says_what_to_do_and_waits(self) -> None:
+        run(worked(self.team, self.talk))
+        [error] = errors(self.talk)
+
+        assert self.waits()
+        assert (error.category, error.retry_at) == ("process_exited", None)
+        assert "what came of 'pay'" in error.message
+        assert "say how to go on, or continue" in error.message
+        assert run(worked(self.team, self.talk)) == []
+
+    @pytest.mark.parametrize("how", ["words", "continue", "continue by name"])
+    def test_a_person_who_says_so_or_continues_has_it_go_on(self, how: str) -> None:
+        run(worked(self.team, self.talk))
+        if how == "words":
+            run(worked(self.team, self.talk, "It was paid; go on"))
+        else:
+            run(self.team.proceed(self.talk, **({"agent": "coder"} if how != "continue" else {})))
+            run(worked(self.team, self.talk))
+
+        assert told(self.talk)[-1] == ("assistant_message", "I went on.")
+        assert self.talk.state().lane("coder").status == "idle"
+
+    @pytest.mark.parametrize(
+        "message",
+        [
+            UserMessage(text="It is noon", author_kind="system"),
+            UserMessage(text="And you?", to=["other"]),
+            UserMessage(control=Control(action="approve", call=CallRef(entry="elsewhere", index=0))),
+            UserMessage(control=Control(action="continue", agent="other")),
+            UserMessage(control=Control(action="continue", agent="coder", task="other")),
+            queued(UserMessage(text="And then something else")),
+        ],
+        ids=[
+            "the system",
+            "words to another",
+            "an approval",
+            "another's continue",
+            "a task's",
+            "queued words",
+        ],
+    )
+    @pytest.mark.parametrize("asked", [False, True], ids=["before it has asked", "after"])
+    def test_nothing_else_is_an_answer(self, message: UserMessage, asked: bool) -> None:
+        [(_, waiting)] = self.talk.state().open_calls()
+        self.talk.append(unknown_outcome(waiting, "it died"))
+        if asked:
+            run(worked(self.team, self.talk))
+        heard_later = asked and not message.in_context  # it was written once the lane had asked
+        self.talk.append(message)
+        run(worked(self.team, self.talk))
+
+        assert self.waits() is not heard_later
+
+
+class TestModels:
+    """Whatever one model raises, the other lanes go on."""
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            SystemExit(3),
+            BaseExceptionGroup("several", [KeyError("a"), asyncio.CancelledError()]),
+            ModelFailed("weird", "busy"),
+            ModelFailed("overloaded", None),  # type: ignore[arg-type]
+            ModelFailed("overloaded", "busy", retry_after=float("nan")),
+        ],
+        ids=repr,
+    )
+    def test_another_lane_works_on_beside_it(self, error: BaseException, tmp_path: Path) -> None:
+        def fails(prompt: Prompt) -> object:
+            raise error
+
+        agents = [
+            Agent("coder", llm=Scripted(fails), retries=Retries(attempts={})),
+            Agent("other", llm=Scripted("Hello.", piece=1, pause=0.01)),
+        ]
+        with opened(tmp_path / "t.db") as talk:
+            run(worked(Team(agents), talk, "Go"))
+
+            assert {name: lane.status for name, lane in talk.state().lanes.items()} == {
+                "coder": "failed",
+                "other": "idle",
+            }
+            assert [made.agent for made in answers(talk)] == ["other"]
+
+    def test_one_error_in_a_group_is_told_as_it_is(self, tmp_path: Path) -> None:
+        clock = Clock()
+
+        def fails(prompt: Prompt) -> object:
+            raise ExceptionGroup("in a task group", [ModelFailed("overloaded", "busy", retry_after=7.0)])
+
+        model = Scripted(fails, "There.")
+        with opened(tmp_path / "t.db", clock) as talk:
+            run(worked(Team([Agent("coder", llm=model)], world=clock.world), talk, "Go"))
+
+            assert [(each.category, each.message) for each in errors(talk)] == [("overloaded", "busy")]
+            assert max(clock.slept) > 6.9
+
+
+class TestBreaker:
+    """A provider that is left alone for a while."""
+
+    def test_a_call_that_is_held_back_is_no_attempt_and_goes_as_soon_as_one_call_was_answered(
+        self, tmp_path: Path
+    ) -> None:
+        clock, asked = Clock(), list[str]()
+
+        def down_at_first(prompt: Prompt) -> object:
+            asked.append(prompt.lane)
+            if len(asked) <= 2:
+                raise ModelFailed("overloaded", "busy")
+            return "There."
+
+        model = Scripted(down_at_first, endless=True, piece=2, pause=0.02)
+        retries = Retries(attempts={"overloaded": 2})
+        team = Team(
+            [Agent(name, llm=model, retries=retries) for name in ("coder", "other")],
+            world=clock.world,
+            breaker=lambda: Breaker(failures=2, rest=30),
+        )
+        with opened(tmp_path / "t.db", clock) as talk:
+            begun = clock.now
+            run(worked(team, talk, "Go"))
+
+            for agent in ("coder", "other"):
+                failed, held_back = errors(talk, agent)
+                assert (failed.attempt, failed.message) == (1, "busy")
+                assert (held_back.attempt, held_back.receipt) == (1, None)
+                assert "left alone for 29 s more" in held_back.message
+            assert sorted(made.agent for made in answers(talk)) == ["coder", "other"]
+        assert len(asked) == 4
+        assert 30 <= (clock.now - begun).total_seconds() < 32
+
+    @pytest.mark.parametrize(
+        ("category", "left"),
+        [("invalid_request", 0), ("unauthorized", 0), ("other", 30), ("process_exited", 30)],
+    )
+    def test_any_answer_of_a_provider_ends_the_row_of_its_failures(self, category: str, left: float) -> None:
+        breaker = Breaker(failures=2, rest=30)
+
+        for each in ("overloaded", category, "network"):
+            breaker.failed(each, 0)
+
+        assert breaker.check(0) == left
+
+    def test_one_call_tries_it_and_the_next_one_does_where_that_was_stopped(self) -> None:
+        breaker = Breaker(failures=1, rest=30)
+        breaker.failed("network", 0)
+
+        assert [breaker.check(now) for now in (1, 30)] == [29, 0]
+        assert breaker.is_tried
+        breaker.stopped()
+        assert not breaker.is_tried
+        assert breaker.check(31) == 0
+        assert breaker.is_tried
