@@ -27,6 +27,7 @@ from stenolog.adapters.engine.doing import GOES_ON
 from stenolog.adapters.engine.drafts import Draft, keep, load
 from stenolog.adapters.engine.queueing import queued
 from stenolog.adapters.stores.claims import Claims
+from stenolog.adapters.tools.keep import result_of
 from stenolog.domain.decide import CANCELLED
 from stenolog.domain.effects import UNKNOWN, unknown_outcome
 from stenolog.domain.errors import StoreBusy
@@ -214,7 +215,7 @@ class TestTools:
     def test_a_result_that_is_being_recorded_is_recorded_though_the_run_is_stopped(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        made, gate = doing.result_of, threading.Event()
+        gate = threading.Event()
 
         async def main() -> None:
             begun, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -222,7 +223,7 @@ class TestTools:
             def slow(*args: Any, **options: Any) -> ToolResult:
                 loop.call_soon_threadsafe(begun.set)
                 gate.wait(10)
-                return made(*args, **options)
+                return result_of(*args, **options)
 
             async def stop(team: Team, working: asyncio.Task[Any]) -> None:
                 working.cancel()
