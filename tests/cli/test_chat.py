@@ -144,13 +144,13 @@ def test_where_others_take_part_who_are_not_here_messages_are_for_the_agent_alon
 
 
 def test_an_agent_that_has_failed_in_the_end_is_exit_1(chat: Chat, folder: Path) -> None:
-    model = script(folder, {"error": "unauthorized", "message": "no such key"}, "Hello.")
+    model = script(folder, {"error": "invalid_request", "message": "no such thing"}, "Hello.")
     first = chat("--model", model, lines="Hi\n")
     second = chat("--model", model, lines="/continue\n")
 
     assert (first.status, second.status) == (1, 1)
-    assert "✗ assistant: unauthorized: no such key\n  /continue tries again\n" in first.err
-    assert "! assistant has failed (unauthorized: no such key): /continue tries again\n" in second.err
+    assert "✗ assistant: invalid_request: no such thing\n  /continue tries again\n" in first.err
+    assert "! assistant has failed (invalid_request: no such thing): /continue tries again\n" in second.err
     assert chat("--model", script(folder, "Hello."), lines="/continue\n").out == "Hello.\n"
 
 

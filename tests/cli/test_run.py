@@ -92,8 +92,9 @@ def test_a_lane_that_has_failed_is_exit_1_and_goes_on_with_retry(cli: Cli, folde
     third = cli("run", file, "--retry")
 
     assert [ran.status for ran in (first, second, third)] == [1, 1, 0]
-    assert "✗ coder: unauthorized: no such key\n  --retry tries again\n" in first.err
-    assert "coder has failed (unauthorized: no such key): --retry tries again" in second.err
+    way = "set the key and start again; --retry tries again then"
+    assert f"✗ coder: unauthorized: no such key\n  {way}\n" in first.err
+    assert "coder has failed (unauthorized: no such key): set the key and start again; --retry" in second.err
     assert third.out == "Hello.\n"
 
 

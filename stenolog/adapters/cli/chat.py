@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .answer import Answer
+from .prices import prices_of
+from .screen import say
 from .shell import command, names, opened, takes_db
 
 if TYPE_CHECKING:
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from stenolog.adapters.llms.port import Model
 
 NAME, AGENT = "chat", "assistant"
+FILE = click.Path(path_type=Path, dir_okay=False)
 ALONE = ("model", "cli", "agent", "persona", "tools")
 """The options that describe a single agent."""
 
@@ -24,15 +28,22 @@ ALONE = ("model", "cli", "agent", "persona", "tools")
 @click.argument("conversation", metavar="[TALK]", required=False, default="", shell_complete=names)
 @click.option("--model", help="Who answers, such as openai:gpt-5.2; else $STENOLOG_MODEL.")
 @click.option("--cli", help="A program that answers, with its arguments.")
-@click.option("--team", type=click.Path(path_type=Path, dir_okay=False), help="A team, from its file.")
+@click.option("--team", type=FILE, help="A team, from its file.")
 @click.option("--agent", help=f"The agent's name; else the only one there is, or {AGENT}.")
 @click.option("--persona", help="Who the agent is.")
 @click.option("--tools", multiple=True, metavar="MODULE:NAME", help="A function that it may call; repeat it.")
-@click.option("--to", multiple=True, help="Whom the messages are for; all, unless given.")
+@click.option("--to", multiple=True, help="Whom the messages are for; else the turn rule says. Repeatable.")
+@click.option("--prices", type=FILE, help="A TOML or JSON file with your prices, or a team's.")
 @click.option("--yes", is_flag=True, help="Approve every call that a person has to approve.")
 @takes_db
 def chat_command(
-    db: Path, conversation: str, team: Path | None, to: tuple[str, ...], yes: bool, **alone: Any
+    db: Path,
+    conversation: str,
+    team: Path | None,
+    to: tuple[str, ...],
+    prices: Path | None,
+    yes: bool,
+    **alone: Any,
 ) -> Answer:
     """Talk with an agent, or with a team. In a pipe every line is a message.
 
@@ -41,7 +52,7 @@ def chat_command(
     http://HOST/v1#NAME, cli:COMMAND, acp:COMMAND, scripted:FILE
     """
     from .chat_loop import Chat
-    from .chat_words import Hints
+    from .chat_standing import Hints
     from .run_desk import desk
 
     name, title, made = conversation or NAME, "", None
@@ -53,10 +64,15 @@ def chat_command(
         described = load(team)
         name, title, made = conversation or described.talk, described.title, described.team
     llm = None if made else _model(alone["model"], alone["cli"])
+    table = prices_of(prices) if prices else None
     talk = opened(db, create=True)[name]
     if made is None:
         assert llm is not None, "somebody answers"
         made, to = _single(talk, llm, to, **alone)
+        if talk.position and not conversation:
+            say(f"{name} goes on; `stenolog chat NAME` begins another conversation", mark="·", style="cyan")
+    if table is not None:
+        made.options = replace(made.options, prices=table)
     with desk(talk, made, Hints(), yes=yes, cancels=True, leave=False) as at:
         at.entitle(title)
         Chat(at, to).loop()

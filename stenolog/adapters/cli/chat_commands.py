@@ -7,15 +7,16 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
-from stenolog.domain.entry import Entry
-from stenolog.domain.errors import IllegalCommand, InvalidEvent
-from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
+from stenolog.domain.errors import InvalidEvent
+from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
 from stenolog.domain.state import address
 from stenolog.domain.values import Span
 
+from .chat_standing import at_work, awaiting, failed, is_words, stopped
 from .lines import Piece, line
 from .positions import backwards
 from .reading import entry_line
+from .words import counted
 
 if TYPE_CHECKING:
     from .chat_loop import Chat
@@ -144,13 +145,23 @@ def mode(chat: Chat, rest: str) -> None:
 
 @command
 def _continue(chat: Chat, rest: str) -> None:
-    """[AGENT]: go on after an error or an interruption"""
-    try:
-        chat.desk.work.do(chat.team.proceed(chat.talk, *rest.split("/", 1) if rest else ()))
-    except IllegalCommand:
-        if rest:
-            raise
+    """[AGENT]: go on after an error, an interruption, or Ctrl-C"""
+    state, agents = chat.talk.state(), chat.team.agents
+    halted = [*failed(state, agents), *stopped(chat.talk, agents)]
+    if rest and (rest in halted or rest not in state.lanes):
+        _proceed(chat, rest)
+    elif failed(state, agents) and not rest:
+        chat.desk.work.do(chat.team.proceed(chat.talk))
+    elif not (at_work(state, agents) or any(awaiting(state, agents))):
+        if rest or not halted:
+            raise InvalidEvent("nothing to go on with: nobody has failed, or was stopped or interrupted")
+        for where in halted:
+            _proceed(chat, where)
     chat.desk.go()
+
+
+def _proceed(chat: Chat, lane: str) -> None:
+    chat.desk.work.do(chat.team.proceed(chat.talk, *lane.split("/", 1)))
 
 
 @command
@@ -172,24 +183,22 @@ def approve(chat: Chat, rest: str) -> None:
 def undo(chat: Chat, rest: str) -> None:
     """take your last message, and what followed, out of the context"""
     hidden = chat.talk.settings().hides
-    mine = (entry for entry in backwards(chat.talk, chat.talk.position) if _is_words(entry))
+    mine = (entry for entry in backwards(chat.talk, chat.talk.position) if is_words(entry))
     last = next(
         (entry.position for entry in mine if not any(entry.position in span for span in hidden)), None
     )
     if last is None:
         raise InvalidEvent("nothing was said yet")
-    chat.submit(ModeSwitch(hides=[*hidden, Span(first=last, last=chat.talk.position)]))
-
-
-def _is_words(entry: Entry) -> bool:
-    event = entry.event
-    return isinstance(event, UserMessage) and event.control is None and event.author_kind == "person"
+    span = Span(first=last, last=chat.talk.position)
+    taken = sum(not any(position in other for other in hidden) for position in range(last, span.last + 1))
+    chat.submit(ModeSwitch(hides=[*hidden, span]), f"taken back: {counted(taken, 'entry', 'entries')}")
 
 
 @command
 def reset(chat: Chat, rest: str) -> None:
     """begin anew: nothing before this is in context any more; the log keeps it"""
-    chat.submit(ModeSwitch(context_from=chat.talk.position + 1))
+    switch = ModeSwitch(context_from=chat.talk.position + 1)
+    chat.submit(switch, "begun anew: nothing before this is in context")
 
 
 @command

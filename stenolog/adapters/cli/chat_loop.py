@@ -11,7 +11,9 @@ from stenolog.domain.events import ModeSwitch
 
 from . import chat_commands
 from .chat_lines import message
+from .chat_standing import last_exchange
 from .chat_words import minute
+from .positions import backwards
 from .run_desk import Desk
 from .words import counted
 
@@ -73,10 +75,10 @@ class Chat:
         """Say something, and let the agents work."""
         self.desk.go(text, to)
 
-    def submit(self, switch: ModeSwitch) -> None:
-        """Change a setting, and show it."""
+    def submit(self, switch: ModeSwitch, words: str = "") -> None:
+        """Change a setting, and show it, in these words if there are any."""
         self.talk.submit(switch)
-        self.desk.watching.catch_up()
+        self.desk.watching.catch_up(words)
 
     def note(self, words: str) -> None:
         """A word to the person."""
@@ -90,8 +92,10 @@ class Chat:
                 for name, agent in self.team.agents.items()
             )
             head = self.talk.position
-            last = next(iter(self.talk.entries(after=max(0, head - 1))), None)
+            last = next(backwards(self.talk, head), None)
             since = f"{counted(head, 'entry', 'entries')}, the last of {minute(last.at)}" if last else "new"
-            self.paper.line((self.talk.name, "bold"), (f" · {since} · /help · {names}", "dim"))
+            self.paper.text(f"{self.talk.name} · {since} · /help · {names}", "dim")
+            for said in last_exchange(self.talk):
+                self.paper.text(said, "dim", indent="  ")
         for words in self.desk.standing():
             self.paper.text(f"! {words}", "yellow")

@@ -103,13 +103,14 @@ class Paper:
         room = width() if self.live else None
         return Flow(partial(self._put, style=style, aside=aside), room)
 
-    def text(self, words: str, style: str = "") -> None:
+    def text(self, words: str, style: str = "", *, indent: str = "") -> None:
         """Words that go on on the next line where they are too long for one."""
         whole: list[str] = []
-        flow = Flow(whole.append, width() if self.live else None)
+        flow = Flow(whole.append, max(1, width() - len(indent)) if self.live else None)
         flow.add(words)
         flow.end()
-        self._put("".join(whole), style, aside=True)
+        rows = "".join(whole).splitlines(keepends=True)
+        self._put("".join(f"{indent}{row}" for row in rows), style, aside=True)
 
     def line(self, *pieces: str | tuple[str, str], aside: bool = True) -> None:
         """A line, made safe, and cut where it is too long."""
@@ -117,10 +118,10 @@ class Paper:
         self._send(stream, f"{line(*pieces).rendered(width(), coloured=colours)}\n")
 
     def drawn(self, drawing: Iterable[Piece]) -> None:
-        """The drawing of a command, through a pager where it is tall."""
+        """The drawing of a command, which stands in the conversation: it is not paged."""
         self.status("")
         with redirect_stdout(sys.stderr if self.plain else sys.stdout):
-            draw(drawing, self.color, page=True)
+            draw(drawing, self.color, page=False)
 
     def status(self, words: str) -> None:
         """What is going on at the moment, until something else is written; on a terminal alone."""

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.engine.happenings import Delta, Happening, Recorded
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
+from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import Reasoning, Refusal, Text
 from stenolog.domain.state import State, address, find_call
+from stenolog.domain.values import Control
 from stenolog.projections.prices import Prices
 from stenolog.projections.usage import Usage, usage
 
 from .chat_paper import Flow, Paper, Watch, lasted
-from .chat_words import at_work, call_of, call_words, error_words, result_lines, used_words, what_next
-from .words import describe, in_words
+from .chat_standing import Hints, at_work
+from .chat_words import call_of, call_words, error_words, result_lines, used_words, what_next
+from .words import describe, in_words, pass_token, passes
 
 STYLES = {"thought": "dim", "said": ""}
 
@@ -24,12 +26,12 @@ class Stage:
     """Writes down what a run tells of.
 
     While an answer streams it has the floor; what else happens meanwhile is held back until it is whole.
-    `again` says how one that has failed is made to go on.
+    `hints` say how one that has failed is made to go on.
     """
 
-    def __init__(self, paper: Paper, talk: Conversation, agents: Collection[str], again: str) -> None:
+    def __init__(self, paper: Paper, talk: Conversation, agents: Collection[str], hints: Hints) -> None:
         self.paper = paper
-        self.again = again
+        self.hints = hints
         self.talk = talk
         self.agents = dict.fromkeys(agents)
         self.used = Usage(state=talk.state())
@@ -40,8 +42,12 @@ class Stage:
         self._flow: Flow | None = None
         self._kind = ""
         self._said = ""
+        self._written = 0
         self._held: list[Happening] = []
         self._calls: dict[int, str] = {}
+        self._stopped: dict[int, list[str]] = {}
+        self._told: set[str] = set()
+        self._instead = ""
 
     @property
     def state(self) -> State:
@@ -53,11 +59,14 @@ class Stage:
         self.catch_up()
         self.used = Usage(state=self.state)
         self._mine, self._speaker, self._watch = mine, "", Watch()
+        self._told.clear()
 
-    def catch_up(self) -> None:
-        """Show what stands in the log and was not shown yet."""
+    def catch_up(self, instead: str = "") -> None:
+        """Show what stands in the log and was not shown yet; `instead` are other words for a setting."""
+        self._instead = instead
         for entry in self.talk.entries(after=self.state.position):
             self.take(Recorded(entry))
+        self._instead = ""
         self.paper.status("")
 
     def end(self, prices: Prices) -> None:
@@ -87,9 +96,13 @@ class Stage:
 
     def _follow(self, entry: Entry) -> None:
         """Where the conversation stands now."""
-        if isinstance(entry.event, ToolResult) and (found := find_call(self.state, entry.event)):
+        before = self.state
+        if isinstance(entry.event, ToolResult) and (found := find_call(before, entry.event)):
             self._calls[entry.position] = call_words(call_of(self.talk, found[1]))
         self.used = usage.evolve(self.used, entry)
+        if isinstance(entry.event, UserMessage) and entry.event.control is not None:
+            rests = (where for where, lane in self.state.lanes.items() if lane.status == "idle")
+            self._stopped[entry.position] = [where for where in rests if before.lane(where).status != "idle"]
 
     def _show(self, happened: Happening) -> None:
         if isinstance(happened, Recorded):
@@ -99,17 +112,28 @@ class Stage:
             self._stream(happened)
 
     def _stream(self, delta: Delta) -> None:
-        kind = "thought" if delta.kind == "reasoning" else "said"
-        if not self._floor:
-            self._floor = delta.lane
-            self._introduce(delta.lane)
+        self._floor = delta.lane
+        if delta.kind == "reasoning":
+            self._write("thought", delta.text)
+            return
+        self._said += delta.text
+        if not pass_token(self.state.turns).startswith(self._said.strip()):
+            self._write_said()
+
+    def _write_said(self) -> None:
+        """Write what was said, and held back while it might have been nothing but a pass."""
+        words, self._written = self._said[self._written :], len(self._said)
+        if words:
+            self._write("said", words)
+
+    def _write(self, kind: str, words: str) -> None:
+        self._introduce(self._floor)
         if kind != self._kind:
             self._end_flow()
             self._kind = kind
         if self._flow is None:
             self._flow = self.paper.flow(STYLES[kind], aside=kind == "thought")
-        self._flow.add(delta.text)
-        self._said += delta.text if kind == "said" else ""
+        self._flow.add(words)
 
     def _end_flow(self) -> None:
         if self._flow is not None:
@@ -119,7 +143,7 @@ class Stage:
     def _leave_floor(self) -> None:
         """The floor is free: those who waited are heard, one after the other."""
         self._end_flow()
-        self._floor, self._said = "", ""
+        self._floor, self._said, self._written = "", "", 0
         held, self._held = self._held, []
         for happened in held:
             if self._floor and _lane(happened) != self._floor:
@@ -141,13 +165,17 @@ class Stage:
                 self._result(result, self._calls.pop(entry.position, result.name))
             case LlmError() as error:
                 self._error(error, entry)
-            case UserMessage() as message if message.control is None:
+            case UserMessage(control=None) as message:
                 self._message(message, entry)
+            case UserMessage(control=Control(action="cancel")):
+                self._cancelled(self._stopped.pop(entry.position, ()))
             case UserMessage():
                 pass  # what came of it tells
+            case ModeSwitch() if self._instead:
+                self.paper.text(self._instead, "dim")
             case _:
                 who, what = describe(entry)
-                self.paper.line((f"{who}: {what}", "dim"))
+                self.paper.text(f"{who}: {what}", "dim")
 
     def _answer(self, answer: AssistantMessage) -> None:
         where = address(answer.agent, answer.task)
@@ -156,10 +184,16 @@ class Stage:
             for part in answer.parts:
                 if isinstance(part, Reasoning) and part.text:
                     self._stream(Delta(where, 0, part.text, "reasoning"))
+        passed = passes(answer, self.state.turns)
         if words != self._said and words.startswith(self._said):
             self._stream(Delta(where, 0, words[len(self._said) :]))
         elif not words and answer.tool_calls:
             self._introduce(where)
+        if passed:
+            self._end_flow()
+            self.paper.line((f"{where} passes", "dim"))
+        else:
+            self._write_said()
         self._leave_floor()
 
     def _result(self, result: ToolResult, call: str) -> None:
@@ -167,18 +201,30 @@ class Stage:
         took = "" if result.duration_ms is None else f" · {lasted(result.duration_ms / 1000)}"
         self.paper.line("  ", (f"{mark} ", style), (call, "blue"), (took, "dim"))
         for row in result_lines(result):
-            self.paper.line("    ", (row, "dim"))
+            if result.is_error:
+                self.paper.text(row, "dim", indent="    ")
+            else:
+                self.paper.line("    ", (row, "dim"))
 
     def _error(self, error: LlmError, entry: Entry) -> None:
         where = address(error.agent, error.task)
         if not self._said and error.parts:
             self._stream(Delta(where, 0, in_words(error.parts)))
+        self._write_said()
         self._leave_floor()
         if error.category == "cancelled":
-            self.paper.line((f"■ {where} was stopped", "yellow"))
+            self._cancelled([where])
+            self._told.discard(where)
             return
         self.paper.text(f"✗ {where}: {error_words(error)}", "yellow" if error.retry_at else "red")
-        self.paper.line((f"  {what_next(error, entry.at) or self.again}", "dim"))
+        self.paper.text(what_next(error, entry.at) or self.hints.out_of(error), "dim", indent="  ")
+
+    def _cancelled(self, lanes: Iterable[str]) -> None:
+        """Say once who was stopped: that a person did so, and what became of it, are two entries."""
+        for where in lanes:
+            if where not in self._told:
+                self.paper.line((f"■ {where} was stopped", "yellow"))
+            self._told.add(where)
 
     def _message(self, message: UserMessage, entry: Entry) -> None:
         mine, self._mine = self._mine, ""

@@ -75,5 +75,5 @@ def _on_prices(whole: Tally, prices: Prices, as_of: str | None) -> str:
         return "what was used is not known"
     unknown = [name or "(no name)" for name in whole.tokens if price_of(name, prices) is None]
     if unknown:
-        return f"no price is known for {', '.join(unknown)}: give one with --prices"
+        return f"no price is known for {', '.join(unknown)}: give one with --prices; a team's file will do"
     return f"USD at example prices of {as_of}: give yours with --prices" if as_of else "USD at your prices"

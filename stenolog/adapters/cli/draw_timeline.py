@@ -25,10 +25,12 @@ STATUS = {
 LINES_OF_OUTPUT = 8
 
 
-def drawn(items: Iterable[Item]) -> Iterator[Piece]:
-    """The whole timeline."""
+def drawn(items: Iterable[Item], pass_token: str = "") -> Iterator[Piece]:
+    """The whole timeline. An answer that is but the `pass_token` is shown as a pass."""
     for item in items:
         match item.kind:
+            case "message" if pass_token and item.text.strip() == pass_token and item.author != "user":
+                yield line((f"{item.author} passes  {item.position}", "dim"))
             case "mode":
                 yield Rule(Text(one_line(item.detail), style="magenta"), style="dim", align="left")
             case "tool":

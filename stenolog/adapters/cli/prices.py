@@ -2,6 +2,8 @@
 
 ["gpt-5*"]
 input = 1.25    # USD per million tokens; `cached`, `output` and `written` likewise
+
+The file of a team has such tables too, under `prices`; what is not in it costs what the examples say.
 """
 
 from __future__ import annotations
@@ -27,4 +29,6 @@ def prices_of(file: Path | None) -> tuple[Price, ...]:
         given: Any = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
     except ValueError as error:
         raise InvalidEvent(f"{file}: {error}") from None
+    if isinstance(given, dict) and "agents" in given:
+        return (*table(given.get("prices", {}), f"{file}: prices"), *PRICES)
     return table(given, str(file))

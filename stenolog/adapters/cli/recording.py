@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("file", type=FILE)
 @click.argument("message")
 @click.option("--out", type=FILE, required=True, help="The database of the recording; it must not exist.")
-@click.option("--to", multiple=True, help="Whom the message is for; all, unless given.")
+@click.option("--to", multiple=True, help="Whom the message is for; else the turn rule says. Repeatable.")
 @click.option("--yes", is_flag=True, help="Approve every call that a person has to approve.")
 def record_command(file: Path, message: str, out: Path, to: tuple[str, ...], yes: bool) -> Answer:
     """Run a team into a new database, to be run again by `rerun`."""

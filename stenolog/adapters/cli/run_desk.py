@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -14,14 +14,17 @@ from stenolog.adapters.engine.happenings import Delta, Happening
 from stenolog.adapters.engine.team import Team
 from stenolog.domain.effects import ref
 from stenolog.domain.errors import IllegalCommand
-from stenolog.domain.events import UNCHANGED, ModeSwitch
+from stenolog.domain.events import UNCHANGED, ModeSwitch, UserMessage
+from stenolog.domain.state import Lane, OpenCall
+from stenolog.domain.values import Control
 from stenolog.projections.prices import Prices
 
 from .answer import Answer, envelope
 from .chat_lines import Lines, lines
 from .chat_paper import Paper
 from .chat_stage import Stage
-from .chat_words import Hints, awaiting, call_of, failed, standing, whole_call
+from .chat_standing import Hints, awaiting, failed, standing
+from .chat_words import call_of, whole_call
 from .run_work import Work
 from .safety import safe_json
 
@@ -49,59 +52,92 @@ class Envelopes:
     def end(self, prices: Prices) -> None:
         """The run is over."""
 
-    def catch_up(self) -> None:
+    def catch_up(self, instead: str = "") -> None:
         """Print what stands in the log and was not printed yet."""
         for entry in self.talk.entries(after=self._position):
             click.echo(safe_json(envelope("ok", entry)))
             self._position = entry.position
 
 
+QUESTION = "  run it? y/n (n REASON tells why, a: always this tool) "
+
+
+class Verdict(NamedTuple):
+    """What a person says of a call; `reason` is why it is refused."""
+
+    approved: bool
+    reason: str = ""
+
+
 class Approvals:
-    """Asks a person about the calls that wait for one.
+    """Asks a person about the calls that wait for one; `later` tells of those that are left open.
 
     `yes` approves all of them. Where nobody can be asked they are refused; `leave` leaves them open instead.
     """
 
-    def __init__(self, work: Work, paper: Paper, lines: Lines, *, yes: bool, leave: bool) -> None:
+    def __init__(self, work: Work, paper: Paper, lines: Lines, later: str, *, yes: bool, leave: bool) -> None:
         self.work = work
         self.paper = paper
         self.lines = lines
+        self.later = later
         self.yes = yes
         self.leave = leave
+        self._always: set[tuple[str, str]] = set()
 
     def judge(self) -> bool:
         """Whether a call was approved or refused."""
         judged = False
         for lane, call in list(awaiting(self.work.talk.state(), self.work.team.agents)):
-            words = whole_call(call_of(self.work.talk, call))
-            verdict = self._verdict(f"{lane.address}: {words}")
+            verdict = self._verdict(lane, call)
             if verdict is None:
                 continue
-            decide = self.work.team.approve if verdict else self.work.team.refuse
             try:
-                self.work.do(decide(self.work.talk, ref(call)))
+                self.work.talk.submit(_said(lane, call, verdict))
                 judged = True
             except IllegalCommand as error:  # somebody else was first
                 self.paper.text(str(error), "dim")
         return judged
 
-    def _verdict(self, call: str) -> bool | None:
-        """True: run it. None: it is left open. Whoever decides sees all of the call."""
-        if self.yes:
-            self.paper.text(f"approved: {call}", "dim")
-            return True
+    def _verdict(self, lane: Lane, call: OpenCall) -> Verdict | None:
+        """None: it is left open. Whoever decides sees all of the call."""
+        words = f"{lane.address}: {whole_call(call_of(self.work.talk, call))}"
+        if self.yes or (lane.agent, call.name) in self._always:
+            self.paper.text(f"approved: {words}", "dim")
+            return Verdict(True)
         if not self.lines.asks:
             does = "it waits for" if self.leave else "refused without"
-            self.paper.text(f"? {call}: {does} your approval (--yes approves)", "yellow")
-            return None if self.leave else False
-        self.paper.text(f"? {call}", "bold")
+            self.paper.text(f"? {words}: {does} your approval (--yes approves)", "yellow")
+            return None if self.leave else Verdict(False)
+        self.paper.text(f"? {words}", "bold")
+        return self._asked((lane.agent, call.name))
+
+    def _asked(self, tool: tuple[str, str]) -> Verdict | None:
+        """What a person answers; Ctrl-C and Ctrl-D leave it open."""
         try:
-            while (answer := self.lines.line("  run it? y/n ")) is not None:
-                if answer.strip().lower() in ("y", "yes", "n", "no"):
-                    return answer.strip().lower().startswith("y")
+            while (answer := self.lines.line(QUESTION)) is not None:
+                word, _, reason = answer.strip().partition(" ")
+                match word.lower():
+                    case "a" | "always":
+                        self._always.add(tool)
+                        return Verdict(True)
+                    case "y" | "yes":
+                        return Verdict(True)
+                    case "n" | "no":
+                        return Verdict(False, reason.strip())
+                    case _:
+                        pass
         except KeyboardInterrupt:
             print()
+        self.paper.line((f"  left open: {self.later}", "dim"))
         return None
+
+
+def _said(lane: Lane, call: OpenCall, verdict: Verdict) -> UserMessage:
+    """The verdict as the log has it. The agent is told the reason."""
+    control = Control(action="approve" if verdict.approved else "refuse", call=ref(call))
+    if not verdict.reason:
+        return UserMessage(control=control)
+    return UserMessage(text=verdict.reason, to=[lane.address], control=control)
 
 
 @dataclass(frozen=True)
@@ -157,8 +193,9 @@ def desk(
     `Approvals`."""
     options = click.get_current_context().params
     paper = Paper(options["color"], plain=options["as_json"])
-    watching = Envelopes(talk) if options["as_json"] else Stage(paper, talk, team.agents, hints.again)
+    watching = Envelopes(talk) if options["as_json"] else Stage(paper, talk, team.agents, hints)
     source = lines(asks=not options["as_json"])
     with Work(team, talk, watching, cancels=cancels and source.asks) as work:
         work.do(team.tools())  # what they come from is there, or that is said before anything else
-        yield Desk(hints, work, watching, paper, source, Approvals(work, paper, source, yes=yes, leave=leave))
+        approvals = Approvals(work, paper, source, hints.left, yes=yes, leave=leave)
+        yield Desk(hints, work, watching, paper, source, approvals)

@@ -23,7 +23,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--talk", default="", help="The conversation; else the one that the file names, or its own name."
 )
-@click.option("--to", multiple=True, help="Whom the message is for; all, unless given.")
+@click.option("--to", multiple=True, help="Whom the message is for; else the turn rule says. Repeatable.")
 @click.option("--yes", is_flag=True, help="Approve every call that a person has to approve.")
 @click.option("--retry", is_flag=True, help="Have those go on that have failed.")
 @takes_db
@@ -51,12 +51,18 @@ def worked(
     """Have the team of a file work, and say where it stands then."""
     from stenolog.adapters.teamfile import load
 
-    from .chat_words import Hints
+    from .chat_standing import Hints
     from .run_desk import desk
 
     described = load(file)
     conversation = opened(db, create=True)[talk or described.talk]
-    hints = Hints("--yes approves it", "it goes on", "--retry tries again")
+    hints = Hints(
+        "--yes approves it",
+        "the next run asks again, and --yes approves it",
+        "it goes on",
+        "--retry",
+        "another policy for it, or a new conversation by --talk",
+    )
     with desk(conversation, described.team, hints, yes=yes, cancels=False, leave=True) as at:
         at.entitle(described.title)
         try:
@@ -68,11 +74,13 @@ def worked(
 
 
 def _run(at: Desk, message: str | None, to: tuple[str, ...], retry: bool) -> None:
-    from .chat_words import failed
+    from .chat_standing import at_work, failed
 
     if retry and failed(at.talk.state(), at.team.agents):
         at.work.do(at.team.proceed(at.talk))
     before = at.talk.position
+    if doing := at_work(at.talk.state(), at.team.agents):
+        say(f"going on from {before}: {doing}")
     at.go(message, to)
     if at.talk.position == before:
         say("nothing to do: " + ("; ".join(at.standing()) or "everybody waits for a message"))

@@ -195,7 +195,7 @@ def opened(db: Path, *, create: bool = False) -> Log:
     from stenolog.adapters.log import open as open_log
 
     if not create and not db.exists():
-        hint = "make it with `stenolog import FILE` or `stenolog demo --db`, or name another with --db:"
+        hint = "`stenolog chat`, `run`, `import FILE` and `demo --db` make one, or name another with --db:"
         raise FileNotFoundError(None, f"no database here; {hint}", str(db))
     return click.get_current_context().with_resource(open_log(db))
 

@@ -21,6 +21,7 @@ from .lines import Piece, line
 from .policies import policy_of
 from .positions import resolve
 from .shell import command, found, opened, takes_conversation
+from .words import pass_token
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
@@ -76,12 +77,13 @@ def lane(written: str) -> Lane:
 def timeline_command(db: Path, conversation: str, at: str) -> Answer:
     """Show what a person sees. Messages, tools with their results, errors, mode changes, cuts."""
     talk = found(opened(db), conversation)
-    items = talk.timeline(upto=resolve(talk, at))
+    upto = resolve(talk, at)
+    items = talk.timeline(upto=upto)
 
     def draw() -> Iterable[Piece]:
         from .draw_timeline import drawn
 
-        return drawn(items)
+        return drawn(items, pass_token(talk.settings(upto).turns))
 
     return Answer({"conversation": talk.name, "items": items}, draw)
 

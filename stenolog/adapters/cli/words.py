@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from stenolog.domain.events import AssistantMessage
+from stenolog.domain.floor import is_pass
+from stenolog.domain.values import Turns
 from stenolog.projections.words import Words as Words
 from stenolog.projections.words import describe as describe
 from stenolog.projections.words import in_words as in_words
@@ -10,6 +13,18 @@ from stenolog.projections.words import in_words as in_words
 def counted(number: int, what: str, many: str = "") -> str:
     """So many of it: 1 request, 12 requests; `many` where that is no mere `s`."""
     return f"{number:,} {what if number == 1 else many or f'{what}s'}"
+
+
+def passes(answer: AssistantMessage, turns: Turns | None) -> bool:
+    """Whether an answer only hands the turn on."""
+    token = pass_token(turns)
+    return bool(token) and is_pass(answer, token)
+
+
+def pass_token(turns: Turns | None) -> str:
+    """What says, under a rule of turns, that an agent passes; empty where nothing does."""
+    token = turns.options.get("pass_token") if turns is not None else None
+    return token if isinstance(token, str) else ""
 
 
 STYLES = {
