@@ -85,7 +85,8 @@ def test_a_request_that_counts_on_a_dead_process_is_refused_and_never_given_to_a
 
     said, error = run(talk, runs_on())
 
-    assert (said, error.category, error.message) == ("", "process_exited", f"{given.NAME} was ended by SIGKILL")
+    ended = f"{given.NAME} was ended by SIGKILL"
+    assert (said, error.category, error.message) == ("", "process_exited", ended)
 
 
 def test_a_session_of_an_earlier_life_of_this_program_is_lost() -> None:

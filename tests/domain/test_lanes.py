@@ -153,7 +153,8 @@ def test_the_session_of_a_stateful_backend_stays_until_there_is_another() -> Non
 def test_a_session_ends_with_its_process_with_a_reset_and_with_a_rewind() -> None:
     said = AssistantMessage(agent="coder", session="s1")
     died = LlmError(agent="coder", category="process_exited")
-    ends: list[Event] = [died, ModeSwitch(context_from=1), ModeSwitch(context_from=None), ModeSwitch(hides=[])]
+    resets = [ModeSwitch(context_from=1), ModeSwitch(context_from=None), ModeSwitch(hides=[])]
+    ends: list[Event] = [died, *resets]
 
     assert [after(ASKED, said, ASKED, end).lane("coder").session for end in ends] == ["", "", "", ""]
 
