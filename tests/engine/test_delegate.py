@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stenolog import Conversation, ModelFailed, Team, Text, ToolResult, Usage
+from stenolog import (
+    CallerError,
+    Conversation,
+    Diverged,
+    Log,
+    ModelFailed,
+    ModeSwitch,
+    Recorded,
+    Team,
+    Text,
+    ToolResult,
+    Usage,
+)
+from stenolog.adapters.engine import delegate
+from stenolog.adapters.engine.waiting import waiting
+from stenolog.adapters.stores.claims import Claims
+from stenolog.domain.limits import spent_of
 from stenolog.engine import Agent, Delegate, Limits
 from stenolog.models import Answer, Prompt, Scripted
+from stenolog.tools import Call, tool
 from tests.engine.given import call, opened, run, told, worked
 
 TASK = json.dumps({"task": "Count the cats."})
+CONTEXTS = ["fresh", "fork", "scope"]
 
 
-def lead(worker: Agent, **options: Any) -> Agent:
-    model = Scripted([call("ask_reader", arguments=TASK)], "There are three.")
+def lead(worker: Agent, calls: int = 1, **options: Any) -> Agent:
+    asks = [call("ask_reader", f"c{nth}", TASK) for nth in range(calls)]
+    model = Scripted(asks, "There are three.", "And so on.")
     return Agent("lead", llm=model, tools=[Delegate(worker, **options)], limits=Limits(max_tokens=100_000))
 
 
@@ -72,18 +94,37 @@ def test_a_worker_that_fails_is_an_error_that_says_why(tmp_path: Path) -> None:
     assert "unauthorized: no such key" in result.text
 
 
-def test_a_worker_uses_no_more_than_its_share(tmp_path: Path) -> None:
-    def costly(prompt: Prompt) -> Answer:
+def costly() -> Agent:
+    """It uses ten thousand tokens a step, and never comes to an end."""
+
+    def spends(prompt: Prompt) -> Answer:
         return Answer((Text(text="Hm."), call("nothing")), usage=Usage(input=9_000, output=1_000))
 
-    reader = Agent(
-        "reader", llm=Scripted(costly, endless=True), limits=Limits(same_error=None, same_call=None)
-    )
+    return Agent("reader", llm=Scripted(spends, endless=True), limits=Limits(same_error=None, same_call=None))
+
+
+def test_a_worker_uses_no_more_than_its_share(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as talk:
-        run(worked(Team([lead(reader, share=0.25)]), talk, "Go"))
+        run(worked(Team([lead(costly(), share=0.25)]), talk, "Go"))
         (result,) = results(talk)
 
     assert "max_tokens: 30,000 of 24," in result.text
+
+
+def test_workers_at_the_same_time_share_what_is_left(tmp_path: Path) -> None:
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(Team([lead(costly(), calls=5, share=0.5)]), talk, "Go"))
+        words = [result.text for result in results(talk)]
+
+    assert ["max_tokens: 20,000 of 19," in text for text in words] == [True] * 5
+
+
+def test_what_a_worker_has_used_that_failed_is_its_callers(tmp_path: Path) -> None:
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(Team([lead(costly(), share=0.25)]), talk, "Go"))
+        (result,) = results(talk)
+
+        assert [used.input + used.output for used in spent_of(result).values()] == [30_000]
 
 
 def test_a_task_without_words_is_refused(tmp_path: Path) -> None:
@@ -94,3 +135,199 @@ def test_a_task_without_words_is_refused(tmp_path: Path) -> None:
 
         assert results(talk)[0].is_error
         assert len(talk.log) == 1
+
+
+@pytest.mark.parametrize("nested", [False, True], ids=["of its caller", "of its caller's caller"])
+def test_a_worker_in_a_scope_needs_a_name_of_its_own(tmp_path: Path, nested: bool) -> None:
+    worker = Agent("lead", llm=Scripted("never"))
+    if nested:
+        worker = Agent("reader", llm=Scripted("never"), tools=[Delegate(worker, context="scope")])
+    with opened(tmp_path / "t.db") as talk:
+        with pytest.raises(CallerError, match="of a name that no agent there has, found 'lead'"):
+            run(worked(Team([lead(worker, context="scope")]), talk, "Go"))
+
+        assert talk.position == 0
+
+
+def test_a_worker_in_a_scope_has_the_name_of_no_member(tmp_path: Path) -> None:
+    with opened(tmp_path / "t.db") as talk:
+        talk.append(ModeSwitch(joins=["reader"]))
+        reader = Agent("reader", llm=Scripted("never"), persona="Another one.")
+        run(worked(Team([lead(reader, context="scope")]), talk, "Go", to="lead"))
+        (result,) = results(talk)
+
+        assert (result.is_error, "found 'reader'" in result.text) == (True, True)
+        assert "reader" not in talk.settings().cards
+
+
+def test_workers_of_one_name_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    first = asyncio.Event()
+    lanes: list[str] = []
+
+    @tool(timeout=None)
+    async def count(call: Call) -> str:
+        """Count."""
+        lanes.append(call.lane)
+        if len(lanes) == 1:
+            await first.wait()
+        return "three"
+
+    def counts(prompt: Prompt) -> object:
+        return "Three." if '"tool_calls": [{"id": "n1"' in json.dumps(prompt.body) else call("count", "n1")
+
+    async def main() -> None:
+        reader = Agent("reader", llm=Scripted(counts, endless=True), tools=[count])
+        async for happened in Team([lead(reader, calls=2, context="scope")]).run(talk, "Go"):
+            match happened:
+                case Recorded(entry) if isinstance(entry.event, ToolResult) and entry.event.text == "Three.":
+                    first.set()
+
+    with opened(tmp_path / "t.db") as talk:
+        run(main())
+
+        assert told(talk)[-1] == ("assistant_message", "There are three.")
+
+
+@pytest.mark.parametrize("context", ["fresh", "fork"])
+def test_a_worker_is_found_again_by_another_name_of_its_callers_conversation(
+    tmp_path: Path, context: Any
+) -> None:
+    ran = []
+    streams = asyncio.Event()
+
+    @tool
+    async def count() -> str:
+        """Count."""
+        ran.append("count")
+        return "three"
+
+    def counts(prompt: Prompt) -> object:
+        if "tool" not in [message["role"] for message in prompt.body["messages"]]:
+            return call("count", "n1")
+        streams.set()
+        return "Three. " * 20
+
+    def asks(prompt: Prompt) -> object:
+        done = "tool" in [message["role"] for message in prompt.body["messages"]]
+        return "There are three." if done else call("ask_reader", "c1", TASK)
+
+    def team(pause: float) -> Team:
+        reader = Agent("reader", llm=Scripted(counts, endless=True, pause=pause), tools=[count])
+        return Team([replace(lead(reader, context=context), llm=Scripted(asks, endless=True))])
+
+    async def stopped() -> None:
+        task = asyncio.create_task(worked(team(pause=0.05), talk, "Go"))
+        await streams.wait()
+        task.cancel()
+        await asyncio.wait({task})
+
+    with opened(tmp_path / "t.db") as talk:
+        run(stopped())
+        talk.rename("renamed")
+        run(worked(team(pause=0), talk))
+
+        assert (ran, len(talk.log)) == (["count"], 2)
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_cancelling_the_caller_cancels_its_worker_and_the_workers_of_that(
+    tmp_path: Path, context: Any
+) -> None:
+    begun = asyncio.Event()
+
+    @tool(timeout=None)
+    async def count() -> str:
+        """Count."""
+        begun.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    counter = Agent("counter", llm=Scripted(call("count")), tools=[count])
+    asks = call("ask_counter", arguments=TASK)
+    reader = Agent("reader", llm=Scripted(asks), tools=[Delegate(counter, context=context)])
+    team = Team([lead(reader, context=context)])
+
+    async def main() -> None:
+        task = asyncio.create_task(worked(team, talk, "Go"))
+        await begun.wait()
+        await team.cancel(talk, "lead")
+        await task
+
+    with opened(tmp_path / "t.db") as talk:
+        run(main())
+
+        assert sorted(set(at_work(talk.log))) == []
+        assert not any(Claims(talk.log.datastore, talk.log[name].stream).all() for name in talk.log)
+
+
+def at_work(log: Log) -> Iterator[str]:
+    """The lanes that have something to do; of a child its worker's, for a fork has its past ones."""
+    for name in log:
+        worker, is_child, _ = name.partition("~")
+        for lane in log[name].state().lanes.values():
+            if lane.status != "idle" and (lane.agent == worker or not is_child):
+                yield f"{name} {lane.address} {lane.status}"
+
+
+def test_a_worker_whose_run_cannot_go_on_is_left_by_nobody_at_work(tmp_path: Path) -> None:
+    reader = Agent("reader", llm=Scripted(Diverged("elsewhere")))
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(Team([lead(reader, context="scope")]), talk, "Go"))
+
+        assert [result.is_error for result in results(talk)] == [True]
+        assert {lane.status for lane in talk.state().lanes.values()} == {"idle"}
+
+
+def test_a_worker_that_a_person_cancels_has_failed(tmp_path: Path) -> None:
+    begun = asyncio.Event()
+
+    @tool(timeout=None)
+    async def count() -> str:
+        """Count."""
+        begun.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    reader = Agent("reader", llm=Scripted(["I count.", call("count")]), tools=[count])
+    team = Team([lead(reader)])
+
+    async def main() -> None:
+        task = asyncio.create_task(worked(team, talk, "Go"))
+        await begun.wait()
+        (child,) = (name for name in talk.log if name != "demo")
+        await team.cancel(talk.log[child])
+        await task
+
+    with opened(tmp_path / "t.db") as talk:
+        run(main())
+        (result,) = results(talk)
+
+        assert (result.is_error, result.text) == (True, "reader has stopped (cancelled)")
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_a_call_that_waits_for_a_person_is_found_from_the_callers_conversation(
+    tmp_path: Path, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delegate, "LOOK", 0.01)
+
+    @tool(approval=True)
+    def sell(cats: int) -> str:
+        """Sell cats."""
+        return f"{cats} sold"
+
+    reader = Agent("reader", llm=Scripted(call("sell", "s1", '{"cats": 3}'), "Sold."), tools=[sell])
+    team = Team([lead(reader, context=context)])
+
+    async def main() -> list[str]:
+        task = asyncio.create_task(worked(team, talk, "Go"))
+        while not (found := waiting(talk)):
+            await asyncio.sleep(0.01)
+        ((lane, asked, name, arguments, where),) = found
+        await team.approve(talk.log[where], asked)
+        await task
+        return [lane.partition("/")[0], name, arguments]
+
+    with opened(tmp_path / "t.db") as talk:
+        assert run(main()) == ["reader", "sell", '{"cats": 3}']
+        assert [result.text for result in results(talk)][-1] == "Sold."

@@ -1,4 +1,4 @@
-"""Six runs, cut off at every entry, claim and draft: each goes on from there to its end."""
+"""Eight runs, cut off at every entry, claim and draft: each goes on from there to its end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import stenolog
-from stenolog import Log, ModelFailed, Team, ToolCall, ToolResult, UserMessage
+from stenolog import Log, ModelFailed, Team, ToolResult, UserMessage
 from stenolog.adapters.stores.claims import Claims
 from stenolog.adapters.verify import verify
 from stenolog.domain.effects import UNKNOWN
@@ -128,17 +128,41 @@ def two_lanes(world: World, clock: Clock) -> Team:
     return Team(agents, world=clock.world)
 
 
-def worker(world: World, clock: Clock) -> Team:
+def delegating(world: World, clock: Clock, calls: int, **options: Any) -> Team:
+    """An agent that has a worker feed something, several times at once."""
     reader = Agent("reader", llm=Scripted(calls_once("feed"), endless=True), tools=tools(world))
 
     def lead(prompt: Prompt) -> object:
-        done = "tool" in told(prompt).roles
-        return "Done." if done else ToolCall(id="d1", name="ask_reader", arguments='{"task": "Feed it."}')
+        if "tool" in told(prompt).roles:
+            return "Done."
+        return [call("ask_reader", f"d{nth}", f'{{"task": "Feed number {nth}."}}') for nth in range(calls)]
 
-    return Team([Agent("a", llm=Scripted(lead, endless=True), tools=[Delegate(reader)])], world=clock.world)
+    agent = Agent("a", llm=Scripted(lead, endless=True), tools=[Delegate(reader, **options)])
+    return Team([agent], world=clock.world)
 
 
-RUNS = [streaming, one_tool, parallel_tools, retries, two_lanes, worker]
+def worker(world: World, clock: Clock) -> Team:
+    return delegating(world, clock, 1)
+
+
+def worker_with_a_fork(world: World, clock: Clock) -> Team:
+    return delegating(world, clock, 1, context="fork")
+
+
+def two_workers_in_a_scope(world: World, clock: Clock) -> Team:
+    return delegating(world, clock, 2, context="scope")
+
+
+RUNS = [
+    streaming,
+    one_tool,
+    parallel_tools,
+    retries,
+    two_lanes,
+    worker,
+    worker_with_a_fork,
+    two_workers_in_a_scope,
+]
 
 
 @pytest.mark.parametrize("made", RUNS, ids=lambda made: made.__name__)

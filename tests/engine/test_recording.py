@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from stenolog import AssistantMessage, Conversation, Diverged, ModelFailed, Team
+from stenolog import AssistantMessage, Conversation, Diverged, ModelFailed, Team, ToolResult
+from stenolog.adapters.engine import ordering
 from stenolog.engine import Agent, Recording
 from stenolog.models import Scripted
 from stenolog.projections.analysis.rerun import Here, rerun
@@ -83,6 +84,58 @@ def test_one_request_more_than_was_recorded_is_a_divergence(tmp_path: Path) -> N
 
         with pytest.raises(Diverged, match="once more than was recorded"):
             run(worked(team, again, "And now?"))
+
+
+def test_large_results_are_given_whole(tmp_path: Path) -> None:
+    @tool
+    def read() -> str:
+        """Read."""
+        return "a line of it\n" * 20_000
+
+    with opened(tmp_path / "t.db") as talk:
+        reader = Agent("reader", llm=Scripted(call("read"), "Long."), tools=[read])
+        run(worked(Team([reader]), talk, "Read it."))
+        again = talk.log["again"]
+        recording = Recording(talk)
+        run(worked(Team([recording.agent(reader)]), again, "Read it."))
+        result = next(entry.event for entry in again.entries() if isinstance(entry.event, ToolResult))
+
+        assert len(talk.log.blobs[result.blob]) == 260_000
+        assert (told(again), recording.left) == (told(talk), 0)
+
+
+def test_agents_at_work_together_answer_in_the_order_in_which_they_did(tmp_path: Path) -> None:
+    three = [
+        Agent(
+            name, llm=Scripted([call("look", name)], f"{name} one", f"{name} two", pause=pause), tools=[look]
+        )
+        for name, pause in (("slow", 0.06), ("brisk", 0.03), ("quick", 0.0))
+    ]
+    with opened(tmp_path / "t.db") as talk:
+        for words in ("Go", "Again"):
+            run(worked(Team(three), talk, words))
+        again = talk.log["again"]
+        recording = Recording(talk)
+        team = Team([recording.agent(agent) for agent in three])
+        for words in ("Go", "Again"):
+            run(worked(team, again, words))
+
+        assert (told(again), recording.left) == (told(talk), 0)
+
+
+def test_an_answer_waits_for_no_other_that_will_not_come(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(ordering, "PATIENCE", 0.05)
+    with opened(tmp_path / "t.db") as talk:
+        pair = [Agent("a", llm=Scripted("a", pause=0.05)), Agent("b", llm=Scripted("b"))]
+        run(worked(Team(pair), talk, "Go"))
+        again = talk.log["again"]
+        recording = Recording(talk)
+        team = Team([recording.agent(agent) for agent in pair], parallel=1)
+        with pytest.raises(Diverged, match="b: the request differs"):
+            run(worked(team, again, "Go"))
+
+        assert [text for _, text in told(talk)] == ["Go", "b", "a"]
+        assert [text for _, text in told(again)] == ["Go", "a"]
 
 
 def test_a_log_is_run_again_as_it_is_and_under_another_card(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from stenolog.adapters.tools.port import Call, Outcome, Runnable
 from stenolog.domain.entry import Draft
 from stenolog.domain.errors import CallerError, IllegalCommand, StaleAppend, ToolError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
+from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.limits import Limits, Tokens
 from stenolog.domain.state import Lane
 from stenolog.domain.values import Control, Link, Tool
@@ -180,7 +181,7 @@ async def _until_done(team: Team, child: Conversation, lane: Lane) -> None:
         async for _ in team.run(child):
             pass
         state = await asyncio.to_thread(child.state)
-        if state.lane(lane.address).status != "awaiting_approval":
+        if state.lane(lane.address).status not in BUSY:  # one that was approved meanwhile goes on
             return
         await asyncio.sleep(LOOK)
 

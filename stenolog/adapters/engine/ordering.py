@@ -1,7 +1,7 @@
-"""When an answer from a recording is given: in the order in which they came, for who asks next hears them all.
+"""When what was recorded is given again: in the order in which it came, since others hear it.
 
-An answer waits for those recorded before it, and for the requests that were made before it was there. What
-a person has said since its own request it waits for not at all, since that may not be said this time.
+An answer waits for what was recorded before it, and for the requests that were made before it was there.
+What needs a person's words that its own request had not seen it does not wait for: they may not come now.
 """
 
 from __future__ import annotations
@@ -12,38 +12,43 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 PATIENCE = 1.0
-"""Seconds without anything new after which an answer is given although it is early."""
+"""Seconds without anything new after which what is early is given all the same."""
 
 
 class Place(NamedTuple):
-    """Where an answer stands, and the position that its request was made at."""
+    """Where an answer stands, or a result, which has a `tool`; and the position that had to be there for it.
+
+    That is for an answer the one that its request was made at.
+    """
 
     position: int
-    view: int
+    after: int
     agent: str
+    tool: str = ""
 
 
 class Ordering:
-    """The places of recorded answers, and the positions of what was `said` from outside.
-
-    `agents` are those that take part; the answers of others nobody will ask for.
-    """
+    """The places of what was recorded, and the positions of what was `said` from outside."""
 
     def __init__(self, places: Iterable[Place], said: Sequence[int]) -> None:
-        self.agents: set[str] = set()
-        self._left = {each.position: each for each in sorted(places, key=lambda each: each.view)}
+        self._left = {each.position: each for each in sorted(places, key=lambda each: each.after)}
         self._said = said
+        self._expected: set[tuple[str, str]] = set()
         self._asked: set[int] = set()
         self._waiting: list[asyncio.Event] = []
+
+    def expect(self, agent: str, tools: Iterable[str]) -> None:
+        """This agent takes part, with these tools; what was recorded of others nobody will ask for."""
+        self._expected.update((agent, name) for name in ("", *tools))
 
     def asked(self, position: int) -> None:
         """The request is there that this answers."""
         self._asked.add(position)
         self._wake()
 
-    async def turn(self, position: int, view: int) -> None:
-        """Wait until it is the turn of what was recorded there, and came of what stood at `view`."""
-        while self._is_early(position, view):
+    async def turn(self, position: int, seen: int) -> None:
+        """Wait until it is the turn of what was recorded there, by one who had `seen` so far."""
+        while self._is_early(position, seen):
             changed = asyncio.Event()  # one for each wait: a recording may be used in several event loops
             self._waiting.append(changed)
             try:
@@ -58,13 +63,13 @@ class Ordering:
             changed.set()
         self._waiting.clear()
 
-    def _is_early(self, position: int, view: int) -> bool:
-        until = bisect_right(self._said, view)
-        heard = self._said[until] if until < len(self._said) else position
+    def _is_early(self, position: int, seen: int) -> bool:
+        until = bisect_right(self._said, seen)
+        unheard = self._said[until] if until < len(self._said) else position
         for place in self._left.values():
-            if place.view >= min(position, heard):
+            if place.after >= min(position, unheard):
                 return False
-            is_missing = place.position < position or place.position not in self._asked
-            if is_missing and place.position != position and place.agent in self.agents:
+            is_missing = place.position < position or not (place.tool or place.position in self._asked)
+            if is_missing and place.position != position and (place.agent, place.tool) in self._expected:
                 return True
         return False

@@ -10,6 +10,7 @@ first difference. Not for a worker in a scope: its lane has a new name each time
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import replace
@@ -28,7 +29,7 @@ from stenolog.domain.values import Receipt, Tool
 from stenolog.projections.difference import first_difference
 from stenolog.projections.pairing import Pairing
 from stenolog.projections.requests import Wire
-from stenolog.projections.requests.compact import with_text
+from stenolog.projections.requests.compact import RESULTS, with_text
 from stenolog.projections.requests.model import Body
 from stenolog.projections.requests.sections import by_hash
 
@@ -37,6 +38,8 @@ from .ordering import Ordering, Place
 
 CARD_WIRES = {"anthropic": "anthropic", "gemini": "gemini", "google": "gemini"}
 """The wire of an answer without a receipt, by the provider on its agent's card."""
+ALIAS = re.compile(re.escape(RESULTS) + r"[^\s\"/]+?\.json")
+"""The alias of a large result: it has the id of its entry."""
 
 
 class End(NamedTuple):
@@ -50,6 +53,11 @@ class End(NamedTuple):
         """The position that the request was made at."""
         return self.event.receipt.view if self.event.receipt else self.position - 1
 
+    @property
+    def place(self) -> Place:
+        """Its place among what is given in order."""
+        return Place(self.position, self.view, self.event.agent)
+
 
 class Result(NamedTuple):
     """What was recorded of a call: its lane, where it and its result stand, and both."""
@@ -59,6 +67,16 @@ class Result(NamedTuple):
     position: int
     call: ToolCall
     event: ToolResult
+
+    @property
+    def place(self) -> Place:
+        """Its place among what is given in order."""
+        return Place(self.position, self.position - 1, self.lane.partition("/")[0], self.call.name)
+
+    @property
+    def was_run(self) -> bool:
+        """Whether a tool has given it, and not the engine in a tool's place."""
+        return self.event.duration_ms is not None
 
 
 class Recording:
@@ -73,31 +91,19 @@ class Recording:
         answers = list(_answers(entries))
         for answer in answers:
             self._answers[address(answer.event.agent, answer.event.task)].append(answer)
-        for result in _results(entries):
+        results = list(_results(entries))
+        for result in results:
             self._results[result.lane, result.call.name, result.call.arguments].append(result)
         self.order = Ordering(
-            (Place(each.position, each.view, each.event.agent) for each in answers),
+            [each.place for each in answers] + [each.place for each in results if each.was_run],
             [entry.position for entry in entries if _is_outside(entry)],
         )
 
     def agent(self, agent: Agent | str) -> Agent:
         """An agent that answers and runs tools from the recording; by its name alone, as its card had it."""
-        self.order.agents.add(agent.name if isinstance(agent, Agent) else agent)
-        if isinstance(agent, Agent):
-            wire = agent.llm.wire if agent.llm else self._wire(agent.name)
-            llm = agent.llm
-            model = _Model(self, llm.name if llm else "", llm.provider if llm else "", wire)
-            return replace(agent, llm=model, tools=self._tools(agent))
-        card = self.settings.card_of(agent)
-        model = _Model(self, card.model, card.provider, self._wire(agent))
-        return Agent(
-            agent,
-            llm=model,
-            persona=card.persona,
-            tools=[_Tool(self, spec) for spec in card.tools or ()],
-            parameters=card.parameters,
-            policy=card.policy or None,
-        )
+        made = self._same(agent) if isinstance(agent, Agent) else self._carded(agent)
+        self.order.expect(made.name, [tool.spec.name for tool in made.tools if isinstance(tool, Runnable)])
+        return made
 
     @property
     def left(self) -> int:
@@ -131,6 +137,24 @@ class Recording:
         if isinstance(part, Text):
             return part.text
         return Media(self.talk.log.blobs[part.blob] if part.blob else b"", part.media_type)
+
+    def _same(self, agent: Agent) -> Agent:
+        llm = agent.llm
+        wire = llm.wire if llm else self._wire(agent.name)
+        model = _Model(self, llm.name if llm else "", llm.provider if llm else "", wire)
+        return replace(agent, llm=model, tools=self._tools(agent))
+
+    def _carded(self, agent: str) -> Agent:
+        card = self.settings.card_of(agent)
+        model = _Model(self, card.model, card.provider, self._wire(agent))
+        return Agent(
+            agent,
+            llm=model,
+            persona=card.persona,
+            tools=[_Tool(self, spec) for spec in card.tools or ()],
+            parameters=card.parameters,
+            policy=card.policy or None,
+        )
 
     def _tools(self, agent: Agent) -> list[Runnable]:
         """The agent's tools as they are described now; a toolbox's as its card had them."""
@@ -254,5 +278,17 @@ def _said(index: int, part: AssistantPart) -> Said:
 
 
 def _plain(body: Body) -> object:
-    """The body with each blob's content replaced by its hash."""
-    return by_hash(body)
+    """The body with each blob's content replaced by its hash, and without the ids that a run makes anew."""
+    return _without_ids(by_hash(body))
+
+
+def _without_ids(value: object) -> object:
+    match value:
+        case str():
+            return ALIAS.sub(RESULTS, value)
+        case list():
+            return [_without_ids(each) for each in value]
+        case dict():
+            return {name: _without_ids(each) for name, each in value.items()}
+        case _:
+            return value

@@ -56,7 +56,7 @@ class Look(NamedTuple):
 
 
 class Scribe(Standing):
-    """One conversation, as one runner works on it, for `agents`, and on one `lane` alone where it is given."""
+    """One conversation, as one runner works on it: for `agents`, on one `lane` alone where one is given."""
 
     def __init__(
         self,
