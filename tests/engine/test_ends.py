@@ -28,6 +28,7 @@ from stenolog.adapters.engine.drafts import Draft, keep, load
 from stenolog.adapters.engine.queueing import queued
 from stenolog.adapters.stores.claims import Claims
 from stenolog.adapters.tools.keep import result_of
+from stenolog.adapters.tools.port import Repeat
 from stenolog.domain.decide import CANCELLED
 from stenolog.domain.effects import UNKNOWN, unknown_outcome
 from stenolog.domain.errors import StoreBusy
@@ -188,13 +189,16 @@ class TestTools:
 
         assert [result.meta for result in results(self.talk)] == [UNKNOWN]
 
-    def test_of_a_cancelled_tool_in_a_thread_the_log_says_that_it_goes_on(self) -> None:
+    @pytest.mark.parametrize(("repeat", "note"), [("never", [GOES_ON]), ("safe", [])])
+    def test_of_a_cancelled_tool_in_a_thread_the_log_says_that_it_goes_on_where_that_changes_something(
+        self, repeat: Repeat, note: list[str]
+    ) -> None:
         gate = threading.Event()
 
         async def main() -> None:
             begun, loop = asyncio.Event(), asyncio.get_running_loop()
 
-            @tool
+            @tool(repeat=repeat)
             def pay() -> str:
                 """Pay."""
                 loop.call_soon_threadsafe(begun.set)
@@ -208,9 +212,9 @@ class TestTools:
         finally:
             gate.set()
 
-        assert [result.text for result in results(self.talk)] == [CANCELLED, GOES_ON]
+        assert [result.text for result in results(self.talk)] == [CANCELLED, *note]
         run(worked(Team([Agent("coder", llm=self.model)]), self.talk, "What came of it?"))
-        assert GOES_ON in str(self.model.prompts[-1].body)
+        assert (GOES_ON in str(self.model.prompts[-1].body)) == bool(note)
 
     def test_a_result_that_is_being_recorded_is_recorded_though_the_run_is_stopped(
         self, monkeypatch: pytest.MonkeyPatch

@@ -99,11 +99,11 @@ async def _answer(
     """What the model answers; the breaker is told how that went."""
     try:
         answer = await streamed(model, prompt, take)
-    except asyncio.CancelledError:
-        breaker.stopped()
-        raise
     except Exception as error:
         breaker.failed(told(error)[0], watch())
+        raise
+    except BaseException:  # it was cancelled
+        breaker.stopped()
         raise
     breaker.succeeded()
     return answer
@@ -145,7 +145,7 @@ async def _run_tool(runner: Runner, begun: Begun, effect: ToolRun) -> None:
     except asyncio.CancelledError:
         if key(effect) not in runner.stopped:
             raise
-        if tool is None or tool.stops:
+        if tool is None or tool.stops or tool.repeat == "safe":  # nothing more will come of it
             await runner.write(runner.scribe.claims.release, begun.claim)  # its result says so already
             return
         outcome = failed(GOES_ON)
