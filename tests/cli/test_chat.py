@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import ModeSwitch, Text, UserMessage
+from stenolog import LlmError, ModeSwitch, Text, Usage, UserMessage
+from stenolog.adapters.cli.chat_standing import Hints
 from stenolog.models import Answer
 from tests.cli.conftest import Ran
 from tests.cli.teams import LOOKS, SELLS, events, script, team
-from tests.llms.server import Server
+from tests.llms.server import Reply, Server
 from tests.llms.wire_openai_chat import frames
 
 Chat = Callable[..., Ran]
@@ -110,8 +111,6 @@ def test_a_real_server_streams_the_answer(chat: Chat, folder: Path) -> None:
 
 def frames_of(text: str) -> Any:
     """A reply of the server."""
-    from tests.llms.server import Reply
-
     return Reply(frames(Answer((Text(text=text),), model="qwen3", finish_reason="stop")))
 
 
@@ -250,3 +249,86 @@ def test_undo_before_anything_was_said_is_a_mistake(chat: Chat, folder: Path) ->
     ran = chat("--model", script(folder, "Hello."), lines="/undo\n")
 
     assert (ran.status, ran.err) == (2, "✗ nothing was said yet\n")
+
+
+def test_continue_says_where_there_is_nothing_to_go_on_with(chat: Chat, folder: Path) -> None:
+    model = script(folder, "Hello.")
+    of_all = chat("--model", model, lines="Hi\n/continue\n")
+    of_one = chat("--model", model, lines="/continue assistant\n")
+
+    assert (of_all.status, of_one.status) == (2, 2)
+    assert "✗ nothing to go on with: nobody has failed, or was stopped or interrupted" in of_all.err
+    assert "✗ nothing to go on with" in of_one.err
+
+
+def test_what_is_taken_back_is_said_in_words(chat: Chat, folder: Path) -> None:
+    err = commanded(chat, folder, "/undo", "/reset").err
+
+    assert "taken back: 2 entries\nbegun anew: nothing before this is in context\n" in err
+
+
+def test_an_error_names_its_way_out(chat: Chat, folder: Path) -> None:
+    model = script(folder, {"error": "context_length"}, {"error": "unauthorized"})
+    err = chat("--model", model, lines="Hi\nHi\n").err
+
+    assert "\n  /undo, /reset, or a policy on its card; /continue tries again then\n" in err
+    assert "\n  set the key and start again; /continue tries again then\n" in err
+
+
+def test_a_call_with_an_unknown_outcome_is_let_go_on(chat: Chat, folder: Path) -> None:
+    error = LlmError(agent="a", category="process_exited", message="nobody knows")
+
+    assert Hints().out_of(error) == "/continue lets it go on"
+
+
+def test_tokens_that_nobody_told_of_are_not_none(chat: Chat, folder: Path) -> None:
+    (folder / "echo.py").write_text("print(input())")
+    err = chat("--cli", f"{sys.executable} echo.py", lines="Hi\n").err
+
+    assert "1 answer · tokens unknown · " in err
+    assert "0 tokens" not in err
+
+
+PASSING = """
+[turns]
+rule = "round_robin"
+pass_token = "....."
+[agents.baker]
+model = "scripted:script.json"
+[agents.taster]
+model = "scripted:taster.json"
+[prices."baker"]
+input = 2
+output = 2_000
+"""
+
+
+def test_a_pass_is_no_speech(chat: Chat, folder: Path) -> None:
+    script(folder, ".. or so", ".....", name="taster.json")
+    ran = chat("--team", team(folder, "Hello.", ".....", file=PASSING), lines="Hi\n")
+
+    assert ran.out == "baker\nHello.\ntaster\n.. or so\n"
+    assert ran.err.count("taster passes\n") == ran.err.count("baker passes\n") == 1
+
+
+def test_prices_are_those_given_and_a_team_s_file_has_some(
+    chat: Chat, cli: Callable[..., Ran], folder: Path
+) -> None:
+    (folder / "team.toml").write_text(PASSING)
+    with Server() as server:
+        server.add(Reply(frames(Answer((Text(text="Hi"),), "baker", "stop", Usage(input=10, output=3_000)))))
+        ran = chat("--model", f"{server.url}/v1#baker", "--prices", "team.toml", lines="How many?\n/cost\n")
+    counted = cli("stats", "chat", "--prices", "team.toml")
+
+    assert "10 tokens in, 3,000 out · $6.0000" in ran.err
+    assert "6.00\n" in ran.out
+    assert "6.00\n" in counted.out
+
+
+def test_a_conversation_without_a_name_says_that_it_goes_on(chat: Chat, folder: Path) -> None:
+    model = script(folder, "Hello.")
+    first, second, named = (chat(*name, "--model", model, lines="Hi\n").err for name in ((), (), ("chat",)))
+
+    assert ["chat goes on; `stenolog chat NAME`" in err for err in (first, second, named)] == [
+        False, True, False,
+    ]  # fmt: skip

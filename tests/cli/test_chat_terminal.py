@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
+import stenolog
 from stenolog import AssistantMessage, LlmError
 from tests.cli.teams import LONG, SELLS, call, events, script
 from tests.cli.terminal import CTRL_C, CTRL_D, Terminal
@@ -50,6 +52,23 @@ def test_ctrl_c_stops_who_is_at_work_and_the_log_says_so(folder: Path) -> None:
     assert isinstance(answer, AssistantMessage)
 
 
+def test_who_was_stopped_by_ctrl_c_is_asked_again_by_continue(folder: Path) -> None:
+    with at_terminal(folder, "--model", script(folder, LONG, "Yes.", pause=0.02)) as terminal:
+        terminal.type("Speak\n")
+        terminal.expect("a word")
+        terminal.type(CTRL_C)
+        terminal.expect("■ assistant was stopped")
+        terminal.expect("> ")
+        terminal.type("/continue\n")
+        terminal.expect("Yes.")
+        terminal.expect("> ")
+        terminal.type("/continue\n")
+        terminal.expect("✗ nothing to go on with")
+        terminal.expect("> ")
+
+    assert terminal.text.count("was stopped") == 2  # once in the words of the mistake
+
+
 def test_ctrl_c_twice_ends_even_where_a_tool_does_not_let_itself_be_stopped(folder: Path) -> None:
     (folder / "stubborn.py").write_text(
         "import asyncio, contextlib\n\n\nasync def sleep() -> str:\n    'Sleep.'\n"
@@ -93,11 +112,17 @@ def test_an_approval_is_asked_for_and_one_that_was_left_open_is_named_later(fold
         terminal.type("perhaps\n")
         terminal.expect("run it? y/n ")
         terminal.type(CTRL_D)
+        terminal.expect("left open: /approve comes back to it")
+        terminal.expect("> ")
+        terminal.type("/approve\n")
+        terminal.expect("run it? y/n ")
+        terminal.expect("left open: /approve comes back to it", insist=CTRL_C)
         terminal.expect("> ")
         terminal.type(CTRL_D)
 
         assert terminal.ended() == 0
     with Terminal("chat", *arguments, cwd=folder) as terminal:
+        terminal.expect("you: Sell three.")
         terminal.expect("! assistant awaits your approval of sell since ")
         terminal.expect("> ")
         terminal.type("/approve\n")
@@ -109,6 +134,43 @@ def test_an_approval_is_asked_for_and_one_that_was_left_open_is_named_later(fold
         terminal.type(CTRL_D)
 
         assert terminal.ended() == 0
+
+
+def test_a_refusal_may_have_a_reason_and_an_approval_may_hold_for_the_tool(folder: Path) -> None:
+    sells = [call("sell", loaves=count) for count in (1, 2, 3)]
+    arguments = ("--model", script(folder, *sells, "Done."), "--tools", "shop_tools:both")
+    with at_terminal(folder, *arguments) as terminal:
+        terminal.type("Sell\n")
+        terminal.expect("run it? y/n ")
+        terminal.type("n One is too few.\n")
+        terminal.expect('? assistant: sell({"loaves":2})')
+        terminal.expect("run it? y/n ")
+        terminal.type("a\n")
+        terminal.expect('approved: assistant: sell({"loaves":3})')
+        terminal.expect("Done.")
+    with stenolog.open(folder / "talks.db") as log:
+        request = json.dumps(log["chat"].request("assistant").body)
+
+    assert "One is too few." in request
+    assert [event.text for event in events() if event.kind == "tool_result"] == [
+        "The user refused this call; it was not run.", "2 sold", "3 sold",
+    ]  # fmt: skip
+
+
+def test_an_error_is_shown_whole_however_narrow_the_terminal(folder: Path) -> None:
+    reason = "a reason that is longer than the terminal is wide, and that nobody can do without"
+    failing = (
+        "from stenolog.tools import tool\n\n\n@tool\ndef fail() -> str:\n"
+        f"    'Fail.'\n    raise ValueError('{reason}')\n"
+    )
+    (folder / "failing.py").write_text(failing)
+    turns = (call("fail"), {"error": "unauthorized", "message": reason})
+    arguments = ("--model", script(folder, *turns), "--tools", "failing:fail")
+    with at_terminal(folder, *arguments, columns=40) as terminal:
+        terminal.type("Go\n")
+        shown = terminal.expect("tries again then")
+
+    assert " ".join(shown.split()).count(reason) == 2
 
 
 def test_who_approves_a_call_sees_all_of_it(folder: Path) -> None:
