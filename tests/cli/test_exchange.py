@@ -130,6 +130,26 @@ def test_the_doctor_names_what_is_wrong_and_gives_a_request_that_is_right(
     assert list(breaches("openai-chat", {"messages": ORPHAN})) != []
 
 
+def test_a_call_that_a_person_went_on_after_is_closed_by_the_doctor(
+    cli: Callable[..., Any], tmp_path: Path
+) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    asked = [
+        {"role": "user", "content": "Look"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+    ]
+    (tmp_path / "left.json").write_text(json.dumps(asked))
+    (tmp_path / "over.json").write_text(json.dumps([*asked, {"role": "user", "content": "And?"}]))
+    running, over = (cli("doctor", name) for name in ("left.json", "over.json"))
+    body = json.loads(cli("doctor", "over.json", "--raw").out)
+
+    assert "the request is a preview" in running.out
+    assert (over.status, "preview" in over.out) == (1, False)
+    assert "! 'over' at 3: mended: look has no result, and a person went on\n" in over.err
+    assert [message["role"] for message in body["messages"]] == ["user", "assistant", "tool", "user"]
+    assert body["messages"][2]["content"] == "No result: the call was interrupted."
+
+
 def test_the_doctor_keeps_nothing(cli: Callable[..., Any], damaged: str, tmp_path: Path) -> None:
     cli("doctor", damaged)
 

@@ -11,14 +11,17 @@ import click
 
 from stenolog.adapters.log import open as open_log
 from stenolog.adapters.transcripts import import_file
+from stenolog.domain.decide import unrun
 from stenolog.domain.errors import StenologError
 from stenolog.projections.analysis.explain import PREVIEW
 from stenolog.projections.requests import DEFAULT_WIRE, WIRES, Dropped, Request, lanes
 from stenolog.projections.requests.rules import RULES
 
 from .answer import Answer, Diagnostic
+from .chat_standing import is_words
 from .exchange import FILES, diagnostics
 from .lines import Piece, line
+from .positions import backwards
 from .screen import Bar, say
 from .shell import command
 from .views import print_raw, request_data, request_of, takes_agent_else
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
 ORDINARY = frozenset({"tool-stub", "nothing-said", "trailing-thinking", "opening-note", "media-as-text"})
 """Repairs that a sound log needs too: a foreign log has no cards, and not every wire takes everything."""
+INTERRUPTED = "No result: the call was interrupted."
 LONGEST_FILE = 44
 OUTCOMES = {"imported": "green", "no conversation": "yellow", "refused": "red"}
 
@@ -92,6 +96,8 @@ def _examined(file: Path, wire: str) -> Finding:
     with open_log(":memory:") as log, Bar(f"examining {file.name}") as bar:
         report = import_file(log, file, progress=bar)
         talks = [log[found.name] for found in report.conversations if found.name in log]
+        entries = sum(talk.position for talk in talks)
+        closed = [note for talk in talks for note in _closed(talk)]
         requests = [built for talk in talks for built in _requests(talk, wire)]
         anomalies = [note for talk in talks for note in _anomalies(talk)]
         repairs = [note for _, request in requests for note in _repairs(file, request)]
@@ -99,10 +105,28 @@ def _examined(file: Path, wire: str) -> Finding:
             file=report.file,
             format=report.format,
             outcome="imported" if report.holds_a_conversation else "no conversation",
-            entries=sum(talk.position for talk in talks),
-            notes=(*diagnostics(report), *anomalies, *dict.fromkeys(repairs)),
+            entries=entries,
+            notes=(*diagnostics(report), *anomalies, *closed, *dict.fromkeys(repairs)),
             requests=tuple(requests),
         )
+
+
+def _closed(talk: Conversation) -> list[Diagnostic]:
+    """Close the calls that nobody waits for, since a person has spoken after them; say which they were."""
+    words = next((entry.position for entry in backwards(talk, talk.position) if is_words(entry)), 0)
+    calls = [call for _, call in talk.state().open_calls() if call.position < words]
+    if calls:
+        talk.append(*unrun(calls, INTERRUPTED))
+    return [
+        Diagnostic(
+            "warning",
+            "call-without-result",
+            f"{talk.name!r} at {call.position}: mended: {call.name} has no result, and a person went on",
+            talk.name,
+            call.position,
+        )
+        for call in calls
+    ]
 
 
 def _requests(talk: Conversation, wire: str) -> Iterator[tuple[tuple[Entry, ...], Request]]:
