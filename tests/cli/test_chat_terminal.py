@@ -122,7 +122,7 @@ def test_an_approval_is_asked_for_and_one_that_was_left_open_is_named_later(fold
 
         assert terminal.ended() == 0
     with Terminal("chat", *arguments, cwd=folder) as terminal:
-        terminal.expect("you: Sell three.")
+        terminal.expect("  you: Sell three.")
         terminal.expect("! assistant awaits your approval of sell since ")
         terminal.expect("> ")
         terminal.type("/approve\n")

@@ -82,6 +82,7 @@ def test_a_call_waits_for_its_approval_and_a_later_run_goes_on_from_there(cli: C
     assert "coder awaits your approval of sell since " in second.err
     assert third.out == "Done.\n"
     assert "3 sold" in third.err
+    assert "user              approve sell\n" in cli("log", "team").out
 
 
 def test_a_lane_that_has_failed_is_exit_1_and_goes_on_with_retry(cli: Cli, folder: Path) -> None:
@@ -193,10 +194,11 @@ def test_ctrl_c_stops_a_run_where_it_stands_and_the_next_one_goes_on(cli: Cli, f
     with begun(folder, "run", file, "Speak.") as process:
         process.send_signal(signal.SIGINT)
         status = process.wait(30)
-    error = last(folder)
+    error, position = last(folder), len(kinds(folder))
     script(folder, "And so on.", endless=True)
     ran = cli("run", file)
 
+    assert f"going on from {position}: coder is " in ran.err
     assert status == 130
     assert (error.kind, error.category, error.message) == (
         "llm_error", "process_exited", "the engine was stopped",

@@ -13,7 +13,7 @@ from stenolog.domain.state import address
 from stenolog.domain.values import Span
 
 from .chat_standing import at_work, awaiting, failed, is_words, stopped
-from .lines import Piece, line
+from .lines import Piece
 from .positions import backwards
 from .reading import entry_line
 from .words import counted
@@ -50,8 +50,10 @@ def call(chat: Chat, typed: str) -> None:
 @command
 def _help(chat: Chat, rest: str) -> None:
     """this list"""
+    from .drawing import wrapped
+
     chat.paper.drawn(
-        line((f"  /{name:<9}", "bold"), (function.__doc__ or "", "dim"))
+        wrapped((f"  /{name:<9}", "bold"), (function.__doc__ or "", "dim"), hang=12)
         for name, function in COMMANDS.items()
     )
     chat.note('a message: a line; several with \\ at their ends, or between two of """')
@@ -104,7 +106,7 @@ def log(chat: Chat, rest: str) -> None:
     """[N]: the last entries of the log"""
     number = int(rest) if rest.isdecimal() and int(rest) else SHOWN
     last = list(islice(backwards(chat.talk, chat.talk.position), number))
-    chat.paper.drawn(entry_line(entry, len(str(chat.talk.position))) for entry in reversed(last))
+    chat.paper.drawn(entry_line(entry, len(str(chat.talk.position)), chat.talk) for entry in reversed(last))
 
 
 @command

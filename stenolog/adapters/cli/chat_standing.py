@@ -82,9 +82,11 @@ def is_words(entry: Entry) -> bool:
 
 
 def last_exchange(talk: Conversation) -> list[str]:
-    """The beginning of what was said last: by a person, and to that person; nothing after a reset."""
-    answer = ""
+    """The beginning of what was said last, and was not taken back: by a person, and to that person."""
+    answer, hidden = "", talk.settings().hides
     for entry in backwards(talk, talk.position):
+        if any(entry.position in span for span in hidden):
+            continue
         match entry.event:
             case AssistantMessage(purpose="answer") as said if said.text and not answer:
                 answer = f"{address(said.agent, said.task)}: {said.text}"

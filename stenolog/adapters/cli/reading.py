@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import date
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, UserMessage
+from stenolog.domain.values import CallRef, Control
 
 from .answer import Answer, entry_data, when
 from .lines import Line, Piece, line
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 
 LONGEST_NAME = 40
+NEAR = 1000
+"""A call is looked for among so many entries before its approval."""
 URGENCY = ("failed", "awaiting_approval", "awaiting_tools", "awaiting_llm")
 
 
@@ -100,7 +103,7 @@ def log_command(
     entries = _chosen(talk, resolve(talk, after, least=0), resolve(talk, at), last, wanted)
     return Answer(
         lambda: {"conversation": talk.name, "entries": entries},
-        lambda: _lines(entries, talk.position),
+        lambda: _lines(entries, talk),
     )
 
 
@@ -116,25 +119,39 @@ def _chosen(talk: Conversation, after: int, upto: int, last: int | None, kinds: 
     return reversed(list(islice(back, last)))
 
 
-def _lines(entries: Iterable[Entry], head: int) -> Iterator[Piece]:
-    day: date | None = None
+def _lines(entries: Iterable[Entry], talk: Conversation) -> Iterator[Piece]:
+    day, head = None, talk.position
     for entry in entries:
         if entry.at.date() != day:
             day = entry.at.date()
             yield line((f"{'':{len(str(head))}}  {day}", "dim"))
-        yield entry_line(entry, len(str(head)))
+        yield entry_line(entry, len(str(head)), talk)
 
 
-def entry_line(entry: Entry, width: int = 4) -> Line:
-    """An entry on one line; `width` is that of the positions, in digits."""
+def entry_line(entry: Entry, width: int = 4, talk: Conversation | None = None) -> Line:
+    """An entry on one line; `width` is that of the positions, in digits. With its `talk` calls have names."""
     words, style = describe(entry), STYLES[entry.event.kind]
     return line(
         (f"{entry.position:>{width}}", "bold"),
         (f"  {entry.at:%H:%M:%S}  ", "dim"),
         (f"{entry.event.kind:<17}  ", style),
         (f"{words.who:<16}  ", ""),
-        (words.what, "red" if words.what.startswith("✗") else ""),
+        (_verdict(entry, talk) or words.what, "red" if words.what.startswith("✗") else ""),
     )
+
+
+def _verdict(entry: Entry, talk: Conversation | None) -> str:
+    """What an approval or a refusal is of, by the name of the tool; empty for all else."""
+    match entry.event:
+        case UserMessage(control=Control(action=action, call=CallRef(entry=made, index=nth))) if talk:
+            near = islice(backwards(talk, entry.position), NEAR)
+            called = (earlier.event for earlier in near if earlier.id == made)
+            for event in called:
+                if isinstance(event, AssistantMessage) and nth < len(event.tool_calls):
+                    return f"{action} {event.tool_calls[nth].name} {entry.event.text}".rstrip()
+        case _:
+            pass
+    return ""
 
 
 @command("show")
@@ -192,4 +209,4 @@ def tail_command(db: Path, conversation: str, last: int, timeout: float | None) 
     """Follow a conversation as it goes on. The last entries, then each new one as it is appended."""
     talk = found(opened(db), conversation)
     entries = talk.tail(after=max(0, talk.position - last), timeout=timeout)
-    return Answer(entries, lambda: (entry_line(entry) for entry in entries), streams=True)
+    return Answer(entries, lambda: (entry_line(entry, talk=talk) for entry in entries), streams=True)
