@@ -7,6 +7,7 @@ from .adapters.engine.options import Options
 from .adapters.engine.recording import Recording
 from .adapters.engine.retries import Breaker, Retries
 from .adapters.engine.team import Team
+from .adapters.engine.waiting import Waiting
 from .adapters.engine.world import World
 from .domain.limits import Limits
 from .domain.turns import (
@@ -42,6 +43,7 @@ __all__ = [
     "Rule",
     "Team",
     "Turn",
+    "Waiting",
     "World",
     "register",
     "seats",

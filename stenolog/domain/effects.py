@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
 from .entry import Entry
-from .events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
+from .events import LATE, AssistantMessage, Event, LlmError, ToolResult, UserMessage
 from .parts import AssistantPart
 from .state import Lane, OpenCall, State, address, decision, named_call
 from .values import CallRef, Receipt
@@ -172,6 +172,11 @@ def _goes_on(message: UserMessage, lane: Lane) -> bool:
         return not message.to or lane.address in message.to
     named = address(control.agent, control.task)
     return control.action == "continue" and (not control.agent or named == lane.address)
+
+
+def late(result: ToolResult) -> ToolResult:
+    """The result of a call that was closed before it came: it stands where it arrived."""
+    return replace(result, tags=(*result.tags, LATE))
 
 
 def ref(call: OpenCall) -> CallRef:

@@ -261,6 +261,8 @@ class Unknown:
     needs: str = ""
 
 
+LATE = "late"
+"""The tag of a result whose call was closed before it came: no other is expected."""
 Known: TypeAlias = UserMessage | AssistantMessage | ToolResult | LlmError | ModeSwitch
 Event: TypeAlias = Known | Unknown
 

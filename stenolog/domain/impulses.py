@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from .entry import Entry
 from .errors import InvalidPolicy
-from .events import UNCHANGED, AssistantMessage, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
+from .events import LATE, UNCHANGED, AssistantMessage, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
 from .floor import concerned, named, passed_on, resumed, ruled, told
 from .lifecycle import Trigger
 from .settings import members_after
@@ -169,7 +169,9 @@ def cover_fault(state: State, made: Summary) -> str:
 def _resulted(state: State, result: ToolResult, position: int) -> Taken:
     found = find_call(state, result)
     if found is None:
-        return Taken(state, anomaly=f"a result for {result.call_id!r}, which is no open call")
+        is_late = result.call is not None and LATE in result.tags
+        anomaly = "" if is_late else f"a result for {result.call_id!r}, which is no open call"
+        return Taken(state, anomaly=anomaly)
     lane, call = found
     rest = tuple(other for other in lane.calls if other is not call)
     return Taken(state, (Impulse(lane._replace(calls=rest, asked=position), "resulted"),))

@@ -13,7 +13,7 @@ from stenolog.adapters.tools.outcomes import failed, failure
 from stenolog.adapters.tools.perform import perform
 from stenolog.adapters.tools.port import Call
 from stenolog.adapters.tools.port import Outcome as ToolOutcome
-from stenolog.domain.effects import ModelCall, ToolRun, recorded, ref
+from stenolog.domain.effects import ModelCall, ToolRun, late, recorded, ref
 from stenolog.domain.errors import Diverged, MachineError, StoredDataError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.parts import text_of
@@ -155,6 +155,6 @@ async def _run_tool(runner: Runner, begun: Begun, effect: ToolRun) -> None:
         """The result, made once, though it may be appended anew."""
         put = runner.talk.log.blobs.put
         made_once = cache(partial(result_of, outcome, made.id, ref(effect.call), made.name, put, took))
-        return lambda _: (made_once(),)
+        return lambda is_wanted: (made_once() if is_wanted else late(made_once()),)
 
     await runner.settle(result(outcome), begun.claim, lambda error: result(failure(error)))

@@ -216,7 +216,9 @@ class Runner:
     def _hear(self) -> bool:
         """Say the oldest message that waited for the lanes to come to rest; whether there was one."""
         scribe = self.scribe
-        if not scribe.queue or any(lane.status in BUSY for lane in scribe.state.lanes.values()):
+        members = scribe.state.members or tuple(self.agents)
+        lanes = (lane for lane in scribe.state.lanes.values() if lane.agent in members)
+        if not scribe.queue or any(lane.status in BUSY for lane in lanes):
             return False
         waited = next(self.talk.entries(scribe.queue[0] - 1, scribe.queue[0]))
         scribe.settle(lambda _: (heard(waited),) if waited.position in scribe.queue else ())

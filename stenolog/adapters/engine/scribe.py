@@ -83,17 +83,15 @@ class Scribe(Standing):
     def settle(self, outcome: Outcome, claim: Claim | None = None) -> None:
         """Append what came of an effect; decided anew where somebody else was first. Raises `ClaimLost`."""
         fence = claim.fence if claim else 0
-        try:
-            while True:
-                try:
-                    events = map(self._marked, outcome(fence not in self.unwanted))
-                    self.append(*events, fence=fence or None)
-                    return
-                except StaleAppend:
-                    self.catch_up()
-        finally:
-            self.under_way.pop(fence, None)
-            self.unwanted.discard(fence)
+        while True:
+            try:
+                events = map(self._marked, outcome(fence not in self.unwanted))
+                self.append(*events, fence=fence or None)
+                break
+            except StaleAppend:
+                self.catch_up()
+        self.under_way.pop(fence, None)
+        self.unwanted.discard(fence)
 
     def begin(self, begun: Begun) -> Begun:
         """Mind an effect that is about to begin: whether the log stops it."""

@@ -34,6 +34,7 @@ from .options import WORLD, OnUnknown, Options
 from .retries import Breaker
 from .runner import Runner
 from .standing import Standing
+from .waiting import Waiting, waiting
 from .world import World
 
 Talk: TypeAlias = Conversation | AsyncConversation
@@ -177,6 +178,10 @@ class Team:
     async def refuse(self, talk: Talk, call: CallRef) -> list[Entry]:
         """Refuse a call; its agent is told."""
         return await _control(talk, Control(action="refuse", call=call))
+
+    async def waiting(self, talk: Talk) -> list[Waiting]:
+        """The calls that a person is to approve, those of workers too, each with its conversation."""
+        return await asyncio.to_thread(waiting, await _conversation(talk))
 
     async def tools(self) -> dict[str, dict[str, Runnable]]:
         """The tools of each agent by name; connects to what they come from."""
