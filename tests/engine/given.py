@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import stenolog
-from stenolog import Conversation, Delta, Entry, Recorded, Team, ToolCall
+from stenolog import (
+    AssistantMessage,
+    Conversation,
+    Delta,
+    Entry,
+    LlmError,
+    Recorded,
+    Team,
+    ToolCall,
+    ToolResult,
+)
 from stenolog.engine import World
 
 T = TypeVar("T")
@@ -82,3 +92,19 @@ def told(talk: Conversation) -> list[tuple[str, str]]:
         (entry.event.kind, getattr(entry.event, "text", "") or getattr(entry.event, "message", ""))
         for entry in talk.entries(after=1)
     ]
+
+
+def results(talk: Conversation) -> list[ToolResult]:
+    """The results in it."""
+    return [entry.event for entry in talk.entries() if isinstance(entry.event, ToolResult)]
+
+
+def errors(talk: Conversation, agent: str = "coder") -> list[LlmError]:
+    """The errors of an agent."""
+    events = (entry.event for entry in talk.entries())
+    return [event for event in events if isinstance(event, LlmError) and event.agent == agent]
+
+
+def answers(talk: Conversation) -> list[AssistantMessage]:
+    """The answers in it."""
+    return [entry.event for entry in talk.entries() if isinstance(entry.event, AssistantMessage)]
