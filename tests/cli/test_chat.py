@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import LlmError, ModeSwitch, Text, Usage, UserMessage
+from stenolog import AssistantMessage, Card, LlmError, ModeSwitch, Text, Tool, ToolCall, Usage, UserMessage
 from stenolog.adapters.cli.chat_standing import Hints
 from stenolog.models import Answer
 from tests.cli.conftest import Ran
@@ -227,6 +227,7 @@ def test_settings_are_changed_by_commands_and_shown(chat: Chat, folder: Path) ->
         ("/why nobody", "expected one of assistant; found 'nobody'"),
         ("/approve", "no call waits for you"),
         ("/continue nobody", "nothing to continue"),
+        ("/cancel", "✗ nothing to cancel: nobody is at work, or waits for an approval"),
     ],
 )
 def test_a_mistake_in_a_command_is_said(chat: Chat, folder: Path, line: str, words: str) -> None:
@@ -332,3 +333,17 @@ def test_a_conversation_without_a_name_says_that_it_goes_on(chat: Chat, folder: 
     assert ["chat goes on; `stenolog chat NAME`" in err for err in (first, second, named)] == [
         False, True, False,
     ]  # fmt: skip
+
+
+def test_who_is_stopped_is_said_once_also_where_a_call_waited(chat: Chat, folder: Path) -> None:
+    with stenolog.open(folder / "talks.db") as log:
+        card = Card(model="script", provider="scripted", tools=[Tool(name="sell", approval=True)])
+        log["chat"].append(ModeSwitch(joins=["assistant"], cards={"assistant": card}))
+        log["chat"].append(UserMessage(text="Sell"))
+        sell = ToolCall(id="1", name="sell", arguments="{}")
+        log["chat"].append(AssistantMessage(agent="assistant", tool_calls=[sell]))
+    model = script(folder, "Said before.", "As you wish.")
+    ran = chat("--model", model, "--tools", "shop_tools:sell", lines="/cancel\n/continue\n")
+
+    assert ran.err.count("■ assistant was stopped\n") == 1
+    assert ran.out == "As you wish.\n"

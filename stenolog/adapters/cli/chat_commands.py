@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from stenolog.domain.errors import InvalidEvent
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
+from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.state import address
 from stenolog.domain.values import Span
 
@@ -169,6 +170,8 @@ def _proceed(chat: Chat, lane: str) -> None:
 @command
 def cancel(chat: Chat, rest: str) -> None:
     """[AGENT]: give up what waits for an approval, or was interrupted"""
+    if not rest and all(lane.status not in BUSY for lane in chat.talk.state().lanes.values()):
+        raise InvalidEvent("nothing to cancel: nobody is at work, or waits for an approval")
     chat.desk.work.do(chat.team.cancel(chat.talk, *rest.split("/", 1) if rest else ()))
     chat.desk.watching.catch_up()
 
