@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,12 +11,13 @@ from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, Event, State, UserMessage
 from stenolog.domain.state import address
-from stenolog.domain.turns import Orchestrator, Parallel, Pipeline, RoundRobin, Rule
+from stenolog.domain.turns import Addressed, Orchestrator, Parallel, Pipeline, RoundRobin, Rule
 from stenolog.projections.requests import build
 from stenolog.testing import entries
 from tests.domain.talking import GO_ON, HI, PASS, after, busy, failed, opened, passed, said
 
 RULES: list[Rule] = [
+    Addressed(),
     RoundRobin(pass_token=PASS),
     RoundRobin(["c", "a"], max_rounds=2),
     Pipeline(["b", "a", "c"]),
@@ -35,6 +37,10 @@ def test_whoever_is_given_the_turn_has_a_request_that_can_be_sent(rule: Rule, da
         _check(log, state)
         views = {where: views.get(where, state.position) for where in busy(state)}
         event = data.draw(st.sampled_from(_next(state, views)))
+        may_edit = _editable(log, event)
+        edited = data.draw(st.sampled_from([None, *[None] * len(may_edit), *may_edit]))
+        if isinstance(event, UserMessage | AssistantMessage):
+            event = replace(event, replaces=edited)
         log.append(event)
         if isinstance(event, AssistantMessage):
             views.pop(address(event.agent, event.task), None)
@@ -51,6 +57,21 @@ def _next(state: State, views: dict[str, int]) -> list[Event]:
     if not busy(state) and any(lane.status == "failed" for lane in state.lanes.values()):
         may.append(GO_ON)
     return may
+
+
+def _editable(log: list[Event], event: Event) -> list[int]:
+    """What may be edited by an event: a person edits anything, an agent makes its own answers anew."""
+    match event:
+        case AssistantMessage(agent=agent, task=task):
+            return [
+                position
+                for position, other in enumerate(log, 1)
+                if isinstance(other, AssistantMessage) and (other.agent, other.task) == (agent, task)
+            ]
+        case UserMessage(control=None):
+            return [*range(1, len(log) + 1)]
+        case _:
+            return []
 
 
 def _check(log: list[Event], state: State) -> None:

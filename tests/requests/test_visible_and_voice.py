@@ -41,13 +41,6 @@ def test_hidden_positions_come_back_when_the_setting_is_cleared() -> None:
     assert ("assistant", "wrong") in said(chat(*hidden, ModeSwitch(hides=None)))
 
 
-def test_an_edit_stands_where_the_edited_message_stood() -> None:
-    request = chat(ASKED, calls("ok"), UserMessage(text="List them all", replaces=1))
-
-    assert said(request)[:2] == [("user", "List them all"), ("assistant", "ok")]
-    assert request.dropped[0].rule == "replaced"
-
-
 def test_a_summary_takes_the_place_of_what_it_covers() -> None:
     summary = calls("They talked", purpose="summary", covers=(Span(first=1, last=2),))
 

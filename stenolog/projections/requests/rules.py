@@ -37,6 +37,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "interrupted-note": "the user, or the end of a process, stopped the lane",
             "cut-off-error-note": "why the text before it is cut off",
             "cut-off-interrupted-note": "who cut the text before it off",
+            "edit-note": "that an edit follows, of words that were answered: it stands where it arrived",
             "orphan-result": "a result whose call is not in the log, as text",
             "second-result": "a further result for a call that has one, as text",
         },

@@ -6,7 +6,7 @@ then. Resets, rewinds, edits and summaries come later and are looked at each tim
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
@@ -28,6 +28,7 @@ from stenolog.domain.summaries import Summary
 from stenolog.projections.context import Context, within
 from stenolog.projections.pairing import Call
 
+from .edits import placed
 from .stays import pinned
 
 INTERRUPTIONS = ("cancelled", "process_exited")
@@ -55,10 +56,12 @@ class Lane(NamedTuple):
 
 
 class Visible(NamedTuple):
-    """The entries that are shown, in the order they are shown in, and the rule for each left out."""
+    """The entries that are shown, in the order they are shown in, the rule for each left out, and the edits
+    of what has been answered."""
 
     shown: list[Entry]
     left_out: dict[int, str]
+    anew: set[int]
 
 
 def passed_over(event: Event, lane: Lane, scope: str, call: Call | None, pass_token: str = "") -> str:
@@ -103,8 +106,8 @@ def visible(
         rule = _rule(entry, lane, context, answered)
         if rule:
             left_out[entry.position] = rule
-    edited = (old for old, new in context.replaced_by.items() if new not in left_out)
-    left_out.update((old, "replaced") for old in edited if old not in left_out)
+    edits = placed(entries, lane, context.edits, left_out)
+    left_out |= {old: "replaced" for old in edits.replaced if old not in left_out}
     summaries = [summary for summary in context.summaries if summary.position not in left_out]
     is_covered = within(span for summary in summaries for span in summary.spans)
     for entry in entries:
@@ -113,9 +116,8 @@ def visible(
             left_out.setdefault(entry.position, "covered")
     kept = [entry for entry in entries if entry.position not in left_out]
     places = {summary.position: summary.last for summary in summaries}
-    here = {entry.position for entry in entries}
-    edits = {edit: first for edit, first in context.edits.items() if first in here}
-    return Visible(sorted(kept, key=lambda e: _place(e, lane, edits, places)), left_out)
+    in_order = sorted(kept, key=lambda e: _place(e, lane, edits.places, places))
+    return Visible(in_order, left_out, edits.anew)
 
 
 def _rule(entry: Entry, lane: Lane, context: Context, answered: int) -> str:
@@ -152,7 +154,7 @@ def _in_scope(event: Known, lane: Lane, call: Call | None) -> bool:
 
 
 def _place(
-    entry: Entry, lane: Lane, edits: dict[int, int], summaries: dict[int, int]
+    entry: Entry, lane: Lane, edits: Mapping[int, Entry], summaries: Mapping[int, int]
 ) -> tuple[int, int, int]:
     """Where an entry stands: an own answer behind the view it was built on, an edit where the edited was,
     a summary behind the last position it covers.
@@ -161,7 +163,7 @@ def _place(
     if position in summaries:
         return summaries[position], 0, position
     if position in edits:
-        return edits[position], 0, position
+        return *_place(edits[position], lane, {}, summaries)[:2], position
     receipt = getattr(event, "receipt", None)
     if receipt is not None and lane.owns(event) and receipt.view < position:
         return receipt.view, 1, position

@@ -18,7 +18,6 @@ from stenolog.domain.events import (
     Event,
     ModeSwitch,
     ToolResult,
-    UserMessage,
 )
 from stenolog.domain.policy import Policy
 from stenolog.domain.settings import NOTHING, Settings, configure
@@ -31,6 +30,7 @@ from stenolog.projections.pairing import Call, Pair, Pairing
 from .around import reserved
 from .away import titles
 from .caps import Cap, caps
+from .edits import is_edit, parts_wordings, with_notes
 from .groups import units
 from .left_out import absorb, said_by
 from .measure import Measure
@@ -171,7 +171,9 @@ class Window:
                 self.summaries.append(Made(made, tuple(call.position for _, call in before.open_calls())))
             self._add(self._row(entry))
         if self._caps:
-            self._keep_within_caps(surely=changes_context(entry.event))
+            before_it = (row.entry for row in reversed(self.rows))
+            surely = changes_context(entry.event) or parts_wordings(entry, before_it, self.lane)
+            self._keep_within_caps(surely)
             if made:
                 self._tidy()
 
@@ -189,7 +191,8 @@ class Window:
         heard = [piece for entry in seen.shown for piece in pieces[entry.position]]
         here = {entry.position for entry in seen.shown}
         hidden = {key for key, at in self.pairing.results.items() if at not in here}
-        return Shown(units(heard, hidden, self._ear), seen.left_out, seen.shown, now.edits)
+        made = with_notes(units(heard, hidden, self._ear), seen.anew)
+        return Shown(made, seen.left_out, seen.shown, now.edits)
 
     def heard(self, position: int) -> tuple[Piece, ...]:
         """What the lane hears of an entry in the window."""
@@ -341,12 +344,10 @@ def changes_context(event: Event) -> bool:
     match event:
         case ModeSwitch(hides=hides, context_from=context_from):
             return hides is not UNCHANGED or context_from is not UNCHANGED
-        case UserMessage(replaces=int()) | AssistantMessage(replaces=int()):
-            return True
         case AssistantMessage(covers=(_, *_)):
             return True
         case _:
-            return False
+            return is_edit(event)
 
 
 def window(
