@@ -133,6 +133,19 @@ SEEN: dict[str, tuple[list[Event], list[tuple[str, str]]]] = {
         [ASKED, UserMessage(text="Now"), ok(1), answer("Ok!", 1, replaces=3)],
         [ASKS, ("assistant", "Ok!"), ("user", "Now")],
     ),
+    "an answer made anew, of another agent's": (
+        [
+            ASKED,
+            AssistantMessage(agent="reviewer", text="No"),
+            calls("Ok!", replaces=2),
+            UserMessage(text="Now"),
+        ],
+        [ASKS, ("assistant", "Ok!"), ("user", "Now")],
+    ),
+    "an answer that would take the place of a person's words": (
+        [ASKED, calls("ok", replaces=1), UserMessage(text="Now")],
+        [ASKS, OK, ("user", "Now")],
+    ),
     "of the agent's own words": (
         [ASKED, ok(1), edit("No", 2)],
         [ASKS, ("user", "No")],

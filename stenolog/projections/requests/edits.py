@@ -62,14 +62,14 @@ def placed(entries: Sequence[Entry], lane: Lane, edits: Mapping[int, int], out: 
 
 
 def _stays(wording: Entry, edit: Entry, lane: Lane, *, answered: bool) -> bool:
-    """Whether a wording stays when an edit of it comes. What the lane says anew takes the place of its own
-    words and of nobody else's; a summary or a fact made anew asks nobody.
+    """Whether a wording stays when an edit of it comes. An answer that the lane makes anew takes the place of
+    an answer, and not of what a person said; a summary or a fact made anew asks nobody.
     """
     match edit.event:
         case AssistantMessage(purpose="summary" | "memory" | "routing"):
             return False
         case AssistantMessage() as answer if lane.owns(answer):
-            return not lane.owns(wording.event)
+            return isinstance(wording.event, UserMessage)
         case _:
             return answered
 
