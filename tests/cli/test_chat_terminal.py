@@ -109,7 +109,7 @@ def test_an_approval_is_asked_for_and_one_that_was_left_open_is_named_later(fold
         terminal.type("Sell three.\n")
         terminal.expect('? assistant: sell({"loaves":3})')
         terminal.expect("run it? y/n ")
-        terminal.type("perhaps\n")
+        terminal.type("yes, if they are fresh\n")
         terminal.expect("run it? y/n ")
         terminal.type(CTRL_D)
         terminal.expect("left open: /approve comes back to it")

@@ -100,7 +100,7 @@ class Stage:
         if isinstance(entry.event, ToolResult) and (found := find_call(before, entry.event)):
             self._calls[entry.position] = call_words(call_of(self.talk, found[1]))
         self.used = usage.evolve(self.used, entry)
-        if isinstance(entry.event, UserMessage) and entry.event.control is not None:
+        if _is_cancel(entry):
             rests = (where for where, lane in self.state.lanes.items() if lane.status == "idle")
             self._stopped[entry.position] = [where for where in rests if before.lane(where).status != "idle"]
 
@@ -167,10 +167,8 @@ class Stage:
                 self._error(error, entry)
             case UserMessage(control=None) as message:
                 self._message(message, entry)
-            case UserMessage(control=Control(action="cancel")):
+            case UserMessage():  # of all others, what came of it tells
                 self._cancelled(self._stopped.pop(entry.position, ()))
-            case UserMessage():
-                pass  # what came of it tells
             case ModeSwitch() if self._instead:
                 self.paper.text(self._instead, "dim")
             case _:
@@ -234,6 +232,14 @@ class Stage:
         who, what = describe(entry)
         self.paper.line((who, "bold green"))
         self.paper.text(what)
+
+
+def _is_cancel(entry: Entry) -> bool:
+    match entry.event:
+        case UserMessage(control=Control(action="cancel")):
+            return True
+        case _:
+            return False
 
 
 def _lane(happened: Happening) -> str:

@@ -116,15 +116,15 @@ class Approvals:
         try:
             while (answer := self.lines.line(QUESTION)) is not None:
                 word, _, reason = answer.strip().partition(" ")
-                match word.lower():
-                    case "a" | "always":
+                match word.lower(), reason.strip():
+                    case "a" | "always", "":
                         self._always.add(tool)
                         return Verdict(True)
-                    case "y" | "yes":
+                    case "y" | "yes", "":
                         return Verdict(True)
-                    case "n" | "no":
-                        return Verdict(False, reason.strip())
-                    case _:
+                    case "n" | "no", why:
+                        return Verdict(False, why)
+                    case _:  # "yes, but …" is no approval
                         pass
         except KeyboardInterrupt:
             print()
