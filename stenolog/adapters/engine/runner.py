@@ -96,10 +96,9 @@ class Runner:
                     yield delta
                 for entry in self._fresh():
                     yield Recorded(entry)
-                at_work = self._tasks or self._asks or look.held or look.due
                 if again or await self._heard(look):
                     continue
-                if not at_work and not self._is_woken:
+                if not self._is_at_work(look) and not self._is_woken:
                     return
                 async for delta in self._until_woken(look):
                     yield delta
@@ -259,8 +258,13 @@ class Runner:
 
     async def _heard(self, look: Look) -> bool:
         """Whether a message that waited for the lanes to come to rest has been said now."""
-        at_work = self._tasks or self._asks or look.held or look.due
-        return not at_work and bool(self.scribe.queue) and await self.write(self._hear)
+        if self._is_at_work(look) or not self.scribe.queue:
+            return False
+        return await self.write(self._hear)
+
+    def _is_at_work(self, look: Look) -> bool:
+        """Whether anything is under way, here or elsewhere, or due later."""
+        return bool(self._tasks or self._asks or look.held or look.due)
 
     def _start(self, begun: Begun) -> None:
         from .doing import do

@@ -124,7 +124,6 @@ class Scribe(Standing):
             held=held + tuple(key(each.effect) for each, claim in pairs if claim is None),
             unasked=tuple(unasked),
             due=min(later, default=None),
-            again=bool(unasked),
         )
 
     def orphans(self) -> list[Claim]:
@@ -174,7 +173,8 @@ class Scribe(Standing):
         if isinstance(effect, ToolRun):
             made = self._answer_of(effect)
             if made.source is not None:
-                self._leave(effect, f"it was made in {made.source.system}, which may have run it")
+                why = f"it was made in {made.source.system}, which may have run it"
+                self._note(unknown_outcome(effect.call, why))
                 return None
             named = tool_key(self.talk, effect)
             return Begun(effect, claim._replace(key=named), call=made.tool_calls[effect.call.nth])
@@ -218,7 +218,7 @@ class Scribe(Standing):
     ) -> None:
         """Record that a call was not made, and why: its lane waits for a person, or until `again`."""
         lane = effect.lane
-        error = LlmError(
+        refused = LlmError(
             agent=lane.agent,
             task=lane.task,
             category=category,
@@ -228,16 +228,13 @@ class Scribe(Standing):
             retry_at=again,
             in_context=in_context,
         )
-        try:
-            self.append(self._marked(error))
-        except StaleAppend:  # it is decided again
-            self.catch_up()
+        self._note(refused)
 
-    def _leave(self, effect: ToolRun, why: str) -> None:
-        """Record that nobody knows what came of a call, and that it is not run here."""
+    def _note(self, event: Event) -> None:
+        """Append what was decided here, unless somebody else was first: then it is decided again."""
         try:
-            self.append(self._marked(unknown_outcome(effect.call, why)))
-        except StaleAppend:  # it is decided again
+            self.append(self._marked(event))
+        except StaleAppend:
             self.catch_up()
 
     def _remembers(self, effect: ModelCall) -> bool:

@@ -15,9 +15,9 @@ from stenolog.domain.errors import MissingExtra, ModelFailed
 from stenolog.projections.requests.model import Body
 
 from .anthropic_events import Reading
-from .clients import Clients
+from .clients import Clients, Hosted
 from .failing import broken, failed, told
-from .port import Answer, Model, Prompt, Said, Timeouts
+from .port import Answer, Prompt, Said, Timeouts
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -37,7 +37,7 @@ STATUS: Mapping[str, int] = {
 """The status that an error in mid-stream would have had at the start."""
 
 
-class Anthropic(Model):
+class Anthropic(Hosted):
     """A model at Anthropic, or at any server of the Messages API (`base_url`).
 
     `options` are those of the SDK's client, which is made when it is first needed; without an `api_key` it
@@ -69,9 +69,6 @@ class Anthropic(Model):
         options = {"api_key": api_key, "base_url": base_url, "timeout": timeout} | options
         self._clients = Clients(lambda: anthropic.AsyncAnthropic(**options, max_retries=0), _shut)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
-
     async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
         """Pieces of the answer, then the whole. Raises `ModelFailed`."""
         reading = Reading()
@@ -101,10 +98,6 @@ class Anthropic(Model):
                     yield event
         except Exception as error:
             raise _failure(error, secrets) from None
-
-    async def close(self) -> None:
-        """Close the connections of the running event loop."""
-        await self._clients.close()
 
 
 async def _shut(client: AsyncAnthropic) -> None:

@@ -17,10 +17,10 @@ from stenolog.adapters.transcripts.fields import Json, items, obj, text
 from stenolog.domain.errors import MissingExtra, ModelFailed
 from stenolog.projections.requests.model import Body
 
-from .clients import Clients
+from .clients import Clients, Hosted
 from .failing import broken, failed, told
 from .gemini_chunks import Reading
-from .port import Answer, Model, Prompt, Said, Timeouts
+from .port import Answer, Prompt, Said, Timeouts
 
 if TYPE_CHECKING:
     from google.genai import Client
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
-class Gemini(Model):
+class Gemini(Hosted):
     """A model of Google's, at the Gemini API, or at any server that speaks it (`base_url`).
 
     `client` is a `genai.Client` of your own, which stays yours to close; otherwise `options` go to the one
@@ -62,9 +62,6 @@ class Gemini(Model):
         own = genai.types.HttpOptions.model_validate(options.pop("http_options", None) or {})
         http = own.model_copy(update={"base_url": base_url or own.base_url})
         self._clients = Clients(lambda: _made(http, timeouts.connect, api_key=api_key, **options), _shut)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
         """Pieces of the answer, then the whole. Raises `ModelFailed`."""
@@ -96,10 +93,6 @@ class Gemini(Model):
                     yield chunk
         except Exception as error:
             raise _failure(error, key) from None
-
-    async def close(self) -> None:
-        """Close the connections of the running event loop."""
-        await self._clients.close()
 
 
 def _place(model: str, vertexai: bool) -> str:

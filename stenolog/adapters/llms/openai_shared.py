@@ -13,9 +13,9 @@ from stenolog.domain.errors import MissingExtra, ModelFailed
 from stenolog.domain.values import Usage
 from stenolog.projections.requests.model import Body
 
-from .clients import Clients
+from .clients import Clients, Hosted
 from .failing import broken, failed, told
-from .port import Answer, Model, Prompt, Said, Timeouts
+from .port import Answer, Prompt, Said, Timeouts
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
@@ -34,7 +34,7 @@ class Reading(Protocol):
         """The whole, once there are no more events. Raises `ModelFailed` where that is none."""
 
 
-class OpenAIModel(Model):
+class OpenAIModel(Hosted):
     """A model at OpenAI, or at any server that speaks its API, through the `openai` SDK.
 
     `base_url` is such a server's; it needs no key where it asks for none. `client` is an `AsyncOpenAI` of
@@ -67,9 +67,6 @@ class OpenAIModel(Model):
         timeout = openai.Timeout(None, connect=timeouts.connect)
         options = {"api_key": api_key, "base_url": base_url, "timeout": timeout} | options
         self._clients = Clients(lambda: openai.AsyncOpenAI(**options, max_retries=0), _shut)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
 
     @abstractmethod
     def reading(self) -> Reading:
@@ -114,10 +111,6 @@ class OpenAIModel(Model):
             stream=True,
             stream_cls=openai.AsyncStream[object],
         )
-
-    async def close(self) -> None:
-        """Close the connections of the running event loop."""
-        await self._clients.close()
 
 
 async def _shut(client: AsyncOpenAI) -> None:
