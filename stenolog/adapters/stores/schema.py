@@ -1,7 +1,7 @@
 """The tables, their versions, and the check that a file is ours.
 
 A migration is a script that brings a file from one version to the next; making a new file is the
-first. Claims and drafts stand beside the log, in the same file, and are never truth.
+first. Claims, drafts and tracking stand beside the log, in the same file, and are never truth.
 """
 
 from __future__ import annotations
@@ -67,6 +67,15 @@ MIGRATIONS = (
         number INTEGER NOT NULL,
         said BLOB NOT NULL,
         PRIMARY KEY (fence, number)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE tracking (
+        name TEXT NOT NULL,
+        stream INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        piece INTEGER NOT NULL,
+        PRIMARY KEY (name, stream)
     ) WITHOUT ROWID
     """,
 )

@@ -81,7 +81,8 @@ def archive(connection: sqlite3.Connection, stream: int, at: int | None) -> None
 
 
 def delete(connection: sqlite3.Connection, stream: int) -> None:
-    """Remove the conversation, its entries and claims; blobs stay, since others may name them."""
+    """Remove the conversation, its entries and what stands beside it; blobs stay: others may name them."""
+    connection.execute("DELETE FROM tracking WHERE stream = ?", (stream,))
     connection.execute("DELETE FROM claims WHERE stream = ?", (stream,))
     connection.execute("DELETE FROM stored_events WHERE originator_id = ?", (stream,))
     connection.execute("DELETE FROM conversations WHERE stream = ?", (stream,))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING
 
 from stenolog.domain.entry import Draft
 from stenolog.domain.errors import CallerError, ConversationInUse
@@ -19,11 +17,10 @@ from .codex.records import Codex
 from .fields import name_of, obj, text
 from .lines import Reading, Record, Skipped
 from .openai import files
-from .openai.messages import OpenAIChat
 from .recognise import recognise_stream
 from .report import Format, Imported, Report
-from .scribe import Scribe
 from .steps import Append, Held, Step, held
+from .told import Converter, Reader, Told
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log
@@ -32,16 +29,8 @@ BATCH = 500
 """How many entries are appended in one transaction."""
 
 
-class Converter(Protocol):
-    """What turns the records of one conversation into steps; the rest is for the report."""
-
-    scribe: Scribe
-    beyond: Counter[str]
-    decided: Counter[str]
-
-    def take(self, record: Record) -> list[Step]: ...
-
-    def end(self) -> list[Step]: ...
+READERS: Mapping[Format, Reader] = {"openai-chat": files.read}
+"""The formats whose files hold whole conversations; those of the others are told line by line."""
 
 
 def import_file(
@@ -69,8 +58,8 @@ def import_file(
         naming = Naming(path.stem, name)
         if report.format == "stenolog":
             portable.import_stream(log, stream, report, naming.name)
-        elif report.format == "openai-chat":
-            _import_messages(log, stream, reading, report, naming)
+        elif report.format in READERS:
+            _import_told(log, READERS[report.format](stream, reading), report, naming)
         else:
             _import_lines(log, _counted(reading.records(stream), progress), report, naming)
         report.skipped, report.repaired = reading.skipped, reading.repaired
@@ -217,13 +206,13 @@ def _import_lines(log: Log, records: Iterator[Record], report: Report, naming: N
     report.conversations = sessions.end()
 
 
-def _import_messages(log: Log, stream: BinaryIO, reading: Reading, report: Report, naming: Naming) -> None:
-    for messages in files.read(stream, reading):
-        intake = Intake(log, naming.name(messages.name), partial(OpenAIChat, card=messages.card))
-        for record in messages.records:
+def _import_told(log: Log, conversations: Iterator[Told], report: Report, naming: Naming) -> None:
+    for told in conversations:
+        intake = Intake(log, naming.name(told.name), told.make)
+        for record in told.records:
             intake.take(record)
         found = intake.end()
-        found.beyond += messages.beyond
+        found.beyond += told.beyond
         report.conversations.append(found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -33,6 +34,10 @@ _CLAUDE_ASIDE = {
     "last-prompt": "sessionId",
     "attachment": "attachment",
 }
+_DOCUMENTS: tuple[tuple[Format, Callable[[Json], bool]], ...] = (
+    ("openai-chat", lambda document: conversations_in(document) is not None),
+)
+"""What a file that is one JSON document may be, the most particular first."""
 _OTHERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("a Gemini CLI chat", frozenset({"sessionId", "projectHash", "messages"})),
     ("a Gemini CLI recording", frozenset({"method", "response"})),
@@ -108,9 +113,10 @@ def _of_objects(stream: BinaryIO) -> Format:
 
 
 def _of_document(document: Json) -> Format:
-    if conversations_in(document) is None:
-        raise NotATranscript(f"expected {SUPPORTED}, found {_described(document)}")
-    return "openai-chat"
+    for format, is_one in _DOCUMENTS:
+        if is_one(document):
+            return format
+    raise NotATranscript(f"expected {SUPPORTED}, found {_described(document)}")
 
 
 def _of_records(records: list[Record]) -> Format | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, BinaryIO
 
 from stenolog.domain.errors import NotATranscript
@@ -14,23 +14,11 @@ from stenolog.domain.values import Card
 
 from ..fields import Json, items, obj
 from ..lines import Reading, Record, Skipped
-from .messages import ROLES, card_of
+from ..told import Told
+from .messages import ROLES, OpenAIChat, card_of
 
 _SAID = ("content", "tool_calls", "function_call", "refusal")
 _ANTHROPIC = ("tool_use", "tool_result", "thinking", "redacted_thinking")
-
-
-@dataclass
-class Messages:
-    """One conversation: its messages as records, by number, its agent's card, what else is there.
-
-    `name` is empty where the file does not tell one.
-    """
-
-    name: str
-    records: list[Record]
-    card: Card = field(default_factory=Card)
-    beyond: Counter[str] = field(default_factory=Counter)
 
 
 def is_message(value: Json) -> bool:
@@ -51,10 +39,10 @@ def are_messages(value: Json) -> bool:
     return all_have_roles and no_other_api and any(message["role"] in ROLES for message in found)
 
 
-def conversations_in(document: Json) -> list[Messages] | None:
+def conversations_in(document: Json) -> list[Told] | None:
     """The conversations of a document; None where it is none that holds OpenAI chat messages."""
     if are_messages(document):
-        return [Messages("", _numbered(document))]
+        return [_told("", _numbered(document))]
     if isinstance(document, dict) and are_messages(document.get("messages")):
         return [_of_object(document)]
     if (
@@ -66,7 +54,7 @@ def conversations_in(document: Json) -> list[Messages] | None:
     return None
 
 
-def read(stream: BinaryIO, reading: Reading) -> Iterator[Messages]:
+def read(stream: BinaryIO, reading: Reading) -> Iterator[Told]:
     """The conversations of a file that was recognised as OpenAI chat messages."""
     records = list(reading.records(stream))
     if not records or records[0].number != 1:
@@ -81,7 +69,7 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[Messages]:
             yield from conversations_in(document) or ()
             return
     if is_message(records[0].value):
-        yield Messages("", records)
+        yield _told("", records)
         return
     for record in records:
         found = conversations_in(record.value)
@@ -90,7 +78,7 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[Messages]:
         yield from found or ()
 
 
-def _of_object(document: dict[str, Any]) -> Messages:
+def _of_object(document: dict[str, Any]) -> Told:
     """Messages, and the answer to them where the object is the record of a call."""
     messages = list(document["messages"])
     choices = items(obj(document.get("response")).get("choices"))
@@ -98,13 +86,20 @@ def _of_object(document: dict[str, Any]) -> Messages:
     if answer.get("role") == "assistant":
         messages.append(answer)
     beyond = Counter(name for name in document if name not in ("messages", "model", "tools"))
-    return Messages("", _numbered(messages), card_of(document), beyond)
+    return _told("", _numbered(messages), beyond, card_of(document))
 
 
-def _of_trajectory(trajectory: dict[str, Any]) -> Messages:
+def _of_trajectory(trajectory: dict[str, Any]) -> Told:
     name = f"task-{trajectory.get('task_id')}-trial-{trajectory.get('trial')}"
     beyond = Counter(key for key in trajectory if key not in ("traj", "task_id", "trial"))
-    return Messages(name, _numbered(trajectory["traj"]), beyond=beyond)
+    return _told(name, _numbered(trajectory["traj"]), beyond)
+
+
+def _told(
+    name: str, records: list[Record], beyond: Counter[str] | None = None, card: Card | None = None
+) -> Told:
+    make = partial(OpenAIChat, card=card or Card())
+    return Told(name, records, make, Counter() if beyond is None else beyond)
 
 
 def _numbered(messages: list[dict[str, Any]]) -> list[Record]:
