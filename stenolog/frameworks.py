@@ -1,0 +1,23 @@
+"""For programs that use an agent framework: its conversations kept in the log, or read out of it.
+
+Each name needs an extra of its own, and none of their packages is imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+_WHERE: dict[str, str] = {}
+"""The names, and the rooms of `adapters.frameworks` that they come from."""
+
+__all__: list[str] = []
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".adapters.frameworks.{_WHERE[name]}", __package__), name)
