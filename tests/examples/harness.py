@@ -1,0 +1,140 @@
+"""Runs an example as a person does, kills it where it stands, and asks the log whether all is well."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from random import Random
+
+import stenolog
+from stenolog import Entry
+from stenolog.adapters.cli import run
+from stenolog.projections.requests import lanes
+from stenolog.projections.requests.build import from_window, takes_part, windows
+from tests.requests.judging import HERE, MODELS, complaints
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 120.0
+"""Seconds after which a run is given up."""
+LEAST = 0.05
+"""Seconds of work that a run has at least, from its first entry, before it is killed."""
+
+
+def finished(name: str, folder: Path, *options: str, env: Mapping[str, str] | None = None) -> Path:
+    """Run the example to its end in the folder; its database."""
+    said(name, folder, *options, env=env)
+    return folder / f"{name}.db"
+
+
+def said(name: str, folder: Path, *options: str, env: Mapping[str, str] | None = None) -> str:
+    """Run the example to its end in the folder; what it says on stdout."""
+    process = _started(name, folder, options, env)
+    out, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, f"examples.{name} ended with {process.returncode}:\n{out}\n{errors}"
+    return out
+
+
+def killed(
+    name: str,
+    folder: Path,
+    *options: str,
+    kills: int = 5,
+    seed: int = 1,
+    most: float = 1.0,
+    env: Mapping[str, str] | None = None,
+) -> Path:
+    """Run it, `kill -9` it at random instants, so many times, and let it come to its end; its database.
+
+    A run has from `LEAST` to `most` seconds, from its first entry on, or from its start where there are some
+    already. One that comes to its end too soon has less the next time, and begins anew in another folder.
+    """
+    chance, path, done = Random(seed), folder / f"{name}.db", 0
+    while done < kills:
+        process = _started(name, folder, options, env)
+        if _dies(process, path, chance.uniform(LEAST, most)):
+            done += 1
+            continue
+        most *= 0.7
+        assert most > LEAST, f"examples.{name} cannot be killed: it ends at once"
+        folder, done = folder / "again", 0
+        folder.mkdir()
+        path = folder / f"{name}.db"
+    return finished(name, folder, *options, env=env)
+
+
+def outcome(name: str, path: Path) -> object:
+    """What the example ended with, as it tells by itself from the log alone."""
+    with stenolog.open(path) as log:
+        told: object = importlib.import_module(f"examples.{name}.outcome").outcome(log)
+    assert told, "an outcome of nothing proves nothing"
+    return told
+
+
+def clean(path: Path) -> None:
+    """Assert that the log is whole, that all its requests can be built again, that no prefix leads to one
+    that a provider would refuse, and that all judges accept every sendable one."""
+    with stenolog.open(path) as log:
+        talks = {name: [*log[name].entries()] for name in log.names(archived=True)}
+    assert sum(map(len, talks.values())) > len(talks)
+    assert asked("verify", "--requests", "--strict", "--db", str(path)) == ""
+    for name in talks:
+        assert asked("fsck", name, "--all-prefixes", "--db", str(path)) == ""
+    if HERE:
+        assert [fault for name, entries in talks.items() for fault in faults(name, entries)] == []
+
+
+def asked(*arguments: str) -> str:
+    """Ask the command line; what it says where it is not content, else nothing."""
+    with io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) as out:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            status = run(list(arguments))
+        return out.buffer.getvalue().decode() if status else ""
+
+
+def faults(name: str, entries: list[Entry]) -> Iterator[str]:
+    """What the judges hold against the sendable requests of every lane, at every position."""
+    for lane in lanes(entries):
+        for made in windows(entries, lane, None):
+            for wire in MODELS if takes_part(made) else ():
+                request = from_window(made, wire)
+                if request.sendable:
+                    where = f"{name} {lane.address}@{made.position} {wire}"
+                    yield from (f"{where}: {fault}" for fault in complaints(wire, request.body))
+
+
+def _started(
+    name: str, folder: Path, options: tuple[str, ...], env: Mapping[str, str] | None
+) -> subprocess.Popen[str]:
+    """The example in a process group of its own, so that a kill hits whatever it has started, too."""
+    return subprocess.Popen(
+        [sys.executable, "-m", f"examples.{name}", *options],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", "COLUMNS": "100", **(env or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _dies(process: subprocess.Popen[str], path: Path, seconds: float) -> bool:
+    """Kill it after so many seconds of work; whether it was still at work then."""
+    give_up = time.monotonic() + PATIENCE
+    while not path.exists() and process.poll() is None and time.monotonic() < give_up:
+        time.sleep(0.005)
+    time.sleep(seconds)
+    alive = process.poll() is None
+    if alive:
+        os.kill(process.pid, signal.SIGKILL)  # the example alone: its subprocesses must cope
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert alive or process.returncode == 0, f"it ended by itself with {process.returncode}:\n{errors}"
+    return alive
