@@ -1,6 +1,7 @@
 """The engine: a team of agents that works on conversations, crashes anywhere and goes on."""
 
 from .adapters.engine.agent import Agent
+from .adapters.engine.condensing import condense
 from .adapters.engine.delegate import Delegate
 from .adapters.engine.happenings import Delta, Happening, Recorded
 from .adapters.engine.options import Options
@@ -9,7 +10,7 @@ from .adapters.engine.retries import Breaker, Retries
 from .adapters.engine.team import Team
 from .adapters.engine.waiting import Waiting
 from .adapters.engine.world import World
-from .domain.limits import Limits
+from .domain.limits import Account, Accounts, Limits, exceeded, watch
 from .domain.turns import (
     Addressed,
     Next,
@@ -24,6 +25,8 @@ from .domain.turns import (
 )
 
 __all__ = [
+    "Account",
+    "Accounts",
     "Addressed",
     "Agent",
     "Breaker",
@@ -45,6 +48,9 @@ __all__ = [
     "Turn",
     "Waiting",
     "World",
+    "condense",
+    "exceeded",
     "register",
     "seats",
+    "watch",
 ]

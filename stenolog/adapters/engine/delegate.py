@@ -102,7 +102,7 @@ class Delegate(Runnable):
         except Exception:
             await asyncio.to_thread(_cancel, child, lane, call.lane)  # the call ends, and nobody goes on
             raise
-        return await asyncio.to_thread(_outcome, child, lane)
+        return await asyncio.to_thread(outcome_of, child, lane)
 
     async def close(self) -> None:
         """Give back what the worker's model and tools hold; other calls of it may be under way until then."""
@@ -211,7 +211,7 @@ def _cancel(child: Conversation, lane: Lane, author: str) -> None:
         child.submit(UserMessage(control=control, author=author, author_kind="agent"))
 
 
-def _outcome(child: Conversation, lane: Lane) -> Outcome:
+def outcome_of(child: Conversation, lane: Lane) -> Outcome:
     """The worker's last words, or how it has stopped; and what it has used either way."""
     last = keeping.current(child, keeping.STATE).lane(lane.address)
     words, position = "", 0

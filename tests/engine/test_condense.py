@@ -1,0 +1,183 @@
+"""Condensing: what a summary may take the place of, who writes it, and what comes of a crash."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stenolog import (
+    Agent,
+    AssistantMessage,
+    Conversation,
+    Event,
+    ModelFailed,
+    ModeSwitch,
+    Span,
+    Team,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.adapters.engine import condensing
+from stenolog.context import Budget, LastN, Pins
+from stenolog.domain.decide import decide
+from stenolog.engine import condense
+from stenolog.models import Prompt, Scripted
+from stenolog.projections.condensing import middle
+from tests.engine.given import opened, run, worked
+
+LOOK = ToolCall(id="c1", name="look", arguments="{}")
+
+
+def rounds(number: int) -> list[Event]:
+    """Rounds of four messages: a question, a call, its result, an answer."""
+    return [
+        event
+        for n in range(number)
+        for event in (
+            UserMessage(text=f"Question {n} " + "why " * 40),
+            AssistantMessage(agent="coder", text=f"Look {n}", tool_calls=[LOOK]),
+            ToolResult(call_id="c1", text=f"{n} " + "line " * 60),
+            AssistantMessage(agent="coder", text=f"Answer {n} " + "so " * 40),
+        )
+    ]
+
+
+def spans(talk: Conversation, keep: int = 4) -> list[tuple[int, int]]:
+    return [(span.first, span.last) for span in middle(talk.entries(), "coder", keep)]
+
+
+def brief(*turns: Any) -> Agent:
+    return Agent("brief", llm=Scripted(*(turns or ("They looked.",)), endless=True))
+
+
+def test_the_last_messages_and_the_last_question_stay(tmp_path: Path) -> None:
+    with opened(tmp_path / "t.db") as talk:
+        talk.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
+        assert spans(talk, keep=4) == [(2, 9)]
+        assert spans(talk, keep=2) == [(2, 9)]  # 11 calls, and its result at 12 stays
+        assert spans(talk, keep=1) == [(2, 9), (11, 12)]
+        assert spans(talk, keep=11) == []
+
+
+def test_an_open_call_stays_and_all_behind_it(tmp_path: Path) -> None:
+    with opened(tmp_path / "t.db") as talk:
+        talk.extend([ModeSwitch(joins=["coder"]), *rounds(1), UserMessage(text="Go")])
+        talk.append(AssistantMessage(agent="coder", tool_calls=[LOOK]))
+        talk.extend([UserMessage(text=f"And {n}") for n in range(9)])
+
+        assert spans(talk, keep=2) == [(2, 6)]
+
+
+def test_a_later_summary_takes_the_place_of_an_earlier_one_and_never_for_nothing(tmp_path: Path) -> None:
+    with opened(tmp_path / "t.db") as talk:
+        talk.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
+        first = AssistantMessage(
+            agent="coder", purpose="summary", covers=middle(talk.entries(), "coder", 4), text="Short."
+        )
+        talk.submit(first)
+        assert spans(talk, keep=4) == []
+        talk.extend(rounds(2))
+        later = middle(talk.entries(), "coder", 4)
+
+        assert later == (Span(first=2, last=18),)
+        decide(
+            talk.state(), AssistantMessage(agent="coder", purpose="summary", covers=later, text="Shorter.")
+        )
+
+
+def test_after_a_reset_only_what_came_since_is_condensed(tmp_path: Path) -> None:
+    with opened(tmp_path / "t.db") as talk:
+        talk.extend([ModeSwitch(joins=["coder"]), *rounds(2)])
+        talk.append(ModeSwitch(context_from=10), expected=9)
+        talk.extend(rounds(2))
+
+        assert spans(talk) == [(10, 14)]
+
+
+def test_a_request_that_is_small_enough_is_left_alone(tmp_path: Path) -> None:
+    with opened(tmp_path / "t.db") as talk:
+        talk.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
+
+        assert run(condense(talk, "coder", brief(), over=10_000, keep=4)) is None
+        assert run(condense(talk, "coder", brief(), keep=4)) is None
+        assert len(talk.log) == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "over"),
+    [(None, 400), (Budget(tokens=500), None), (LastN(3), None)],
+    ids=["over", "cut", "last"],
+)
+def test_the_summary_stands_in_the_place_of_the_middle_and_names_its_fork(
+    tmp_path: Path, policy: Any, over: int | None
+) -> None:
+    summariser = Scripted("They looked three times.")
+    coder = Agent("coder", llm=Scripted("It is mended."), policy=policy)
+    with opened(tmp_path / "t.db") as talk:
+        talk.extend([ModeSwitch(joins=["coder"], cards={"coder": coder.card([])}), *rounds(3)])
+        made = run(condense(talk, "coder", Agent("brief", llm=summariser), over=over, keep=3))
+        run(worked(Team([coder]), talk, "And now?"))
+        fork, *_ = (name for name in talk.log if name != "demo")
+        shown = json.dumps(talk.request("coder").body)
+
+        assert made is not None
+        assert isinstance(made.event, AssistantMessage)
+        assert made.event.covers == (Span(first=2, last=9),)
+        child: Any = made.event.meta["stenolog"]
+        assert child["child"]["conversation"] == fork
+        assert "Question 0" in json.dumps(summariser.prompts[0].body)
+        assert "Question 0" not in shown
+        assert "They looked three times." in shown
+        assert next(talk.log[fork].entries(9)).event.kind == "mode_switch"  # 9 are shared, none is copied
+
+
+def test_what_the_policy_pins_stays_beside_the_summary(tmp_path: Path) -> None:
+    note = UserMessage(author_kind="system", text="Never touch main.")
+    coder = Agent("coder", policy=Pins(authors=["system"]))
+    with opened(tmp_path / "t.db") as talk:
+        talk.append(ModeSwitch(joins=["coder"], cards={"coder": coder.card([])}), expected=0)
+        talk.extend([note, *rounds(3)])
+        run(condense(talk, "coder", brief(), over=400, keep=4))
+        said = [message["content"] for message in talk.request("coder").body["messages"]]
+
+        assert ("Never touch main." in said, "<summary>\nThey looked.\n</summary>" in said) == (True, True)
+
+
+def test_a_summariser_that_fails_changes_nothing_and_is_asked_again_the_next_time(tmp_path: Path) -> None:
+    turns = iter([ModelFailed("unauthorized", "no such key"), "They looked."])
+
+    def says(prompt: Prompt) -> object:
+        return next(turns)
+
+    with opened(tmp_path / "t.db") as talk:
+        talk.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
+        with pytest.raises(ModelFailed, match="unauthorized: no such key"):
+            run(condense(talk, "coder", brief(says), over=400, keep=4))
+        assert talk.position == 13
+        made = run(condense(talk, "coder", brief(says), over=400, keep=4))
+
+        assert made is not None
+        assert (made.position, len(talk.log)) == (14, 2)
+
+
+def test_a_crash_before_the_summary_is_merged_asks_no_model_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    with opened(tmp_path / "t.db") as talk:
+        talk.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
+        monkeypatch.setattr(condensing, "_merged", dies)
+        with pytest.raises(KeyboardInterrupt):
+            run(condense(talk, "coder", brief(), over=400, keep=4))
+    monkeypatch.undo()
+    with opened(tmp_path / "t.db") as talk:
+        made = run(condense(talk, "coder", brief(ModelFailed("other", "never asked")), over=400, keep=4))
+
+        assert made is not None
+        assert (made.event.text, len(talk.log)) == ("They looked.", 2)  # type: ignore[union-attr]
