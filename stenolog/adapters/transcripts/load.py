@@ -16,6 +16,7 @@ from .claude.records import ClaudeCode
 from .codex.records import Codex
 from .fields import name_of, obj, text
 from .lines import Reading, Record, Skipped
+from .neurocrew import files as neurocrew
 from .openai import files
 from .recognise import recognise_stream
 from .report import Format, Imported, Report
@@ -29,7 +30,10 @@ BATCH = 500
 """How many entries are appended in one transaction."""
 
 
-READERS: Mapping[Format, Reader] = {"openai-chat": files.read}
+READERS: Mapping[Format, Reader] = {
+    "openai-chat": files.read,
+    "neurocrew": neurocrew.read,
+}
 """The formats whose files hold whole conversations; those of the others are told line by line."""
 
 

@@ -14,12 +14,15 @@ from stenolog.domain.errors import NotATranscript
 
 from .fields import obj
 from .lines import Json, JsonObject, Reading, Record
+from .neurocrew.files import is_chat
 from .openai.files import are_messages, conversations_in, is_message
 from .report import Format
 
 LOOKED_AT = 200
 """How many records of a file decide what it is."""
-SUPPORTED = "a Claude Code session, a Codex rollout, OpenAI chat messages, or a stenolog export"
+SUPPORTED = (
+    "a Claude Code session, a Codex rollout, OpenAI chat messages, a NeuroCrew chat, or a stenolog export"
+)
 _HEAD = 64 * 1024
 """In how many bytes the first good line must begin, where the very first is none."""
 _CODEX = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
@@ -35,6 +38,7 @@ _CLAUDE_ASIDE = {
     "attachment": "attachment",
 }
 _DOCUMENTS: tuple[tuple[Format, Callable[[Json], bool]], ...] = (
+    ("neurocrew", is_chat),
     ("openai-chat", lambda document: conversations_in(document) is not None),
 )
 """What a file that is one JSON document may be, the most particular first."""
@@ -94,7 +98,7 @@ def _recognised(stream: BinaryIO) -> Format:
 
 
 def _of_objects(stream: BinaryIO) -> Format:
-    """JSON Lines, unless the first line is no whole object while the file is: a document over many lines."""
+    """JSON Lines, unless the whole file is one object: on a single line, or over many."""
     records = list(islice(Reading().records(stream), LOOKED_AT))
     stream.seek(0)
     if not records or records[0].number != 1:
@@ -106,6 +110,9 @@ def _of_objects(stream: BinaryIO) -> Format:
             refused = error
     else:
         refused = NotATranscript(f"expected {SUPPORTED}, found {_described(records[0].value)}")
+        if len(records) == 1:
+            with suppress(NotATranscript):
+                return _of_document(records[0].value)
     found = _of_records(records)
     if found is None:
         raise refused

@@ -1,0 +1,1 @@
+"""NeuroCrew Lab: one chat in each file."""

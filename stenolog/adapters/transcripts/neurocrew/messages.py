@@ -1,0 +1,188 @@
+"""Messages of NeuroCrew Lab to events: users' words, and those of agents in turn."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from stenolog.domain.entry import EPOCH
+from stenolog.domain.errors import IdTaken
+from stenolog.domain.events import UNCHANGED, AssistantMessage, ModeSwitch, UserMessage
+from stenolog.domain.turns import RoundRobin
+
+from ..fields import Json, compact, key_of, name_of, text, when
+from ..lines import Record
+from ..scribe import Scribe
+from ..steps import Held, Step
+
+AGENT = "agent"
+PASS = "....."
+NAMES = ("role_display_name", "role_name", "agent_name")
+"""What an agent goes by, the name that others are shown first."""
+NAMED = frozenset(NAMES)
+_SAID = ("content", "text")
+_USERS = ("user", "human")
+_AGENTS = (AGENT, "assistant")
+_SYSTEM = ("system", "developer")
+_TIMES = ("timestamp", "created_at", "time")
+_MILLISECONDS = range(10**11, 10**15)
+"""Where a number counts no seconds since 1970, which would be after the year 5138."""
+
+
+def role_of(message: dict[str, Any]) -> str:
+    """The role; where only an agent is named, that of agents. Empty where there is none."""
+    return text(message.get("role")) or (AGENT if message.keys() & NAMED else "")
+
+
+def content_of(message: dict[str, Any]) -> Json:
+    """What was said; None where nothing is there."""
+    return next((message[name] for name in _SAID if message.get(name) is not None), None)
+
+
+def agent_of(message: dict[str, Any]) -> str:
+    """Who speaks: by the name that others are shown, else the role itself where it is a name of its own."""
+    names = [text(message.get(name)) for name in (*NAMES, "name")]
+    role = text(message.get("role"))
+    named = next(filter(None, names), "" if role in _AGENTS else role)
+    return name_of(named.replace("/", "-"), "assistant")  # a slash would make it the address of a lane
+
+
+def _keys(records: Sequence[Record]) -> list[str]:
+    """The id of each: its own, else a digest of all that it says of itself, with its place if not its time.
+
+    So a file that was cut at its beginning still shows which of its messages are known.
+    """
+    seen: Counter[str] = Counter()
+    keys = []
+    for record in records:
+        key = _key(record)
+        seen[key] += 1
+        keys.append(key if seen[key] == 1 else f"{key}-{seen[key]}")
+    return keys
+
+
+def _key(record: Record) -> str:
+    message = record.value
+    own = message.get("id", message.get("message_id"))
+    if isinstance(own, int | str) and own != "" and not isinstance(own, bool):
+        return key_of(f"message-{own}")
+    digest = _digest(message)
+    return digest if any(message.get(name) for name in _TIMES) else f"{record.line}-{digest}"
+
+
+class NeuroCrew:
+    """Takes the messages of one chat, its `records`, and gives the steps that take it down.
+
+    `about` is what the file says beside them.
+    """
+
+    def __init__(self, log: Held, about: dict[str, Any], records: Sequence[Record]) -> None:
+        self.scribe = Scribe("neurocrew", "", log)
+        self.beyond: Counter[str] = Counter()
+        self.decided: Counter[str] = Counter()
+        self._about = about
+        self._keys = dict(zip((record.line for record in records), _keys(records), strict=True))
+        agents = [agent_of(record.value) for record in records if _speaks(record.value)]
+        self._newcomers = [agent for agent in dict.fromkeys(agents) if agent not in log.agents]
+        self._held = log
+        self._at = EPOCH
+        self._opened = False
+
+    def take(self, record: Record) -> list[Step]:
+        """What a message adds; its line is its number in the list. Raises `IdTaken`."""
+        message, key = record.value, self._keys[record.line]
+        self._at = _time(message, self._at)
+        if not self._opened:
+            self._check_goes_on()
+            self._open()
+        said = self._agent(message, key) if _speaks(message) else self._user(message, key)
+        self.scribe.say(said, key, self._at)
+        return self.scribe.drain()
+
+    def end(self) -> list[Step]:
+        """What is left when the list ends."""
+        return self.scribe.drain()
+
+    def _check_goes_on(self) -> None:
+        """The messages that the log holds come first, and there are some. Raises `IdTaken` else."""
+        known = [self.scribe.holds(key) for key in self._keys.values()]
+        if self._held.head and not any(known):
+            raise IdTaken(
+                "expected a message that was imported before, found none: is it another chat, or was too much "
+                "cut off since? Then give it another name"
+            )
+        if known != sorted(known, reverse=True):
+            line = [*self._keys][known.index(False)]
+            raise IdTaken(
+                f"expected message {line} as it was imported before, found other words before known ones: "
+                "is it another state of the chat? Then give it another name"
+            )
+
+    def _open(self) -> None:
+        """The settings: who takes part, in turn, and what the file says of the chat."""
+        self._opened = True
+        key = f"about-{_digest(self._about)}"
+        if self.scribe.holds(key) and self._newcomers:
+            key += f"-{_digest(self._newcomers)}"
+        switch = ModeSwitch(
+            mode=UNCHANGED if self._held.head else "chat",
+            joins=self._newcomers,
+            turns=UNCHANGED if self._held.head else RoundRobin(pass_token=PASS),
+            meta={"neurocrew": self._about} if self._about else {},
+            source=self.scribe.source("", "settings"),
+        )
+        self.scribe.say(switch, key, self._at)
+
+    def _user(self, message: dict[str, Any], key: str) -> UserMessage:
+        role = role_of(message)
+        return UserMessage(
+            text=_words(message),
+            author=text(message.get("name")),
+            author_kind="system" if role in _SYSTEM else "person",
+            meta=_rest(message),
+            source=self.scribe.source(_own_id(message), role, key),
+        )
+
+    def _agent(self, message: dict[str, Any], key: str) -> AssistantMessage:
+        return AssistantMessage(
+            agent=agent_of(message),
+            text=_words(message),
+            meta=_rest(message),
+            source=self.scribe.source(_own_id(message), role_of(message), key),
+        )
+
+
+def _speaks(message: dict[str, Any]) -> bool:
+    """Whether it is an agent's."""
+    return role_of(message) not in (*_USERS, *_SYSTEM)
+
+
+def _words(message: dict[str, Any]) -> str:
+    content = content_of(message)
+    return content if isinstance(content, str) else compact(content)
+
+
+def _rest(message: dict[str, Any]) -> dict[str, Any]:
+    """All but the words, so that nothing is lost; the time too, which may be in an unknown zone."""
+    words = next(name for name in _SAID if message.get(name) is not None)
+    return {"neurocrew": {name: value for name, value in message.items() if name not in ("role", words)}}
+
+
+def _own_id(message: dict[str, Any]) -> str:
+    own = message.get("id", message.get("message_id", ""))
+    return str(own) if isinstance(own, int | str) else ""
+
+
+def _time(message: dict[str, Any], default: datetime) -> datetime:
+    given: Any = next((message[name] for name in _TIMES if message.get(name) is not None), None)
+    if isinstance(given, int | float) and _MILLISECONDS.start <= given < _MILLISECONDS.stop:
+        given /= 1000
+    return when(given, default)
+
+
+def _digest(value: Json) -> str:
+    return sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:32]
