@@ -72,7 +72,7 @@ def _message(event: Event, lane: Lane, pair: Pair | None, blobs: Blobs) -> Messa
         case AssistantMessage(purpose="summary") | AssistantMessage(covers=(_, *_)):
             return {"role": "user", "content": event.text}
         case AssistantMessage() as message if lane.owns(message):
-            return _own(message, blobs)
+            return own(message, blobs) | _rest(message, "assistant")
         case AssistantMessage(agent=agent) | LlmError(agent=agent) if not lane.owns(event):
             return {"role": "user", "content": in_prose(event.parts), "name": agent}
         case ToolResult() as result:
@@ -100,7 +100,8 @@ def _user(message: UserMessage, blobs: Blobs) -> Message:
     return {"role": role, "content": content(message.parts, blobs), **named, **_rest(message, "user")}
 
 
-def _own(message: AssistantMessage, blobs: Blobs) -> Message:
+def own(message: AssistantMessage, blobs: Blobs) -> Message:
+    """An answer as a message: content (None where there is none), reasoning, refusal, calls."""
     thought = "\n\n".join(part.text for part in message.parts if isinstance(part, Reasoning) and part.text)
     refused = "\n".join(part.text for part in message.parts if isinstance(part, Refusal))
     made: Message = {"role": "assistant", "content": content(message.parts, blobs)}
@@ -113,7 +114,7 @@ def _own(message: AssistantMessage, blobs: Blobs) -> Message:
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
             for call in calls
         ]
-    return made | _rest(message, "assistant")
+    return made
 
 
 def _result(result: ToolResult, lane: Lane, owner: Call | None, blobs: Blobs) -> Message:

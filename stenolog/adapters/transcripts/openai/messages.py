@@ -97,7 +97,7 @@ class OpenAIChat:
         self.scribe.say(said, key, self._at, blobs)
 
     def _assistant(self, key: str, message: dict[str, Any]) -> None:
-        parts = [*_spoken(message), *self._calls(key, message)]
+        parts = [*spoken(message), *self._calls(key, message)]
         said = AssistantMessage(
             agent=MAIN,
             parts=tuple(parts),
@@ -155,7 +155,7 @@ def _persona(message: dict[str, Any]) -> str | None:
     return content if isinstance(content, str) and content and set(message) <= {"role", "content"} else None
 
 
-def _spoken(message: dict[str, Any]) -> list[AssistantPart]:
+def spoken(message: dict[str, Any]) -> list[AssistantPart]:
     """What an answer says beside its calls: what was thought, said, refused."""
     parts: list[AssistantPart] = []
     if thought := text(message.get("reasoning_content")):
