@@ -112,7 +112,7 @@ class NeuroCrew:
         known = [self.scribe.holds(key) for key in self._keys.values()]
         if self._held.head and not any(known):
             raise IdTaken(
-                "expected a message that was imported before, found none: is it another chat, or was too much "
+                "expected a message that was imported before, found none: is it another chat, or is too much "
                 "cut off since? Then give it another name"
             )
         if known != sorted(known, reverse=True):
