@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.adapters.stores import reading
@@ -56,7 +57,7 @@ def begin(standing: Standing, setting: Setting, tools: Tools, words: Words | Non
         events: list[Event | Draft] = [] if switch == ModeSwitch() else [switch]
         if words is not None and not _was_said(standing, words):
             _check_names(standing, setting, words.message.to, "to")
-            events += _said(_after(standing, events), words)
+            events += _said(standing, _after(standing, events), words)
         try:
             return standing.append(*events) if events else []
         except StaleAppend:
@@ -81,13 +82,13 @@ def _changes(standing: Standing, setting: Setting, tools: Tools) -> ModeSwitch:
     )
 
 
-def _said(state: State, words: Words) -> Iterator[Event | Draft]:
+def _said(standing: Standing, state: State, words: Words) -> Iterator[Event | Draft]:
     """The words as they are recorded now."""
     at_work = any(lane.status in BUSY for lane in state.lanes.values())
     if at_work and words.on_input == "cancel":
         yield from decide(state, CANCEL)
     said = queued(words.message) if at_work and words.on_input == "queue" else words.message
-    for event in decide(state, said):
+    for event in map(standing.marked, decide(state, said)):
         yield Draft(event, words.id) if words.id else event
 
 
@@ -103,7 +104,11 @@ def _after(standing: Standing, switches: Iterable[Event | Draft]) -> State:
 def _was_said(standing: Standing, words: Words) -> bool:
     talk = standing.talk
     found = reading.find(talk.log.datastore, talk.stream, words.id) if words.id else None
-    return found is not None and found.event in (words.message, queued(words.message))
+    if found is None or not isinstance(found.event, UserMessage):
+        return False
+    message = words.message
+    said = replace(found.event, run=message.run, node=message.node)  # it was marked with the run of that time
+    return said in (message, queued(message))
 
 
 def _named(turns: Turns) -> Iterator[str]:

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from stenolog.adapters import keeping
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.tools.port import Call, Outcome, Runnable
-from stenolog.domain.entry import Draft
+from stenolog.domain.entry import Draft, Entry
 from stenolog.domain.errors import CallerError, IllegalCommand, StaleAppend, ToolError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.lifecycle import BUSY
@@ -122,24 +122,27 @@ class Delegate(Runnable):
         """Where the worker works, with its task, which may be there from an earlier run."""
         if lane.task and self.worker.name in talk.state().members:
             raise ToolError(_needs_a_name(self.worker))
-        child = talk if lane.task else self._child(call, talk, f"{self.worker.name}~{mark_of(call.key)}")
+        called = next(talk.entries(call.position - 1, call.position))
+        assert isinstance(called.event, AssistantMessage), "calls are of answers"
+        child = talk if lane.task else self._child(called, talk, f"{self.worker.name}~{mark_of(call.key)}")
         said = UserMessage(
             text=task,
             author=call.lane,
             author_kind="agent",
             to=[lane.address],
             cause=call.position if lane.task else None,
+            run=called.event.run,
+            node=called.event.node,
         )
         child.extend([Draft(said, f"task-{call.key}")])
         return child
 
-    def _child(self, call: Call, talk: Conversation, name: str) -> Conversation:
+    def _child(self, called: Entry, talk: Conversation, name: str) -> Conversation:
         if name in talk.log:
             return talk.log[name]
         if self.context == "fork":
-            return talk.fork(after=call.position - 1, name=name)
+            return talk.fork(after=called.position - 1, name=name)
         child = talk.log[name]
-        called = next(talk.entries(call.position - 1, call.position))
         link = Link(conversation=talk.name, position=called.position, digest=called.digest)
         opening = ModeSwitch(mode="agent", parent=link)
         with suppress(StaleAppend):  # another run of this very call was first

@@ -6,7 +6,6 @@ All of it is called in one thread, which may wait for the disk; nothing here wai
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from typing import NamedTuple, TypeAlias
@@ -18,7 +17,7 @@ from stenolog.adapters.stores.presence import Presence
 from stenolog.domain.effects import Effect, ModelCall, ToolRun, asks_first, effects, unknown_outcome, wanted
 from stenolog.domain.entry import Entry, microseconds
 from stenolog.domain.errors import CallerError, StaleAppend
-from stenolog.domain.events import AssistantMessage, ErrorCategory, Event, LlmError, ModeSwitch, Unknown
+from stenolog.domain.events import AssistantMessage, ErrorCategory, Event, LlmError
 from stenolog.domain.limits import exceeded
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import Receipt
@@ -85,7 +84,7 @@ class Scribe(Standing):
         fence = claim.fence if claim else 0
         while True:
             try:
-                events = map(self._marked, outcome(fence not in self.unwanted))
+                events = map(self.marked, outcome(fence not in self.unwanted))
                 self.append(*events, fence=fence or None)
                 break
             except StaleAppend:
@@ -158,13 +157,6 @@ class Scribe(Standing):
             effect._replace(attempt=effect.attempt - 1), "process_exited", why, now, in_context=False
         )
 
-    def _marked(self, event: Event) -> Event:
-        """The event with the workflow run and the node that it belongs to."""
-        run = self.settings.active_run
-        if run is None or isinstance(event, ModeSwitch | Unknown) or event.run:
-            return event
-        return replace(event, run=run.id, node=run.node)
-
     def _prepared(self, effect: Effect, now: datetime) -> Begun | None:
         """The effect with all it needs; None where it cannot be begun, and the log says why."""
         claim = Claim(
@@ -233,7 +225,7 @@ class Scribe(Standing):
     def _note(self, event: Event) -> None:
         """Append what was decided here, unless somebody else was first: then it is decided again."""
         try:
-            self.append(self._marked(event))
+            self.append(self.marked(event))
         except StaleAppend:
             self.catch_up()
 

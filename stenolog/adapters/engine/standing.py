@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stenolog.adapters import keeping
 from stenolog.adapters.conversation import Conversation
 from stenolog.domain.entry import Draft, Entry
 from stenolog.domain.errors import LaterRelease
-from stenolog.domain.events import Event
+from stenolog.domain.events import Event, ModeSwitch, Unknown
 from stenolog.domain.limits import Accounts, watch
 from stenolog.domain.settings import Settings, configure
 from stenolog.domain.state import State, blocked_reason
@@ -40,6 +42,13 @@ class Standing:
             self.take(entry)
         if self.state.blocked is not None:
             raise LaterRelease(blocked_reason(self.state.blocked))
+
+    def marked(self, event: Event) -> Event:
+        """The event with the workflow run and the node that it belongs to."""
+        run = self.settings.active_run
+        if run is None or isinstance(event, ModeSwitch | Unknown) or event.run:
+            return event
+        return replace(event, run=run.id, node=run.node)
 
     def append(self, *events: Event | Draft, fence: int | None = None) -> list[Entry]:
         """Append at the position that this stands at, and take it in. Raises `StaleAppend`, `ClaimLost`."""
