@@ -1,0 +1,233 @@
+"""What a person in a chat may tell beside messages: commands that begin with a slash.
+
+What changes something is an entry in the log; what is said to it is for the chat alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.engine.team import Team
+from stenolog.adapters.stores import reading
+from stenolog.domain.decide import decide
+from stenolog.domain.entry import Draft, Entry
+from stenolog.domain.errors import CallerError, StaleAppend, UnknownAgent
+from stenolog.domain.events import Event, ModeSwitch, UserMessage
+from stenolog.domain.lifecycle import BUSY
+from stenolog.domain.state import Lane, State, decision
+from stenolog.domain.values import Control
+
+from .outline import outline
+
+COMMAND = re.compile(r"/(\w{1,32})(?:@(\w+))?(?:\s+(.*))?", re.DOTALL)
+
+
+class Told(NamedTuple):
+    """A command as it was given: where, to which team, what stands behind its name, under which entry id, by
+    whom."""
+
+    talk: Conversation
+    team: Team
+    rest: str = ""
+    id: str = ""
+    author: str = ""
+
+    def submit(self, command: Callable[[State], Event]) -> list[Entry]:
+        """Record what it tells, under its id: once. Raises `IllegalCommand`."""
+        while True:
+            if self.id and reading.find(self.talk.log.datastore, self.talk.stream, self.id):
+                return []
+            state = self.talk.state()
+            events = decide(state, command(state))
+            drafts = [
+                Draft(event, f"{self.id}:{nth}" if nth else self.id or None)
+                for nth, event in enumerate(events)
+            ]
+            try:
+                return self.talk.extend(drafts, expected=state.position)
+            except StaleAppend:
+                continue
+
+    def control(self, control: Control, text: str = "", to: str = "") -> list[Entry]:
+        """Tell the engine something."""
+        said = UserMessage(text=text, author=self.author, to=[to] if to else [], control=control)
+        return self.submit(lambda _: said)
+
+
+Command: TypeAlias = Callable[[Told], Awaitable[str]]
+COMMANDS: dict[str, Command] = {}
+
+
+def command(function: Command) -> Command:
+    """A command by the function's name; its docstring is the help."""
+    COMMANDS[function.__name__.strip("_")] = function
+    return function
+
+
+class Typed(NamedTuple):
+    """A command as it was typed: its name, whom it is for (empty: everybody), and the rest."""
+
+    name: str
+    to: str
+    rest: str
+
+
+def typed(text: str) -> Typed | None:
+    """The command that a text is; None for a message."""
+    found = COMMAND.fullmatch(text.strip())
+    return Typed(found[1].lower(), found[2] or "", (found[3] or "").strip()) if found else None
+
+
+async def call(name: str, told: Told) -> str:
+    """Do what was told; what to say to that, in Markdown."""
+    known = COMMANDS.get(name)
+    if known is None:
+        return f"There is no command /{name}; /help lists them."
+    try:
+        return await known(told)
+    except CallerError as error:
+        return f"/{name}: {error}"
+
+
+@command
+async def start(told: Told) -> str:
+    """who is here"""
+    return f"Here are {', '.join(told.team.agents)}. Write, and they will hear it. /help lists the commands."
+
+
+@command
+async def _help(told: Told) -> str:
+    """this list"""
+    return "\n".join(f"/{name} {function.__doc__}" for name, function in COMMANDS.items())
+
+
+@command
+async def status(told: Told) -> str:
+    """whose turn it is, and what each agent does"""
+    state = await asyncio.to_thread(told.talk.state)
+    names = dict.fromkeys([*told.team.agents, *state.lanes])
+    lanes = (f"- {name}: {_doing(state, state.lane(name))}" for name in names)
+    return "\n".join([f"{state.position} entries. {_turn(state)}", *lanes])
+
+
+def _turn(state: State) -> str:
+    if state.floor.holds:
+        return f"The turn is with {', '.join(state.floor.holds)}."
+    return f"Nobody has the turn{f': {state.floor.ended}' if state.floor.ended else ''}."
+
+
+def _doing(state: State, lane: Lane) -> str:
+    """What a lane does, in a few words."""
+    match decision(state, lane).do:
+        case "call_model" if lane.retry_at:
+            return f"tries again at {lane.retry_at:%H:%M:%S} UTC"
+        case "call_model":
+            return "thinks"
+        case "run_tools":
+            return f"runs {', '.join(call.name for call in lane.calls)}"
+        case "ask_approval":
+            return f"waits for /approve of {', '.join(call.name for call in lane.calls if call.approval)}"
+        case _:
+            return f"has failed ({lane.category}), /continue goes on" if lane.status == "failed" else "rests"
+
+
+@command
+async def reset(told: Told) -> str:
+    """a new start for the agents; the log keeps everything"""
+    return await asyncio.to_thread(_reset, told)
+
+
+def _reset(told: Told) -> str:
+    state = told.talk.state()
+    if not state.position:
+        return "Nothing was said yet."
+    if any(lane.status in BUSY for lane in state.lanes.values()):
+        told._replace(id="").control(Control(action="cancel"))
+    told.submit(lambda now: ModeSwitch(context_from=now.position + 1))
+    start = told.talk.settings().context_from
+    return f"A new start: the agents no longer see entries 1 to {start - 1}. The log keeps them."
+
+
+@command
+async def cancel(told: Told) -> str:
+    """[AGENT] stops who is at work"""
+    done = await asyncio.to_thread(told.control, _to_lane("cancel", told.rest))
+    return "Stopped." if done else "Nobody is at work."
+
+
+@command
+async def _continue(told: Told) -> str:
+    """[AGENT] goes on after an error, or after /cancel"""
+    return await asyncio.to_thread(_go_on, told)
+
+
+def _go_on(told: Told) -> str:
+    state = told.talk.state()
+    failed = any(lane.status == "failed" for lane in state.lanes.values())
+    if told.rest or failed:
+        done = told.control(_to_lane("continue", told.rest))
+    else:
+        halted = _halted(state)
+        done = told.control(_to_lane("continue", halted)) if halted else []
+    return "It goes on." if done else "There is nothing to go on with."
+
+
+def _halted(state: State) -> str:
+    """The lane that was asked last, where it was stopped before it had answered; empty where it was not."""
+    last = max(state.lanes.values(), key=lambda lane: lane.asked, default=None)
+    return last.address if last and last.status == "idle" and last.asked > last.seen else ""
+
+
+def _to_lane(action: str, where: str) -> Control:
+    agent, _, task = where.partition("/")
+    return Control(action="cancel" if action == "cancel" else "continue", agent=agent, task=task)
+
+
+@command
+async def approve(told: Told) -> str:
+    """lets the call run that waits for you"""
+    return await _judge(told, "approve")
+
+
+@command
+async def refuse(told: Told) -> str:
+    """[REASON] does not let it run"""
+    return await _judge(told, "refuse")
+
+
+async def _judge(told: Told, action: str) -> str:
+    """Decide about the call that has waited longest."""
+    calls = await told.team.waiting(told.talk)
+    if not calls:
+        return "No call waits for you."
+    first, talk = calls[0], told.talk.log[calls[0].conversation]
+    control = Control(action="approve" if action == "approve" else "refuse", call=first.call)
+    reason = told.rest if action == "refuse" else ""
+    judged = told._replace(talk=talk)
+    await asyncio.to_thread(judged.control, control, reason, first.lane if reason else "")
+    left = f" {len(calls) - 1} more wait." if len(calls) > 1 else ""
+    return f"{'It runs' if action == 'approve' else 'It does not run'}: {first.name}.{left}"
+
+
+@command
+async def context(told: Told) -> str:
+    """[AGENT] what an agent is shown, and what not"""
+    name = told.rest or next(iter(told.team.agents))
+    agent, _, task = name.partition("/")
+    if agent not in told.team.agents:
+        raise UnknownAgent(f"expected one of {', '.join(told.team.agents)}; found {name!r}")
+    if not told.talk.position:
+        return "Nothing was said yet."
+    llm = told.team.agents[agent].llm
+    wire = llm.wire if llm else None
+    request = await asyncio.to_thread(lambda: told.talk.request(agent, wire=wire, task=task))
+    return "\n".join(outline(request))
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """Every command, with what it is for."""
+    return ((name, function.__doc__ or "") for name, function in COMMANDS.items())

@@ -1,0 +1,89 @@
+"""A chat at the terminal, in the place of one on the net: lines in, pieces out."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import TextIO
+
+from stenolog.adapters.asynchronous import AsyncLog
+from stenolog.adapters.engine.team import Team
+from stenolog.adapters.log import Log
+from stenolog.domain.events import UserMessage
+
+from .commands import typed
+from .hearing import mentioned
+from .outlet import Outlet
+from .port import Piece
+from .rendering import NO_NAMES, pieces
+from .room import Room
+
+
+class Console:
+    """A conversation with a team at the terminal, by the rules of a chat: commands, mentions, delivery.
+
+    `lines` are messages or commands that are known from the start: each is said once, however often the
+    program is started with them, and when all has come to rest after the one before. Without them they are
+    read from stdin, until it ends. `names` are display names. `show` writes a piece; on stdout unless given.
+    """
+
+    def __init__(
+        self,
+        team: Team,
+        log: Log | AsyncLog,
+        *,
+        conversation: str = "console",
+        lines: Iterable[str] | None = None,
+        author: str = "",
+        names: Mapping[str, str] = NO_NAMES,
+        show: Callable[[str], object] = print,
+    ) -> None:
+        self.team = team
+        self.talk = (log.sync if isinstance(log, AsyncLog) else log)[conversation]
+        self.lines = lines
+        self.author = author
+        self.show = show
+        render = pieces(names, heading="{name}: " if len(team.agents) > 1 else "")
+        self.room = Room(team, Outlet(self.talk, f"console:{conversation}", self._send, render=render))
+
+    async def serve(self) -> None:
+        """Until there are no more lines, and all has come to rest and been shown."""
+        async with self.room.open():
+            await self.room.rest()  # first what is unfinished
+            if self.lines is None:
+                async for line in _typed_lines(sys.stdin):
+                    await self._take(line, "")
+                    if not sys.stdin.isatty():
+                        await self.room.rest()
+            else:
+                for nth, line in enumerate(self.lines, 1):
+                    await self._take(line, f"console:{nth}")
+                    await self.room.rest()
+            await self.room.rest()
+
+    async def _take(self, line: str, id: str) -> None:
+        if command := typed(line):
+            self.show(await self.room.tell(command, id=id, author=self.author))
+        elif line.strip():
+            to = mentioned(line, self.team.agents)
+            await self.room.hear(UserMessage(text=line, author=self.author), to=to, id=id)
+
+    async def _send(self, piece: Piece) -> None:
+        self.show(piece.text)
+
+
+async def _typed_lines(source: TextIO) -> AsyncIterator[str]:
+    """The lines of a stream, read by a thread that nobody waits for when the program ends."""
+    loop = asyncio.get_running_loop()
+    queue: asyncio.Queue[str] = asyncio.Queue()
+
+    def read() -> None:
+        for line in iter(source.readline, ""):
+            loop.call_soon_threadsafe(queue.put_nowait, line)
+        loop.call_soon_threadsafe(queue.put_nowait, "")
+
+    threading.Thread(target=read, name="stenolog-lines", daemon=True).start()
+    while line := await queue.get():
+        yield line.rstrip("\r\n")

@@ -1,0 +1,185 @@
+"""Delivery: what a conversation has to say outside, piece by piece, at least once each and in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import reduce
+from itertools import count, islice
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.stores import reading, tracking
+from stenolog.adapters.stores.tracking import Mark
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import MachineError
+from stenolog.domain.settings import NOTHING, configure
+
+from .port import Backoff, Piece, Render, Send, backoff
+from .rendering import pieces, speaker_of
+
+LOGGER = logging.getLogger("stenolog.chats")
+BATCH = 256
+"""Entries read at a time; after so many of which nothing went out, that is noted too."""
+GRACE = 5.0
+"""Seconds that a piece has to arrive once it is told to stop."""
+
+
+class Outlet:
+    """The way of one conversation to one place outside, under a name of its own: `mail:ann`.
+
+    Each piece goes by `send` (see `Send` for what it may raise). Once it is there that is noted in the log's
+    file, so that a restart goes on behind it: none is lost, and at most one is sent again after a crash.
+    One that never came by begins with the first entry, or, where `first` is given, with the first one whose
+    id begins with that. One outlet of a name works at a time.
+    """
+
+    def __init__(
+        self,
+        talk: Conversation,
+        name: str,
+        send: Send,
+        *,
+        render: Render | None = None,
+        first: str = "",
+        backoff: Backoff = backoff,
+    ) -> None:
+        self.talk = talk
+        self.name = name
+        self.send = send
+        self.render = render or pieces()
+        self.first = first
+        self.backoff = backoff
+        self.closed = ""
+        """Why nothing goes out any more; empty while it does."""
+        self._at: Mark | None = None
+        self._noted = 0
+        self._settings = NOTHING
+        self._lock = asyncio.Lock()
+
+    async def follow(self) -> None:
+        """Deliver what is there, then each entry as it is appended, by anybody; until cancelled."""
+        loop, woken = asyncio.get_running_loop(), asyncio.Event()
+        with self.talk.log.datastore.bell.listening(lambda: loop.call_soon_threadsafe(woken.set)):
+            while True:
+                woken.clear()  # before reading: what comes after that wakes us again
+                await self._persistently(self.deliver)
+                await woken.wait()
+
+    async def deliver(self) -> int:
+        """Deliver what is there; how many pieces that were. Raises what reading the log does."""
+        sent = 0
+        async with self._lock:
+            while not self.closed and (batch := await asyncio.to_thread(self._batch)):
+                sent += await self._all(batch)
+        return sent
+
+    def reopen(self) -> None:
+        """Where nothing was wanted any more: try again, from what could not be delivered on."""
+        if self.closed:
+            self.closed, self._at = "", None
+
+    async def _all(self, batch: list[Entry]) -> int:
+        """Deliver some entries, up to where nothing is wanted any more."""
+        hides = reduce(configure, batch, self._settings).hides
+        sent = 0
+        for entry in batch:
+            self._settings = configure(self._settings, entry)
+            for piece in self._due(entry, hidden=any(entry.position in span for span in hides)):
+                if not await self._sent(piece):
+                    return sent
+                sent += 1
+            self._at = Mark(entry.position)
+            if entry.position - self._noted >= BATCH:  # so that a restart reads no more than that again
+                await self._note(self._at)
+        return sent
+
+    def _due(self, entry: Entry, *, hidden: bool) -> tuple[Piece, ...]:
+        """What of an entry was not delivered yet. What was begun is brought to its end."""
+        assert self._at is not None, "the batch was read from there"
+        if hidden and not self._at.piece:
+            return ()
+        texts, speaker = tuple(self.render(entry, self._settings)), speaker_of(entry)
+        made = (Piece(text, speaker, entry.position, nth, len(texts)) for nth, text in enumerate(texts, 1))
+        return tuple(made)[self._at.piece :]
+
+    async def _sent(self, piece: Piece) -> bool:
+        """Send a piece, however often that takes; whether it is wanted."""
+        failures = 0
+        while True:
+            try:
+                await self._whole(piece)
+                return True
+            except PermissionError as error:
+                self.closed = str(error) or "not permitted"
+                LOGGER.warning("%s: nothing goes to %s any more: %s", self.talk.name, self.name, error)
+                return False
+            except OSError as error:
+                failures += 1
+                LOGGER.info("%s: %s: %s; it is tried again", self.talk.name, self.name, error)
+                await asyncio.sleep(self.backoff(failures))
+
+    async def _whole(self, piece: Piece) -> None:
+        """Send a piece and note that; being told to stop meanwhile does not tear the two apart."""
+        sending = asyncio.create_task(self._send_and_note(piece))
+        try:
+            await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            await asyncio.wait([sending], timeout=GRACE)
+            sending.cancel()
+            await asyncio.wait([sending])
+            raise
+
+    async def _send_and_note(self, piece: Piece) -> None:
+        await self.send(piece)
+        is_last = piece.nth == piece.number
+        self._at = Mark(piece.position) if is_last else Mark(piece.position - 1, piece.nth)
+        await self._note(self._at)
+
+    async def _note(self, mark: Mark) -> None:
+        """Note how far it has come, however long that takes: nothing more is sent before."""
+        await self._persistently(lambda: asyncio.to_thread(self._note_now, mark))
+
+    async def _persistently(self, call: Callable[[], Awaitable[object]]) -> None:
+        """Do what the store may be too busy for, until it is done."""
+        for failures in count(1):
+            try:
+                await call()
+                return
+            except MachineError as error:
+                LOGGER.warning("%s: %s: %s; it is tried again", self.talk.name, self.name, error)
+                await asyncio.sleep(self.backoff(failures))
+
+    # What touches the log, in a thread.
+
+    def _batch(self) -> list[Entry]:
+        """The next entries, from where this outlet has come."""
+        if self._at is None:
+            self._at = self._begin()
+            self._noted = self._at.position
+            self._settings = self.talk.settings(self._at.position) if self._at.position else NOTHING
+        return list(islice(self.talk.entries(after=self._at.position), BATCH))
+
+    def _begin(self) -> Mark:
+        key = reading.resolve(self.talk.log.datastore, self.talk.stream)
+        if key is None:
+            return Mark()
+        with self.talk.log.datastore.reading() as connection:
+            found = tracking.mark(connection, self.name, key)
+        return found if found != Mark() or not self.first else Mark(self._before_first())
+
+    def _before_first(self) -> int:
+        """The position before the first entry that counts; the last one where there is none."""
+        position = 0
+        for entry in self.talk.entries():
+            position = entry.position
+            if entry.id.startswith(self.first):
+                return position - 1
+        return position
+
+    def _note_now(self, mark: Mark) -> None:
+        key = reading.resolve(self.talk.log.datastore, self.talk.stream)
+        assert key is not None, "what was sent came from there"
+        with self.talk.log.datastore.writing() as connection:
+            tracking.advance(connection, self.name, mark, key)
+        self._noted = mark.position

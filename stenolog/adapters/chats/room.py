@@ -1,0 +1,116 @@
+"""A room: one conversation with a team at work in it, and its way to the people outside."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.engine.beginning import OnInput
+from stenolog.adapters.engine.team import Message, Team
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import MachineError
+
+from .commands import Told, Typed, call
+from .outlet import Outlet
+
+LOGGER = logging.getLogger("stenolog.chats")
+
+
+class Room:
+    """What is said here is in the log at once; the team works on it, and what it answers goes out.
+
+        async with Room(team, Outlet(log["ann"], "mail:ann", send)).open() as room:
+            await room.hear("Which test fails?", id="mail-17")
+            await room.rest()
+
+    One run is under way at a time. While it is open, the team goes on with whatever the log says is to be
+    done. `on_input` is `Team.say`'s.
+    """
+
+    def __init__(self, team: Team, outlet: Outlet, *, on_input: OnInput = "next") -> None:
+        self.team = team
+        self.talk: Conversation = outlet.talk
+        self.outlet = outlet
+        self.on_input = on_input
+        self.at_work = False
+        """Whether a run is under way here."""
+        self._woken = asyncio.Event()
+        self._resting = asyncio.Event()
+        self._failures = 0
+
+    async def hear(self, message: Message, *, to: str | tuple[str, ...] = (), id: str = "") -> list[Entry]:
+        """Say something; it is durable when this returns, and said once where it has an `id`.
+
+        Raises what `Team.say` does.
+        """
+        self.outlet.reopen()
+        entries = await self.team.say(self.talk, message, to=to, id=id, on_input=self.on_input)
+        self.wake()
+        return entries
+
+    async def tell(self, command: Typed, *, id: str = "", author: str = "") -> str:
+        """Do what a command such as `/reset` tells; what to say to that, in Markdown. With an `id`, what
+        changes something is done once."""
+        reply = await call(command.name, Told(self.talk, self.team, command.rest, id, author))
+        self.wake()
+        return reply
+
+    def wake(self) -> None:
+        """Look again whether something is to be done."""
+        self._resting.clear()
+        self._woken.set()
+
+    async def rest(self) -> None:
+        """Wait until nothing is to be done here but by a person, and all that was said has gone out."""
+        await self._resting.wait()
+        await self.outlet.deliver()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[Room, None]:
+        """Work and deliver, until the block ends; what is under way then is put down in good order."""
+        if self.talk.position:
+            self.wake()
+        tasks = [asyncio.create_task(self._work()), asyncio.create_task(self._deliver())]
+        try:
+            yield self
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _deliver(self) -> None:
+        """Deliver, until cancelled. A conversation that cannot be read is of no harm to the others."""
+        try:
+            await self.outlet.follow()
+        except Exception:
+            LOGGER.exception("%s: nothing goes to %s any more", self.talk.name, self.outlet.name)
+
+    async def _work(self) -> None:
+        """Let the team work whenever there is something to do; until cancelled."""
+        while True:
+            if not self._woken.is_set():
+                self._resting.set()
+            await self._woken.wait()
+            self._woken.clear()
+            self.at_work = True
+            try:
+                await self._run()
+            finally:
+                self.at_work = False
+
+    async def _run(self) -> None:
+        """One run. A store that is busy is asked again; what no run can get past is told to the operator."""
+        try:
+            async for _ in self.team.run(self.talk):
+                pass
+            self._failures = 0
+        except MachineError as error:
+            self._failures += 1
+            LOGGER.warning("%s: %s; it is tried again", self.talk.name, error)
+            await asyncio.sleep(self.outlet.backoff(self._failures))
+            self.wake()
+        except Exception:
+            LOGGER.exception("%s: the team cannot work", self.talk.name)

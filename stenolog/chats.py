@@ -1,0 +1,14 @@
+"""Chats: a conversation with a team on Telegram, at the terminal, or by a way of your own.
+
+Nothing of Telegram is imported before a `Telegram` is used.
+"""
+
+from .adapters.chats.commands import commands
+from .adapters.chats.console import Console
+from .adapters.chats.outlet import Outlet
+from .adapters.chats.port import Piece, Render, Send
+from .adapters.chats.rendering import pieces
+from .adapters.chats.room import Room
+from .adapters.chats.splitting import split, units
+
+__all__ = ["Console", "Outlet", "Piece", "Render", "Room", "Send", "commands", "pieces", "split", "units"]
