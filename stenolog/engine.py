@@ -10,7 +10,7 @@ from .adapters.engine.retries import Breaker, Retries
 from .adapters.engine.team import Team
 from .adapters.engine.waiting import Waiting
 from .adapters.engine.world import World
-from .domain.limits import Account, Accounts, Limits, exceeded, watch
+from .domain.limits import Account, Accounts, Limits, exceeded, spent_of, watch
 from .domain.turns import (
     Addressed,
     Next,
@@ -52,5 +52,6 @@ __all__ = [
     "exceeded",
     "register",
     "seats",
+    "spent_of",
     "watch",
 ]

@@ -1,0 +1,100 @@
+"""The pure step in a loop of one's own, without a team: an entry goes in, a state and a decision come out.
+
+A restart is the fold of the log. What a `Team` has beyond this: it streams, retries, runs tools side by side,
+and takes a claim before each effect, so that none begins twice.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from typing import NamedTuple
+
+from stenolog import (
+    AssistantMessage,
+    Card,
+    Conversation,
+    Decision,
+    Entry,
+    Event,
+    LlmError,
+    ModelFailed,
+    ModeSwitch,
+    State,
+    ToolResult,
+    UserMessage,
+    step,
+)
+from stenolog.engine import Accounts, Limits, exceeded, watch
+from stenolog.models import Answer, Model, Prompt
+
+from .project import ls, read_file
+
+TOOLS = {"ls": ls, "read_file": read_file}
+
+
+class Standing(NamedTuple):
+    """Where the conversation stands, what each lane has used, and what is to be done next."""
+
+    state: State = State()
+    accounts: Accounts = Accounts()
+    decision: Decision = Decision("wait")
+
+
+def after(standing: Standing, entry: Entry) -> Standing:
+    """The standing after one more entry. Nothing is changed in place, and nothing is kept elsewhere."""
+    state, transitions = step(standing.state, entry)
+    return Standing(state, watch(standing.accounts, entry), transitions[-1].decision)
+
+
+async def work(talk: Conversation, agent: str, model: Model, limits: Limits, *questions: str) -> None:
+    """Ask one question after the other, and go on after each until the agent waits for a person."""
+    if not talk.position:
+        card = Card(model=model.name, persona="You are a coder.", tools=[ls.spec, read_file.spec])
+        talk.append(ModeSwitch(mode="agent", joins=[agent], cards={agent: card}), expected=0)
+    for number, question in enumerate(questions):
+        talk.append(UserMessage(text=question), id=f"question-{number}")  # said once, however often it starts
+        standing = reduce(after, talk.entries(), Standing())
+        while event := await _effect(talk, agent, model, limits, standing):
+            standing = after(standing, talk.append(event, expected=standing.state.position))
+
+
+async def _effect(
+    talk: Conversation, agent: str, model: Model, limits: Limits, standing: Standing
+) -> Event | None:
+    """What comes of doing what was decided; None where a person is waited for."""
+    decision = standing.decision
+    match decision.do:
+        case "call_model":
+            if why := exceeded(limits, standing.accounts.lane(agent)):
+                return LlmError(agent=agent, category="budget", message=why, cause=decision.cause)
+            return await _answered(talk, agent, model, decision)
+        case "run_tools":
+            call = decision.calls[0]
+            (made,) = talk.entries(call.position - 1, call.position)
+            assert isinstance(made.event, AssistantMessage)
+            given = json.loads(made.event.tool_calls[call.nth].arguments)
+            return ToolResult(call_id=call.id, name=call.name, text=TOOLS[call.name](**given))
+        case _:
+            return None
+
+
+async def _answered(
+    talk: Conversation, agent: str, model: Model, decision: Decision
+) -> AssistantMessage | LlmError:
+    """The model's answer to the agent's request, with the receipt of what it was shown."""
+    request = talk.request(agent, wire=model.wire).check()
+    try:
+        async for said in model.stream(Prompt(request.body, request.sha256, agent, talk.name)):
+            if isinstance(said, Answer):
+                answer = said
+    except ModelFailed as failed:
+        return LlmError(agent=agent, category="other", message=str(failed), cause=decision.cause)
+    return AssistantMessage(
+        agent=agent,
+        parts=answer.parts,
+        cause=decision.cause,
+        model=model.name,
+        usage=answer.usage,
+        receipt=request.receipt,
+    )
