@@ -12,7 +12,8 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 from stenolog.domain.errors import NotATranscript
@@ -24,6 +25,7 @@ LONGEST_LINE = 32 * 1024 * 1024
 LONGEST_DOCUMENT = 64 * 1024 * 1024
 DEEPEST = 100
 """How deep a record may be nested: far beyond any real one, and what the log can read back."""
+NOBODY: Mapping[str, str] = MappingProxyType({})
 _CHUNK = 1024 * 1024
 _BLANK = " \t\r\n\0"
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -52,10 +54,14 @@ class Skipped(NamedTuple):
 
 
 class Reading:
-    """What was found on the way: the lines skipped, what was repaired, whether the end is cut off."""
+    """What was found on the way: the lines skipped, what was repaired, whether the end is cut off.
 
-    def __init__(self, longest: int = LONGEST_LINE) -> None:
+    `agents` are names that the caller gives, by foreign ids, for a format that cannot tell them itself.
+    """
+
+    def __init__(self, longest: int = LONGEST_LINE, agents: Mapping[str, str] = NOBODY) -> None:
         self.longest = longest
+        self.agents = agents
         self.skipped: list[Skipped] = []
         self.repaired: Counter[str] = Counter()
         self.incomplete = 0
@@ -63,6 +69,15 @@ class Reading:
 
     def records(self, stream: BinaryIO) -> Iterator[Record]:
         """The objects of a stream of JSON Lines, in order."""
+        for line, value in self.values(stream):
+            if isinstance(value, dict):
+                yield Record(line, value)
+            else:
+                number = int(line.partition(".")[0])
+                self._skip(number, f"expected an object, found {type(value).__name__}")
+
+    def values(self, stream: BinaryIO) -> Iterator[tuple[str, Json]]:
+        """The values of a stream of JSON Lines, in order, whatever they are, each with its line."""
         for number, raw, ended in physical_lines(stream, self.longest):
             if raw is None:
                 self._skip(number, f"the line is longer than {self.longest // 1024**2} MiB")
@@ -72,7 +87,7 @@ class Reading:
                 if b"\0" in raw:
                     self._skip(number, "NUL bytes and nothing else")
                 continue
-            yield from self._objects(number, text, ended)
+            yield from self._values(number, text, ended)
 
     def document(self, stream: BinaryIO) -> Json:
         """The one JSON value of a stream. Raises `NotATranscript` where it is none, or too large."""
@@ -108,14 +123,10 @@ class Reading:
             self.repaired["bytes that are not UTF-8"] += broken
         return text
 
-    def _objects(self, number: int, text: str, ended: bool) -> Iterator[Record]:
+    def _values(self, number: int, text: str, ended: bool) -> Iterator[tuple[str, Json]]:
         values, reason = self._split(text, whole=ended)
         for nth, value in enumerate(values, 1):
-            line = str(number) if nth == 1 else f"{number}.{nth}"
-            if isinstance(value, dict):
-                yield Record(line, self._mended(text, value))
-            else:
-                self._skip(number, f"expected an object, found {type(value).__name__}")
+            yield str(number) if nth == 1 else f"{number}.{nth}", self._mended(text, value)
         if len(values) > 1:
             self.repaired["objects glued together on one line"] += 1
         if reason and ended:

@@ -14,9 +14,11 @@ from stenolog.domain.errors import CallerError, ConversationInUse
 from . import originals, portable
 from .claude.records import ClaudeCode
 from .codex.records import Codex
+from .crewagent import folder as crewagent
 from .fields import name_of, obj, text
-from .lines import Reading, Record, Skipped
+from .lines import NOBODY, Reading, Record, Skipped
 from .neurocrew import files as neurocrew
+from .nostr import files as nostr
 from .openai import files
 from .recognise import recognise_stream
 from .report import Format, Imported, Report
@@ -33,6 +35,8 @@ BATCH = 500
 READERS: Mapping[Format, Reader] = {
     "openai-chat": files.read,
     "neurocrew": neurocrew.read,
+    "crewagent": crewagent.read,
+    "nostr": nostr.read,
 }
 """The formats whose files hold whole conversations; those of the others are told line by line."""
 
@@ -44,21 +48,26 @@ def import_file(
     name: str | None = None,
     keep_raw: bool = False,
     progress: Callable[[int], object] | None = None,
+    agents: Mapping[str, str] = NOBODY,
 ) -> Report:
-    """Import a transcript into the log, and tell what became of it.
+    """Import a transcript, or a folder of them, into the log, and tell what became of it.
 
     What the log holds already is not appended again, so a file that has grown can be imported again.
     `name` is for the first conversation of the file; more of them are called `name/` and their own name.
     `keep_raw` keeps the file itself as blobs. `progress` is called with the number of records read so far.
+    `agents` are names of agents by their ids in the file (Nostr: public keys), where it does not tell them.
 
     Raises `NotATranscript` where no importer knows the file, `CorruptLog` for a stenolog export that was
-    changed, and OSError where the file cannot be read. What goes wrong inside one conversation is told in
-    the report, and does not stop the others.
+    changed, `MissingExtra`, and OSError where the file cannot be read. What goes wrong inside one
+    conversation is told in the report, and does not stop the others.
     """
     path = Path(path)
+    folder = crewagent.folder_of(path)
+    if folder is not None:
+        return _import_folder(log, folder, Naming(folder.name, name), keep_raw)
     with path.open("rb") as stream:
         report = Report(str(path), recognise_stream(stream))
-        reading = Reading()
+        reading = Reading(agents=agents)
         naming = Naming(path.stem, name)
         if report.format == "stenolog":
             portable.import_stream(log, stream, report, naming.name)
@@ -210,14 +219,27 @@ def _import_lines(log: Log, records: Iterator[Record], report: Report, naming: N
     report.conversations = sessions.end()
 
 
-def _import_told(log: Log, conversations: Iterator[Told], report: Report, naming: Naming) -> None:
+def _import_folder(log: Log, folder: Path, naming: Naming, keep_raw: bool) -> Report:
+    report, reading = Report(str(folder), "crewagent"), Reading()
+    _import_told(log, crewagent.conversations(folder, reading), report, naming, keep_raw)
+    report.skipped, report.repaired = reading.skipped, reading.repaired
+    return report
+
+
+def _import_told(
+    log: Log, conversations: Iterator[Told], report: Report, naming: Naming, keep_raw: bool = False
+) -> None:
     for told in conversations:
         intake = Intake(log, naming.name(told.name), told.make)
+        intake.found.failed = told.failed
         for record in told.records:
             intake.take(record)
         found = intake.end()
         found.beyond += told.beyond
         report.conversations.append(found)
+        if keep_raw and told.file and not found.failed:
+            with told.file.open("rb") as stream:
+                originals.keep(log[found.name], stream, told.file.name)
 
 
 def _counted(records: Iterator[Record], progress: Callable[[int], object] | None) -> Iterator[Record]:

@@ -12,16 +12,19 @@ from typing import BinaryIO
 
 from stenolog.domain.errors import NotATranscript
 
+from .crewagent.folder import are_messages as are_crewagents
 from .fields import obj
 from .lines import Json, JsonObject, Reading, Record
 from .neurocrew.files import is_chat
+from .nostr.files import are_lines_of_a_relay, is_nostr
 from .openai.files import are_messages, conversations_in, is_message
 from .report import Format
 
 LOOKED_AT = 200
 """How many records of a file decide what it is."""
 SUPPORTED = (
-    "a Claude Code session, a Codex rollout, OpenAI chat messages, a NeuroCrew chat, or a stenolog export"
+    "a Claude Code session, a Codex rollout, OpenAI chat messages, a NeuroCrew chat, CrewAgent messages, "
+    "Nostr events, or a stenolog export"
 )
 _HEAD = 64 * 1024
 """In how many bytes the first good line must begin, where the very first is none."""
@@ -38,7 +41,9 @@ _CLAUDE_ASIDE = {
     "attachment": "attachment",
 }
 _DOCUMENTS: tuple[tuple[Format, Callable[[Json], bool]], ...] = (
+    ("nostr", is_nostr),
     ("neurocrew", is_chat),
+    ("crewagent", are_crewagents),
     ("openai-chat", lambda document: conversations_in(document) is not None),
 )
 """What a file that is one JSON document may be, the most particular first."""
@@ -88,13 +93,24 @@ def _recognised(stream: BinaryIO) -> Format:
     if first.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise NotATranscript("expected UTF-8, found UTF-16")
     if first.startswith(b"["):
-        return _of_document(Reading().document(stream))
+        return _of_list(stream)
     if first.startswith(b"{"):
         return _of_objects(stream)
     if b"\n{" in first:
         with suppress(NotATranscript):
             return _of_objects(stream)
     raise NotATranscript(f"expected {SUPPORTED}, found text that begins with {first[:20]!r}")
+
+
+def _of_list(stream: BinaryIO) -> Format:
+    """One list, or one on each line: what a relay said."""
+    try:
+        return _of_document(Reading().document(stream))
+    except NotATranscript:
+        stream.seek(0)
+        if not are_lines_of_a_relay(stream, LOOKED_AT):
+            raise
+        return "nostr"
 
 
 def _of_objects(stream: BinaryIO) -> Format:
@@ -131,6 +147,8 @@ def _of_records(records: list[Record]) -> Format | None:
         value = record.value
         if isinstance(value.get("stenolog"), int):
             return "stenolog"
+        if is_nostr(value):
+            return "nostr"
         if value.get("type") in _CODEX and isinstance(value.get("payload"), dict):
             return "codex"
         if _is_claude(value):

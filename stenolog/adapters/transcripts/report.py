@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from .lines import Skipped
 
-Format: TypeAlias = Literal["claude-code", "codex", "openai-chat", "neurocrew", "stenolog"]
+Format: TypeAlias = Literal["claude-code", "codex", "openai-chat", "neurocrew", "nostr", "crewagent", "stenolog"]
 
 
 @dataclass

@@ -1,0 +1,59 @@
+"""What everybody is called in one conversation: no two by the same name, and by the same one for good."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stenolog.domain.events import AssistantMessage
+
+from ..steps import Held
+from .events import NostrEvent
+from .people import SHORT, People
+
+
+class Who:
+    """The names of those who speak in a conversation, or are spoken to.
+
+    An agent that has spoken in the log keeps its name. The user is the person who began the conversation, or
+    else the first one to speak in it; other persons are authors by their names.
+    """
+
+    def __init__(self, events: Sequence[NostrEvent], root: str, people: People, log: Held) -> None:
+        self._people = people
+        self._agents: dict[str, str] = {}
+        for event in events:
+            entry = log.answers.get(event.id)
+            if entry is not None and isinstance(entry.event, AssistantMessage):
+                self._agents[event.pubkey] = entry.event.agent
+        self._names = dict(self._agents)
+        self._user = self._began(events, root)
+
+    def agent(self, pubkey: str) -> str:
+        """The name of an agent; empty for whoever is none."""
+        if pubkey not in self._agents and pubkey in self._people.agents:
+            self._agents[pubkey] = self._unique(pubkey, self._people.agents[pubkey])
+        return self._agents.get(pubkey, "")
+
+    def author(self, pubkey: str) -> str:
+        """The name of a person, as the author of a message; empty for the user."""
+        return "" if pubkey == self._user else self.name(pubkey)
+
+    def name(self, pubkey: str) -> str:
+        """The name of an agent or a person; empty for whoever is not known."""
+        if name := self.agent(pubkey):
+            return name
+        known = self._people.persons.get(pubkey)
+        return "" if known is None else self._unique(pubkey, known)
+
+    def _unique(self, pubkey: str, name: str) -> str:
+        if pubkey not in self._names:
+            taken = name in self._names.values()
+            self._names[pubkey] = f"{name}-{pubkey[:SHORT]}" if taken else name
+        return self._names[pubkey]
+
+    def _began(self, events: Sequence[NostrEvent], root: str) -> str:
+        """The person who began it: the author of the root, whom comments name too (`P`)."""
+        first = [event.pubkey for event in events if event.id == root]
+        named = [event.value("P") for event in events if event.has("P")]
+        there = (*first, *named, *(event.pubkey for event in events))
+        return next((pubkey for pubkey in there if pubkey and not self.agent(pubkey)), "")
