@@ -15,7 +15,17 @@ from stenolog.adapters.teamfile import load
 from stenolog.context import Budget, LastN, Pins
 from stenolog.domain.errors import CallerError
 from stenolog.domain.turns import RoundRobin
-from stenolog.models import ACP, Anthropic, CommandLine, Gemini, Model, OpenAIChat, OpenAIResponses, Timeouts
+from stenolog.models import (
+    ACP,
+    Anthropic,
+    CommandLine,
+    Gemini,
+    Health,
+    Model,
+    OpenAIChat,
+    OpenAIResponses,
+    Timeouts,
+)
 from tests.cli.teams import LOOKS, TOOLS, script, team
 from tests.llms.server import JSON, Reply, Server
 
@@ -94,6 +104,17 @@ def test_each_key_of_an_agent_has_its_place(folder: Path) -> None:
     assert made.llm.timeouts == Timeouts(first=1.0, whole=None)
 
 
+def test_the_health_check_of_a_program_and_the_circuit_breaker_are_configuration() -> None:
+    program = "[agents.a]\nmodel = { use = 'cli:cat', health = { after = 60 } }"
+    made = load(written(f"[breaker]\nfailures = 2\nrest = 0.5\n{program}")).team
+    model = made.agents["a"].llm
+    breaker = made.options.breaker()
+
+    assert isinstance(model, CommandLine)
+    assert model._health == Health(after=60)
+    assert (breaker.failures, breaker.rest) == (2, 0.5)
+
+
 def test_agents_that_name_the_same_model_share_it_but_each_has_a_script_of_its_own(folder: Path) -> None:
     script(folder, "Hello.")
     models = {"a": "cli:cat", "b": "cli:cat", "c": "scripted:script.json", "d": "scripted:script.json"}
@@ -127,12 +148,16 @@ FAULTS = {
     "[agents.a": "expected TOML: ",
     "turns = { rule = 'x' }\n[agents.a]": "turns: expected a rule of turns: addressed, ",
     "turns = { rule = 'parallel', x = 1 }\n[agents.a]": "no such field: x",
+    "[breaker]\nfails = 2\n[agents.a]": "breaker.fails: no such key; expected one of failures, rest",
+    "[breaker]\nfailures = 0\n[agents.a]": "breaker.failures: expected greater than or equal to 1, found 0",
 }
 AGENT_FAULTS = {
     "toolz = []": "agents.a.toolz: no such key; expected one of model, persona,",
     "model = 3": "agents.a.model: expected a table, found 3",
     "model = 'gpt'": "agents.a.model: expected a model as openai:NAME, ",
     "model = { use = 'cli:cat', modus = 'x' }": "model: modus: no such option; expected one of mode,",
+    "model = { use = 'cli:cat', health = { pong = 'x' } }": "health: expected ping, after or timeout; found",
+    "model = { use = 'cli:cat', health = { after = 'x' } }": "model.after: expected a valid number, ",
     "model = { use = 'cli:cat', mode = 'x' }": "model: mode: expected one-shot or long-lived",
     "model = 'scripted:no.json'": "agents.a.model: No such file or directory: ",
     "model = 'openai:x'": "agents.a.model: openai: expected a key in the environment variable ",

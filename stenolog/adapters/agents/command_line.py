@@ -120,8 +120,12 @@ class CommandLine(Model):
 
     def is_alive(self, lane: str, conversation: str) -> bool:
         """Whether a process runs for that lane."""
+        return self.pid(lane, conversation) is not None
+
+    def pid(self, lane: str, conversation: str) -> int | None:
+        """The process id of the program that runs for that lane; None where none runs."""
         who = self._residents.at(Place(conversation, lane))
-        return who is not None and who.alive
+        return who.pid if who is not None and who.alive else None
 
     async def close(self) -> None:
         await self._residents.close()

@@ -49,6 +49,11 @@ class Process(asyncio.SubprocessProtocol):
         return not (self._loop.is_closed() or self._ended.is_set()) and {IN, OUT} <= self._open
 
     @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._pid
+
+    @property
     def code(self) -> int | None:
         """Its exit code, less than 0 where a signal ended it; None while it runs."""
         return self._transport.get_returncode()

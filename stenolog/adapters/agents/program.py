@@ -44,6 +44,11 @@ class Program(Resident):
         return self._process.alive
 
     @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
     def why(self) -> str:
         return self._process.end
 

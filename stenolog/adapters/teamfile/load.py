@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from stenolog.adapters.agents.command_line import Health
 from stenolog.adapters.engine.agent import Agent
-from stenolog.adapters.engine.retries import ATTEMPTS, Retries
+from stenolog.adapters.engine.retries import ATTEMPTS, Breaker, Retries
 from stenolog.adapters.engine.team import Team
 from stenolog.adapters.llms.named import model_of
 from stenolog.adapters.llms.port import Model
@@ -31,6 +32,7 @@ from .tables import AgentTable, File, ServerTable, UseTable, checked, plain
 
 T = TypeVar("T")
 RETRIES: TypeAdapter[Retries] = TypeAdapter(Retries)
+HEALTH: TypeAdapter[Health] = TypeAdapter(Health)
 
 
 class TeamFile(NamedTuple):
@@ -59,6 +61,7 @@ def load(path: Path, *, keys: bool = True) -> TeamFile:
         on_unknown=file.on_unknown,
         parallel=file.parallel,
         mentions=file.mentions,
+        breaker=partial(Breaker, file.breaker.failures, file.breaker.rest),
         prices=(*table(file.prices, f"{path}: prices"), *PRICES),
     )
     return TeamFile(team, file.talk or path.stem, file.title)
@@ -126,6 +129,8 @@ class _Reading:
                 options["env"] = filled(options["env"], keys=self.keys)
             if timeouts:
                 options["timeouts"] = timeouts
+            if "health" in options:
+                options["health"] = _health(options["health"])
             self._models[key] = model_of(use.use, folder=self.folder, keys=self.keys, **options)
         return self._models[key]
 
@@ -174,6 +179,13 @@ def _policy(given: Any) -> Policy | None:
         return policy_of(given, "") if isinstance(given, str) else policy(given) if given else None
     except InvalidPolicy as error:
         raise InvalidPolicy(str(error).removeprefix(": ")) from None
+
+
+def _health(given: Any) -> Health:
+    """How a program that runs on is asked whether it is well."""
+    if isinstance(given, dict) and (strange := sorted(given.keys() - {"ping", "after", "timeout"})):
+        raise CallerError(f"health: expected ping, after or timeout; found {strange[0]!r}")
+    return HEALTH.validate_python(given)
 
 
 def _retries(given: Mapping[str, Any]) -> Retries:

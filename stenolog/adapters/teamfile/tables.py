@@ -72,6 +72,13 @@ class AgentTable(Table):
     timeouts: TimeoutsTable = TimeoutsTable()
 
 
+class BreakerTable(Table):
+    """After how many failures in a row a model is left alone, and for how many seconds."""
+
+    failures: Annotated[int, Field(ge=1)] = 5
+    rest: Seconds = 30.0
+
+
 class ServerTable(Table):
     """An MCP server: a `command` to start, or the `url` of one that runs; the rest as `MCPServer` has it."""
 
@@ -101,6 +108,7 @@ class File(Table):
     parallel: Annotated[int, Field(ge=1)] = 16
     mentions: bool = True
     prices: dict[str, Any] = {}
+    breaker: BreakerTable = BreakerTable()
     mcp: dict[str, ServerTable] = {}
     agents: Annotated[dict[str, AgentTable], Field(min_length=1)]
 
@@ -141,5 +149,7 @@ def _table(loc: tuple[int | str, ...]) -> type[BaseModel]:
             return AgentTable
         case ("mcp", _, *_):
             return ServerTable
+        case ("breaker", *_):
+            return BreakerTable
         case _:
             return File
