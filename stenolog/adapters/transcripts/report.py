@@ -8,7 +8,9 @@ from typing import Literal, TypeAlias
 
 from .lines import Skipped
 
-Format: TypeAlias = Literal["claude-code", "codex", "openai-chat", "neurocrew", "nostr", "crewagent", "stenolog"]
+Format: TypeAlias = Literal[
+    "claude-code", "codex", "openai-chat", "neurocrew", "nostr", "crewagent", "stenolog"
+]
 
 
 @dataclass

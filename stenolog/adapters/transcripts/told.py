@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
 
 from .lines import Reading, Record
@@ -28,13 +29,16 @@ class Converter(Protocol):
 class Told:
     """One conversation of a file: `name` is its own, empty where it tells none; `make` begins a converter.
 
-    `beyond` counts what stands beside the records and is no message.
+    `beyond` counts what stands beside the records and is no message. `failed` says why it cannot be read at
+    all. `file` is its own, where there is one for each.
     """
 
     name: str
     records: Iterable[Record]
     make: Callable[[Held], Converter]
     beyond: Counter[str] = field(default_factory=Counter)
+    failed: str = ""
+    file: Path | None = None
 
 
 Reader: TypeAlias = Callable[[BinaryIO, Reading], Iterator[Told]]

@@ -1,0 +1,135 @@
+"""The folder of conversations: what its index lists, and what lies there without being listed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from stenolog.domain.errors import NotATranscript
+
+from ..fields import Json, items, obj, text
+from ..lines import Reading, Record, Skipped
+from ..told import Told
+from .schema import MARKS, Message
+from .talk import CrewAgent
+
+INDEX = "index.json"
+MESSAGES = "messages.json"
+CONVERSATIONS = "conversations"
+
+
+def are_messages(document: Json) -> bool:
+    """Whether it is a list of messages with fields that only CrewAgent has."""
+    found = [message for message in items(document) if isinstance(message, dict)]
+    return any("role" in message for message in found) and any(
+        mark in message for message in found for mark in MARKS
+    )
+
+
+def read(stream: BinaryIO, reading: Reading) -> Iterator[Told]:
+    """The one conversation of a `messages.json`."""
+    yield _told("", reading.document(stream), {})
+
+
+def folder_of(path: Path) -> Path | None:
+    """The folder of conversations that a path stands for, be it that of the index; None for any other file.
+
+    Raises `NotATranscript` for a folder that holds none.
+    """
+    if path.is_dir():
+        found = next((each for each in (path, path / CONVERSATIONS) if _holds_some(each)), None)
+        if found is None:
+            raise NotATranscript(f"expected a folder with {INDEX} or <id>/{MESSAGES}, found {path}")
+        return found
+    if path.name != INDEX:
+        return None
+    return path.parent if _own_messages(path.parent) or _is_index(path) else None
+
+
+def conversations(folder: Path, reading: Reading) -> Iterator[Told]:
+    """The conversations that the index lists, in its order, and those beside them by their names.
+
+    What cannot be read is told as failed, or among what `reading` has skipped; the others are read.
+    """
+    listed = _listed(folder, reading)
+    for own in (*listed, *(own for own in _own_messages(folder) if own not in listed)):
+        yield _conversation(folder / own / MESSAGES, own, listed.get(own, {}), reading)
+
+
+def is_folder_name(id: str) -> bool:
+    """Whether a folder may be called so: nothing leads out of where it is looked for."""
+    return id not in ("", ".", "..") and not set(id) & set("/\\\0:")
+
+
+def index_in(document: Json) -> list[Json] | None:
+    """The entries of an index: a list, or `conversations` in an object; None where it is neither."""
+    entries = obj(document).get("conversations") if isinstance(document, dict) else document
+    return entries if isinstance(entries, list) else None
+
+
+def _holds_some(folder: Path) -> bool:
+    return (folder / INDEX).is_file() or bool(_own_messages(folder))
+
+
+def _own_messages(folder: Path) -> list[str]:
+    return sorted(found.parent.name for found in folder.glob(f"*/{MESSAGES}"))
+
+
+def _is_index(path: Path) -> bool:
+    with suppress(NotATranscript), path.open("rb") as stream:
+        entries = index_in(Reading().document(stream))
+        return bool(entries) and not any("role" in obj(entry) for entry in entries or ())
+    return False
+
+
+def _listed(folder: Path, reading: Reading) -> dict[str, Message]:
+    """What the index says, by the id of the conversation."""
+    path = folder / INDEX
+    if not path.is_file():
+        return {}
+    try:
+        with path.open("rb") as stream:
+            entries = index_in(reading.document(stream))
+        if entries is None:
+            raise NotATranscript("expected a list of conversations, or an object that holds one")
+    except NotATranscript as error:
+        reading.skipped.append(Skipped(1, f"{INDEX}: {error}"))
+        return {}
+    listed: dict[str, Message] = {}
+    for number, entry in enumerate(entries, 1):
+        id = text(obj(entry).get("id"))
+        if not is_folder_name(id) or id in listed:
+            wanted = "an id that no other has" if id in listed else "an object with an id that names a folder"
+            reading.skipped.append(Skipped(number, f"{INDEX}: expected {wanted}, found {entry!r:.80}"))
+        else:
+            listed[id] = entry
+    return listed
+
+
+def _conversation(path: Path, own: str, about: Message, reading: Reading) -> Told:
+    here = Reading()
+    try:
+        with path.open("rb") as stream:
+            told = _told(own, here.document(stream), {"id": own, **about})
+    except FileNotFoundError:
+        return _told(own, [], about, f"expected {own}/{MESSAGES}, found no such file")
+    except (NotATranscript, OSError) as error:
+        return _told(own, [], about, f"{own}/{MESSAGES}: {error}")
+    reading.repaired += here.repaired
+    told.file = path
+    return told
+
+
+def _told(own: str, document: Json, about: Message, failed: str = "") -> Told:
+    if isinstance(document, dict) and isinstance(document.get("messages"), list):
+        document = document["messages"]
+    if not isinstance(document, list):
+        failed, document = (
+            f"{own}/{MESSAGES}: expected a list of messages, found {type(document).__name__}",
+            [],
+        )
+    records = [Record(str(number), message) for number, message in enumerate(document, 1)]
+    return Told(own, records, partial(CrewAgent, about=about), failed=failed)
