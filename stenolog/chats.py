@@ -3,7 +3,7 @@
 Nothing of Telegram is imported before a `Telegram` is used.
 """
 
-from .adapters.chats.commands import commands
+from .adapters.chats.commands import COMMANDS, Told, command, commands
 from .adapters.chats.console import Console
 from .adapters.chats.outlet import Outlet
 from .adapters.chats.port import Piece, Render, Send
@@ -11,4 +11,18 @@ from .adapters.chats.rendering import pieces
 from .adapters.chats.room import Room
 from .adapters.chats.splitting import split, units
 
-__all__ = ["Console", "Outlet", "Piece", "Render", "Room", "Send", "commands", "pieces", "split", "units"]
+__all__ = [
+    "COMMANDS",
+    "Console",
+    "Outlet",
+    "Piece",
+    "Render",
+    "Room",
+    "Send",
+    "Told",
+    "command",
+    "commands",
+    "pieces",
+    "split",
+    "units",
+]
