@@ -1,1 +1,1 @@
-"""An agent that remembers: the pure step, limits, condensing, and workers that know what their caller knows."""
+"""An agent that remembers: the pure step, limits, condensing, and workers that inherit a context."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from stenolog import (
     AssistantMessage,
+    CallRef,
     Card,
     Conversation,
     Decision,
@@ -74,7 +75,10 @@ async def _effect(
             (made,) = talk.entries(call.position - 1, call.position)
             assert isinstance(made.event, AssistantMessage)
             given = json.loads(made.event.tool_calls[call.nth].arguments)
-            return ToolResult(call_id=call.id, name=call.name, text=TOOLS[call.name](**given))
+            text = TOOLS[call.name](**given)
+            return ToolResult(
+                call_id=call.id, call=CallRef(entry=call.entry, index=call.nth), name=call.name, text=text
+            )
         case _:
             return None
 

@@ -1,0 +1,81 @@
+"""The agent that remembers, as a person runs it: to its end, through restarts and kills."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stenolog
+from tests.examples.harness import clean, finished, killed, outcome, said
+
+NAME = "worker_agent"
+CHILDREN = ["reader of review", "summariser of library"]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The database of a run without a kill."""
+    return finished(NAME, tmp_path_factory.mktemp("done"))
+
+
+def test_it_ends_with_answers_reasons_and_summaries(done: Path) -> None:
+    ended: Any = outcome(NAME, done)
+
+    assert ended["remembers"][-1] == "coder: loaves.py has 66 characters."
+    assert ended["stuck"][-1] == "ended: stuck: ls({}) gave the same result 3 times"
+    assert ended["walk"][-1] == "ended: max_steps: 4 steps since the last message"
+    assert "ask_reader → loaves.py begins at tray 1, hence one tray too few." in ended["review"]
+    assert ended["library"] == ["librarian: On the third page I read about salt."]
+    assert ended["children"] == CHILDREN
+
+
+def test_a_second_start_appends_nothing_and_shows_the_same(tmp_path: Path) -> None:
+    first = said(NAME, tmp_path)
+    with stenolog.open(tmp_path / "worker_agent.db") as log:
+        before = {name: log[name].digest for name in log}
+    second = said(NAME, tmp_path)
+    with stenolog.open(tmp_path / "worker_agent.db") as log:
+        after = {name: log[name].digest for name in log}
+
+    assert (second, after) == (first, before)
+
+
+def test_it_shows_the_steps_the_history_and_why_each_run_ended(tmp_path: Path) -> None:
+    shown = said(NAME, tmp_path)
+
+    for line in (
+        "  2  user_message             1                      coder       call_model",
+        "  3  assistant_message        2  for 2               coder       run_tools ls",
+        "  4  tool_result              3  for 3               coder       call_model",
+        "ended: stuck: ls({}) gave the same result 3 times",
+        "ended: max_steps: 4 steps since the last message",
+        "review-1/look for 3  lead        run_tools ask_reader, ask_tester",
+    ):
+        assert line in shown
+
+
+@pytest.mark.slow
+def test_killed_at_five_instants_it_ends_with_the_same_result(done: Path, tmp_path: Path) -> None:
+    path = killed(NAME, tmp_path, kills=5, seed=4)
+
+    assert outcome(NAME, path) == outcome(NAME, done)
+    clean(path)
+
+
+def test_its_log_is_whole_and_every_request_of_it_would_be_taken(done: Path) -> None:
+    clean(done)
+
+
+def test_the_worker_in_a_fork_was_sent_what_its_caller_knew_and_no_entry_was_copied(done: Path) -> None:
+    with stenolog.open(done) as log:
+        (name,) = (name for name in log if name.startswith("reader~"))
+        entries = [*log[name].entries()]
+        request = log[name].request("reader", upto=entries[-2].position)
+
+        assert "We bake one tray too few" in str(request.body)
+        assert entries[3].event.kind == "mode_switch"  # the first of its own
+        assert {entry.position: entry.digest for entry in entries[:3]} == {
+            entry.position: entry.digest for entry in log["review"].entries(upto=3)
+        }
