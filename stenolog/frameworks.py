@@ -5,10 +5,17 @@ Each name needs an extra of its own, and none of their packages is imported befo
 
 from __future__ import annotations
 
-_WHERE: dict[str, str] = {}
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .adapters.frameworks.openai_agents import OpenAIAgentsSession
+
+_WHERE: dict[str, str] = {
+    "OpenAIAgentsSession": "openai_agents",
+}
 """The names, and the rooms of `adapters.frameworks` that they come from."""
 
-__all__: list[str] = []
+__all__: list[str] = ["OpenAIAgentsSession"]
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,56 @@
+"""What a framework's JSON says beyond an event: the difference of two JSON values, and its way back.
+
+    applied(plain, difference(plain, given)) == given
+
+An adapter makes the plain form of an event, and keeps beside the event only what the given form has more,
+less or otherwise. So whatever a framework adds to its messages tomorrow comes back as it came, and no text is
+stored twice.
+
+A difference is {"is": value}: that instead. Or {"in": {key: difference}, "less": [key]}: so in these places
+of an object, whose other keys stay; of a list of the same length, by its indices as text.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeAlias
+
+from stenolog.domain.scalars import copied
+
+Json: TypeAlias = Any
+Difference: TypeAlias = dict[str, Any]
+"""Empty where the two are the same."""
+
+
+def difference(plain: Json, given: Json) -> Difference:
+    """What makes the one into the other; both are JSON, and numbers are told apart from booleans."""
+    if _text(plain) == _text(given):
+        return {}
+    if isinstance(plain, dict) and isinstance(given, dict):
+        places = {key: difference(plain[key], value) for key, value in given.items() if key in plain}
+        places |= {key: {"is": value} for key, value in given.items() if key not in plain}
+        less = [key for key in plain if key not in given]
+    elif isinstance(plain, list) and isinstance(given, list) and len(plain) == len(given):
+        places = {str(nth): difference(plain[nth], value) for nth, value in enumerate(given)}
+        less = []
+    else:
+        return {"is": given}
+    found = {"in": {key: each for key, each in places.items() if each}, "less": less}
+    return {name: kept for name, kept in found.items() if kept}
+
+
+def applied(plain: Json, found: Difference) -> Json:
+    """The given form again; neither argument is changed, nor shared."""
+    if "is" in found:
+        return copied(found["is"])
+    places, less = found.get("in", {}), found.get("less", ())
+    if isinstance(plain, list):
+        return [applied(value, places.get(str(nth), {})) for nth, value in enumerate(plain)]
+    if not isinstance(plain, dict):
+        return plain
+    kept = {key: applied(value, places.get(key, {})) for key, value in plain.items() if key not in less}
+    return kept | {key: copied(each["is"]) for key, each in places.items() if key not in plain}
+
+
+def _text(value: Json) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

@@ -1,0 +1,138 @@
+"""A session of the OpenAI Agents SDK that is a conversation of a log.
+
+    session = OpenAIAgentsSession(log["parser"])
+    await Runner.run(agent, "Which test fails?", session=session)
+
+Whatever the SDK takes back (`pop_item`, `clear_session`, a compaction) is taken out of context by an entry:
+nothing is deleted. The SDK's package is not needed for any of this, only for running agents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.transcripts.media import Blobs
+from stenolog.domain.errors import StaleAppend
+from stenolog.domain.events import Event, ModeSwitch
+from stenolog.domain.settings import Settings
+from stenolog.domain.values import Card, Span
+from stenolog.projections.context import within
+
+from .openai_agents_items import PROVIDER, Item, events_of, items_of
+
+if TYPE_CHECKING:
+    from agents import SessionSettings
+
+T = TypeVar("T")
+
+
+class OpenAIAgentsSession:
+    """A `Session` of the Agents SDK; `session_id` is the conversation's name.
+
+    All agents of a run share one list of items, and each reads what the others said as its own; so in the log
+    they are one lane, `agent`. `model` is noted with what is said: only models of its family are sent its
+    reasoning again. Each batch of items that a run adds is one transaction.
+    """
+
+    def __init__(
+        self,
+        talk: Conversation,
+        *,
+        agent: str = "assistant",
+        model: str = "",
+        session_settings: SessionSettings | None = None,
+    ) -> None:
+        self.talk = talk
+        self.session_id = talk.name
+        self.agent = agent
+        self.model = model
+        self.session_settings = session_settings
+
+    def __repr__(self) -> str:
+        return f"<OpenAIAgentsSession of {self.talk!r}>"
+
+    async def get_items(self, limit: int | None = None) -> list[Any]:
+        """The items that are in context, as they were added; of `limit`, the last so many."""
+        if limit is None and self.session_settings is not None:
+            limit = self.session_settings.limit
+        items = await asyncio.to_thread(self._items)
+        return items if limit is None or limit < 0 else items[len(items) - min(limit, len(items)) :]
+
+    async def add_items(self, items: Sequence[Any]) -> None:
+        """Append the items, all of them or none. Raises as `Conversation.extend`."""
+        if items:
+            await asyncio.to_thread(self._add, list(items))
+
+    async def pop_item(self) -> Any | None:
+        """The last item, which is in context no more; None where there is none."""
+        return await asyncio.to_thread(self._decided, self._pop)
+
+    async def clear_session(self) -> None:
+        """Begin anew: nothing that was said so far is in context."""
+        await asyncio.to_thread(self._decided, self._clear)
+
+    def _items(self) -> list[Item]:
+        return [*chain.from_iterable(self._held(self.talk.position).values())]
+
+    def _held(self, position: int) -> dict[int, list[Item]]:
+        """The items of each entry that has some in context there, by its position."""
+        settings, blobs = self.talk.settings(upto=position), self.talk.log.blobs
+        is_hidden = within(settings.hides)
+        seen = self.talk.entries(after=max(settings.context_from - 1, 0), upto=position)
+        held = {e.position: items_of(e.event, blobs) for e in seen if not is_hidden(e.position)}
+        return {where: items for where, items in held.items() if items}
+
+    def _add(self, items: list[Item]) -> None:
+        events = self._events(items)
+        if self.agent in self.talk.settings().cards:
+            self.talk.extend(events)
+        else:
+            self._decided(lambda _: (None, [*self._opening(), *events]))
+
+    def _opening(self) -> list[Event]:
+        """What makes the agent known, where it is not."""
+        if self.agent in self.talk.settings().cards:
+            return []
+        return [ModeSwitch(joins=[self.agent], cards={self.agent: Card(provider=PROVIDER, model=self.model)})]
+
+    def _events(self, items: list[Item]) -> list[Event]:
+        blobs: Blobs = {}
+        events = list(events_of(items, self.agent, self.model, blobs))
+        for content in blobs.values():
+            self.talk.log.blobs.put(content)
+        return events
+
+    def _decided(self, decide: Callable[[int], tuple[T, list[Event]]]) -> T:
+        """What is decided where the conversation stands; where somebody else was first, decided again."""
+        while True:
+            position = self.talk.position
+            answer, events = decide(position)
+            try:
+                self.talk.extend(events, expected=position)
+            except StaleAppend:
+                continue
+            return answer
+
+    def _pop(self, position: int) -> tuple[Item | None, list[Event]]:
+        """Its entry is hidden; the items before it in that entry are said again."""
+        held = self._held(position)
+        if not held:
+            return None, []
+        last, (*rest, item) = held.popitem()
+        hides = hidden(self.talk.settings(upto=position), last, position)
+        return item, [ModeSwitch(hides=hides), *self._events(rest)]
+
+    def _clear(self, position: int) -> tuple[None, list[Event]]:
+        return None, [ModeSwitch(context_from=position + 1)] if self._held(position) else []
+
+
+def hidden(settings: Settings, first: int, last: int) -> list[Span]:
+    """The spans that are hidden once all from `first` to `last`, the end, are."""
+    before = [span for span in settings.hides if span.last < first]
+    if before and before[-1].last == first - 1:
+        first = before.pop().first
+    return [*before, Span(first=first, last=last)]
