@@ -1,0 +1,16 @@
+"""What the room ends with: who has said what, whose turn it would be, and where the agents begin."""
+
+from __future__ import annotations
+
+from stenolog import AssistantMessage, Log, UserMessage
+
+
+def outcome(log: Log) -> object:
+    """It is the same however often the program was killed on the way."""
+    talk = log["crew"]
+    said = [
+        (event.agent if isinstance(event, AssistantMessage) else "", event.text)
+        for event in (entry.event for entry in talk.entries())
+        if isinstance(event, UserMessage | AssistantMessage)
+    ]
+    return said, talk.state().floor.ended, talk.settings().context_from is not None
