@@ -65,8 +65,8 @@ def test_what_is_no_transcript_is_refused_with_what_was_found(
     assert into.log.names(archived=True) == []
 
 
-def test_a_folder_is_no_file(into: Import, tmp_path: Path) -> None:
-    with pytest.raises(OSError, match=r"talks"):
+def test_a_folder_without_conversations_is_none(into: Import, tmp_path: Path) -> None:
+    with pytest.raises(NotATranscript, match=r"index\.json or <id>/messages\.json.*talks"):
         import_file(into.log, _folder(tmp_path / "talks"))
 
     assert list(into.log) == []

@@ -52,7 +52,7 @@ class CrewAgent:
         id = self._id((ours_of(message) or plain).get("id", plain.get("id")), record.line)
         blobs = _blobs(message)
         try:
-            if not is_native(message):
+            if not is_native(message) or not (self._is_open or plain.get("partType") == "mode_switch"):
                 self._settle(id, plain)
             event = self._ear.hear(message, id, self._at, blobs)
         except InvalidEvent as error:
