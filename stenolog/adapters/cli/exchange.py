@@ -35,31 +35,49 @@ FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type
 @command("import")
 @click.option("--name", help="The name of the conversation; its own, or the file's, where it is left out.")
 @click.option("--keep-raw", is_flag=True, help="Keep the files themselves too, as blobs.")
+@click.option(
+    "--agent",
+    "agents",
+    metavar="KEY=NAME",
+    multiple=True,
+    help="Whose public key is an agent's, and its name, where the events do not tell (Nostr). Repeatable.",
+)
 @FILES
 @takes_db
-def import_command(db: Path, files: tuple[Path, ...], name: str | None, keep_raw: bool) -> Answer:
+def import_command(
+    db: Path, files: tuple[Path, ...], name: str | None, keep_raw: bool, agents: tuple[str, ...]
+) -> Answer:
     """Bring in transcripts of other programs, and our own exports.
 
-    Claude Code sessions, Codex rollouts, lists of OpenAI messages: what a file is, is seen from what it
-    holds. Of a file that has grown since, only what is new is appended.
+    Claude Code sessions, Codex rollouts, lists of OpenAI messages, Nostr events and others: what a file is,
+    is seen from what it holds. Of a file that has grown since, only what is new is appended.
     """
     if name and len(files) > 1:
         raise click.UsageError("--name is for one file")
     log = opened(db, create=True)
+    named = dict(map(_named, agents))
     if len(files) == 1:
-        return _answer([_imported(log, files[0], name, keep_raw)], [])
+        return _answer([_imported(log, files[0], name, keep_raw, named)], [])
     reports, refused = [], []
     for file in files:
         try:
-            reports.append(_imported(log, file, name, keep_raw))
+            reports.append(_imported(log, file, name, keep_raw, named))
         except (StenologError, OSError) as error:
             refused.append(Diagnostic("error", type(error).__name__, f"{file}: {error}"))
     return _answer(reports, refused)
 
 
-def _imported(log: Log, file: Path, name: str | None, keep_raw: bool) -> Report:
+def _named(given: str) -> tuple[str, str]:
+    """The key and the name in `KEY=NAME`."""
+    key, is_there, name = given.partition("=")
+    if not (key and is_there and name):
+        raise click.UsageError(f"--agent: expected KEY=NAME, found {given!r}")
+    return key, name
+
+
+def _imported(log: Log, file: Path, name: str | None, keep_raw: bool, agents: dict[str, str]) -> Report:
     with Bar(f"importing {file.name}") as bar:
-        return import_file(log, file, name=name, keep_raw=keep_raw, progress=bar)
+        return import_file(log, file, name=name, keep_raw=keep_raw, progress=bar, agents=agents)
 
 
 def _answer(reports: list[Report], refused: list[Diagnostic]) -> Answer:

@@ -75,17 +75,19 @@ class Nostr:
         events = sorted(self._events, key=self._place)
         self._who = Who(events, self._root, self._whole.people, self._log)
         self._setup.title = self._whole.titles.get(self._root) or None
-        self._setup.settle(opening, _at(events[0]))
-        for event in events:
-            self._settle(event)
+        for nth, event in enumerate(events):
+            self._settle(event, event.id if nth else opening)
             if event.kind != METADATA:
                 self._positions[event.id] = self.scribe.say(self._said(event), event.id, _at(event))
         return self.scribe.drain()
 
     def _place(self, event: NostrEvent) -> tuple[float, int, str]:
-        return self._log.positions.get(event.id, inf), event.created_at, event.id
+        """Where an event, or else what it has set, stands in the log; behind that in order of time."""
+        ids = (event.id, f"{event.id}:settings")
+        held = min(self._log.positions.get(id, inf) for id in ids)
+        return held, event.created_at, event.id
 
-    def _settle(self, event: NostrEvent) -> None:
+    def _settle(self, event: NostrEvent, line: str) -> None:
         """What an event says beside its words: who comes in, which model speaks, phase and title."""
         speaker = self._who.agent(event.pubkey)
         for pubkey in [event.pubkey, *event.values("p")]:
@@ -100,7 +102,7 @@ class Nostr:
             self._setup.mode = event.value("phase")
             self._setup.handoff = event.value("phase-instructions") or None
         self._latest = max(self._latest, event.created_at)
-        self._setup.settle(event.id, _at(event))
+        self._setup.settle(line, _at(event))
 
     def _said(self, event: NostrEvent) -> Known:
         agent = self._who.agent(event.pubkey)
