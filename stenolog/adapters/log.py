@@ -121,7 +121,9 @@ class Log:
     def tail(self, timeout: float | None = None) -> Iterator[Entry]:
         """Each new entry of any conversation, in the order of their commits; ends as `Conversation.tail`."""
         unread = partial(reading.everything, self.datastore)
-        return follow(self.datastore, unread, reading.newest(self.datastore), timeout)
+        with self.datastore.reading() as connection:
+            newest = reading.newest(connection)
+        return follow(self.datastore, unread, newest, timeout)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the log into a new file, as it stands now, while others go on writing to it.

@@ -14,6 +14,7 @@ StenologError
 │   ├── InvalidPolicy           a context policy that no request can be made by
 │   ├── NotSendable             a request that nobody may send: nothing to answer, or over its budget
 │   ├── ClaimLost               somebody else has taken this effect over
+│   ├── TableFailed             a table of SQL goes no further: its own function failed, say
 │   ├── Diverged                a run that is replayed asks for something that was not recorded
 │   └── MissingExtra            an optional package is not installed
 ├── StoredDataError             what is on disk is not what was written, or not for us
@@ -101,6 +102,10 @@ class NotSendable(CallerError):
 
 class ClaimLost(CallerError):
     """Somebody else has taken this effect over: what came of it here is not appended."""
+
+
+class TableFailed(CallerError):
+    """A table of SQL has stopped before the log's end: its own function failed, or it was made by another."""
 
 
 class Diverged(CallerError):

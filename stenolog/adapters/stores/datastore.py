@@ -45,6 +45,7 @@ class LogDatastore(SQLiteDatastore):
 
     `writing()` and `reading()` are transactions; either raises our errors alone, and waits no longer than
     `deadline` seconds for its turn. A database in memory has one connection, which everybody shares.
+    What is in `kept_up` is called at the end of each transaction that writes, and is part of it.
     """
 
     def __init__(self, path: str, *, synchronous: str = "full", deadline: float = DEADLINE) -> None:
@@ -57,6 +58,7 @@ class LogDatastore(SQLiteDatastore):
         self.synchronous = synchronous
         self.in_memory = path == MEMORY
         self.bell = Bell(None if self.in_memory else self._versions)
+        self.kept_up: list[Callable[[sqlite3.Connection], None]] = []
         self._idle: deque[sqlite3.Connection] = deque()
         self._turn = threading.Lock()
         self._lock = None if self.in_memory else FileLock(f"{self.file}-lock")
@@ -73,6 +75,8 @@ class LogDatastore(SQLiteDatastore):
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
+                for keep_up in self.kept_up:
+                    keep_up(connection)
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:

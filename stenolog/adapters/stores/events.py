@@ -27,9 +27,9 @@ INSERT = """INSERT INTO stored_events
 PAGE = f"""FROM stored_events
     WHERE originator_id = ? AND originator_version > ? AND originator_version <= ?
     ORDER BY originator_version LIMIT {PAGE_ROWS}"""
-EVERYTHING = f"""SELECT e.rowid, c.name, {EVENT}
+EVERYTHING = f"""SELECT e.rowid, e.originator_id, c.name, {EVENT}
     FROM stored_events e JOIN conversations c ON c.stream = e.originator_id
-    WHERE e.rowid > ? ORDER BY e.rowid LIMIT {CHUNK_ROWS}"""
+    WHERE e.rowid > ? ORDER BY e.rowid LIMIT ?"""
 BY_ID = f"SELECT {WHOLE} FROM stored_events WHERE originator_id = ? AND entry_id = ?"
 HEAD = """SELECT originator_version, digest FROM stored_events WHERE originator_id = ?
     ORDER BY originator_version DESC LIMIT 1"""

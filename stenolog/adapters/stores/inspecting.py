@@ -132,4 +132,10 @@ def _bytes(value: Any) -> bytes:
 
 
 def _tables(connection: sqlite3.Connection) -> dict[str, str]:
-    return {str(name): str(sql) for name, sql in connection.execute("SELECT name, sql FROM sqlite_master")}
+    """What the file is made of, without what follows the log there: see `adapters.tables`."""
+    found = connection.execute("SELECT name, tbl_name, sql FROM sqlite_master").fetchall()
+    beside = {"stenolog_inherit", "stenolog_tables", "stenolog_lineage"}
+    if any(name == "stenolog_tables" for name, *_ in found):
+        for (table,) in connection.execute("SELECT name FROM stenolog_tables"):
+            beside |= {table, f"{table}__rows"}
+    return {str(name): str(sql) for name, on, sql in found if not {name, on} & beside}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -61,19 +62,26 @@ def find(datastore: LogDatastore, stream: Stream, id: str) -> Entry | None:
 
 def everything(datastore: LogDatastore, after: int) -> Iterator[tuple[int, Entry]]:
     """The entries of all conversations in the order of their commits, behind notification id `after`."""
-    while True:
+    before = None
+    while before != after:
+        before = after
         with datastore.reading() as connection:
-            rows = connection.execute(events.EVERYTHING, (after,)).fetchall()
-        if not rows:
-            return
-        for after, name, *row in rows:
-            yield after, next(_decoded(name, [tuple(row)]))
+            found = committed(connection, after)
+        for after, _, entry in found:
+            yield after, entry
 
 
-def newest(datastore: LogDatastore) -> int:
+def committed(
+    connection: sqlite3.Connection, after: int, limit: int = events.CHUNK_ROWS
+) -> Iterator[tuple[int, int, Entry]]:
+    """The next entries of all conversations, at most `limit`: notification id, stream, entry."""
+    rows = connection.execute(events.EVERYTHING, (after, limit)).fetchall()
+    return ((id, stream, next(_decoded(name, [tuple(row)]))) for id, stream, name, *row in rows)
+
+
+def newest(connection: sqlite3.Connection) -> int:
     """The notification id of the last entry of the log; 0 while there is none."""
-    with datastore.reading() as connection:
-        (last,) = connection.execute("SELECT coalesce(max(rowid), 0) FROM stored_events").fetchone()
+    (last,) = connection.execute("SELECT coalesce(max(rowid), 0) FROM stored_events").fetchone()
     return int(last)
 
 

@@ -1,0 +1,168 @@
+"""What a table is: its columns, and a pure function that says which rows an entry makes.
+
+scores = Table(
+    "scores",
+    columns={"talk": CONVERSATION, "mail": str, "score": float},
+    rows=lambda entry: [{"mail": entry.id, "score": score} for score in scores_in(entry)],
+)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import CallerError
+from stenolog.domain.scalars import in_utc
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
+TAKEN = {"conversations", "stored_events", "blobs", "claims", "drafts", "tracking", "checkpoints"}
+"""Names that the log itself uses."""
+LARGEST = 2**63
+TYPES: dict[type, str] = {
+    str: "TEXT",
+    int: "BIGINT",
+    float: "DOUBLE PRECISION",
+    bool: "BOOLEAN",
+    bytes: "BLOB",
+    datetime: "TEXT",
+}
+"""The types of columns, as SQLite calls them; PostgreSQL has names of its own for some."""
+KINDS = ", ".join(kind.__name__ for kind in TYPES)
+
+
+class Known(Enum):
+    """A column that is known without being told: what it holds of a row's conversation."""
+
+    CONVERSATION = "conversation"
+    POSITION = "position"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+CONVERSATION: Final = Known.CONVERSATION
+"""A column with the name that the row's conversation has now."""
+POSITION: Final = Known.POSITION
+"""A column with the position of the entry that made the row."""
+Value: TypeAlias = str | int | float | bool | bytes | datetime | None
+Column: TypeAlias = type | Known
+
+
+class Delete(NamedTuple):
+    """Among the rows of an entry: the row with this key is gone from here on."""
+
+    key: str | int
+
+
+Rows: TypeAlias = Callable[[Entry], Iterable[Mapping[str, Value] | Delete]]
+
+
+class Row(NamedTuple):
+    """A row as it is kept: a later one with its key takes its place; `values` None: and says no more."""
+
+    nth: int
+    key: str
+    values: tuple[Value, ...] | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of SQL that follows the log.
+
+    `columns` gives each its type (`str`, `int`, `float`, `bool`, `bytes`, `datetime`), or `CONVERSATION` or
+    `POSITION`. `rows` says which rows an entry makes; it must be pure and quick, and is told no
+    conversation's name, since that may change. With `key`, the name of a column, a row takes the place of an
+    earlier one of the same conversation that has the same value there, and `Delete(value)` takes it out.
+    Without, the rows of an edit take the place of those of what it edits. Another `version` has the table
+    made anew; so have other columns. `indexes` names columns to be looked up by. Raises `CallerError`.
+    """
+
+    name: str
+    columns: Mapping[str, Column]
+    rows: Rows
+    key: str = ""
+    version: int = 1
+    indexes: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for what in (self.name, *self.columns):
+            if not NAME.fullmatch(what):
+                raise CallerError(f"{self.name!r}: expected a name of letters and digits, found {what!r:.60}")
+        if self.name.lower() in TAKEN or self.name.lower().startswith(("sqlite_", "stenolog_", "pg_")):
+            raise CallerError(f"{self.name!r}: the log itself has a table of this name")
+        for name, column in self.columns.items():
+            if column not in TYPES and not isinstance(column, Known):
+                raise CallerError(f"{self.name}.{name}: expected one of {KINDS}, found {column!r:.60}")
+        for name in (*self.indexes, *([self.key] if self.key else [])):
+            if name not in self.own:
+                raise CallerError(f"{self.name}: expected a column of its own, found {name!r}")
+
+    @property
+    def own(self) -> dict[str, type]:
+        """The columns that its function gives."""
+        return {name: column for name, column in self.columns.items() if isinstance(column, type)}
+
+    @property
+    def signature(self) -> str:
+        """What it is made by: where this is another, it is made anew."""
+        columns = (
+            f"{name} {column.__name__ if isinstance(column, type) else column!r}"
+            for name, column in self.columns.items()
+        )
+        more = [f"key {self.key}"] * bool(self.key) + [f"index {name}" for name in self.indexes]
+        return "; ".join([f"version {self.version}", *columns, *more])
+
+    def rows_of(self, entry: Entry, first: Callable[[int], str]) -> list[Row]:
+        """The rows of an entry; `first` gives the key of the rows at a position.
+
+        Raises what the table's own function raises, and `CallerError` where what it gives is no row.
+        """
+        given = list(self.rows(entry._replace(conversation="")))
+        if self.key:
+            latest = dict(map(self._keyed, given))
+            return [Row(nth, key, values) for nth, (key, values) in enumerate(latest.items())]
+        edited = getattr(entry.event, "replaces", None) or entry.position
+        is_edit = edited < entry.position
+        key = first(edited) if is_edit else str(entry.position)
+        made = [Row(nth, key, self._values(one)) for nth, one in enumerate(given)]
+        return made or ([Row(0, key, None)] if is_edit else [])
+
+    def _keyed(self, given: Mapping[str, Value] | Delete) -> tuple[str, tuple[Value, ...] | None]:
+        if isinstance(given, Delete):
+            return str(given.key), None
+        values = self._values(given)
+        key = given.get(self.key)
+        if key is None:
+            raise CallerError(f"{self.name}: expected a row with its key {self.key!r}, found none")
+        return str(key), values
+
+    def _values(self, given: Mapping[str, Value] | Delete) -> tuple[Value, ...]:
+        if isinstance(given, Delete):
+            raise CallerError(f"{self.name}: Delete needs a table with a key")
+        if strangers := set(given) - set(self.own):
+            raise CallerError(f"{self.name}: no such column: {', '.join(sorted(strangers))}")
+        return tuple(self._checked(name, kind, given.get(name)) for name, kind in self.own.items())
+
+    def _checked(self, name: str, kind: type, value: Value) -> Value:
+        """The value, where it is of the column's type: what one database takes, the others take too."""
+        match value:
+            case None:
+                return None
+            case str() if kind is str:
+                value.encode()  # a lone surrogate would be refused much later
+                return value
+            case datetime(tzinfo=zone) if kind is datetime and zone is not None:
+                return in_utc(value)
+            case bool() | bytes() | float() if kind is type(value):
+                return value
+            case int() if kind in (int, float) and -LARGEST <= value < LARGEST:
+                return float(value) if kind is float else int(value)
+            case _:
+                pass
+        raise CallerError(f"{self.name}.{name}: expected {kind.__name__}, found {type(value).__name__}")

@@ -1,0 +1,220 @@
+"""Tables in the log's own database, kept up to date in the transaction of each append."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import starmap
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from stenolog.adapters.stores import reading, tracking
+from stenolog.adapters.stores.tracking import Mark
+from stenolog.domain.errors import CallerError, TableFailed
+
+from .database import Committed, Intake, drop, inherit, made, make, note_fault, prepare
+from .declaring import TYPES, Table
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Log
+
+AT_ONCE = 5_000
+"""How many entries a transaction takes in at most: whoever appends must not wait for a whole log."""
+PAGE = 500
+INHERIT = f"""CREATE TRIGGER stenolog_inherit AFTER INSERT ON conversations BEGIN
+    INSERT INTO stenolog_lineage VALUES (new.stream, new.stream, {2**62});
+    INSERT INTO stenolog_lineage SELECT new.stream, stream, min(upto, new.fork_position)
+        FROM stenolog_lineage WHERE conversation = new.parent;
+    END"""
+"""Who inherits from whom is known at once, whichever program makes a fork."""
+
+
+class InSQLite:
+    """The log's database, for tables."""
+
+    conversations: ClassVar[str] = "conversations"
+    types: ClassVar[dict[type, str]] = TYPES
+    raises: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows that a statement gives."""
+        return self.connection.execute(statement, values).fetchall()
+
+    def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """The statement once for each; times are written as ISO 8601, so that they sort."""
+        self.connection.executemany(statement, [list(map(_stored, row)) for row in rows])
+
+
+class Standing(NamedTuple):
+    """How many entries a table has yet to take in, and why it goes no further (empty: it does)."""
+
+    name: str
+    behind: int
+    fault: str = ""
+
+
+class Kept:
+    """A table that is kept up to date by this log; see `keep`."""
+
+    def __init__(self, log: Log, table: Table) -> None:
+        self.table = table
+        self._datastore = log.datastore
+        self._mark = f"table:{table.name}"
+
+    def __repr__(self) -> str:
+        return f"<Kept {self.table.name} in {self._datastore.path}>"
+
+    def standing(self) -> Standing:
+        """How the table stands now. Raises `TableFailed` where it is no longer kept."""
+        with self._datastore.reading() as connection:
+            found = made(InSQLite(connection), self.table.name)
+            if found is None or found.signature != self.table.signature:
+                raise TableFailed(f"{self.table.name}: expected {self.table.signature}; found {found}")
+            return _standing(connection, self.table.name, found.fault)
+
+    def catch_up(self) -> None:
+        """Take in whatever it lacks. Raises `TableFailed` where its function fails, which is tried again."""
+        with self._datastore.writing() as connection:
+            note_fault(InSQLite(connection), self.table.name, "")
+        while (stands := self.standing()).behind:
+            if stands.fault:
+                raise TableFailed(f"{stands.name}: {stands.fault}")
+            with self._datastore.writing():
+                pass  # at its end the next batch is taken in
+
+    def rebuild(self) -> None:
+        """Drop the table and make it anew from the log. Raises `TableFailed`, as `catch_up`."""
+        with self._datastore.writing() as connection:
+            self._make(connection)
+        self.catch_up()
+
+    def drop(self) -> None:
+        """Remove the table; it is no longer kept up to date."""
+        self._datastore.kept_up.remove(self.keep_up)
+        with self._datastore.writing() as connection:
+            drop(InSQLite(connection), self.table.name)
+            tracking.forget(connection, self._mark)
+
+    def select(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """What a query of SQL gives; `?` stands for a value. Nothing can be changed by it.
+
+        Raises `TableFailed` where the table has stopped before the log's end.
+        """
+        if (stands := self.standing()).fault:
+            raise TableFailed(f"{stands.name}: {stands.fault}")
+        with self._datastore.reading() as connection:
+            connection.execute("PRAGMA query_only = ON")
+            try:
+                return connection.execute(query, values).fetchall()
+            finally:
+                connection.execute("PRAGMA query_only = OFF")
+
+    def attach(self) -> None:
+        """Make the table if need be, bring it up to date, and keep it so."""
+        with self._datastore.writing() as connection:
+            _prepare(InSQLite(connection))
+            found = made(InSQLite(connection), self.table.name)
+            if found is None or found.signature != self.table.signature:
+                self._make(connection)
+        self._datastore.kept_up.append(self.keep_up)
+        self.catch_up()
+
+    def keep_up(self, connection: sqlite3.Connection) -> None:
+        """Take in what the transaction has appended, and what others have appended before it.
+
+        A failure of the table is noted and stops the table alone: what is appended has happened.
+        """
+        after = tracking.mark(connection, self._mark).position
+        if after >= reading.newest(connection):
+            return
+        database = InSQLite(connection)
+        found = made(database, self.table.name)
+        if found is None or found.fault or found.signature != self.table.signature:
+            return
+        connection.execute("SAVEPOINT kept")
+        try:
+            reached, fault = Intake(database, self.table).take(_next(connection, after))
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+                raise  # the disk is full, say: then the append fails, too
+            connection.execute("ROLLBACK TO kept")
+            reached, fault = 0, str(error)
+        connection.execute("RELEASE kept")
+        if reached:
+            tracking.advance(connection, self._mark, Mark(reached))
+        if fault:
+            note_fault(database, self.table.name, fault)
+
+    def _make(self, connection: sqlite3.Connection) -> None:
+        """The table, empty, in the place of what was made by another definition."""
+        database, name = InSQLite(connection), self.table.name
+        others = "SELECT type FROM sqlite_master WHERE name IN (?, ?)"
+        if made(database, name) is None and database.run(others, (name, f"{name}__rows")):
+            raise CallerError(f"{name!r}: the database has a table of this name, which is not ours")
+        drop(database, name)
+        tracking.forget(connection, self._mark)
+        make(database, self.table)
+
+
+def keep(log: Log, table: Table) -> Kept:
+    """Have a table follow the log, in the log's own database, from now on.
+
+    It is made if it is not there, made anew if it was made by another version or by other columns, and
+    brought up to date. From then on whatever this log appends is in it in the same transaction, together with
+    what other programs, which do not know of the table, have appended meanwhile: at most 5,000 entries at
+    once. Where the table's function fails, the append is made all the same, and the table goes no further
+    until `catch_up` or `rebuild`; both raise `TableFailed` then, and so do `select` and this.
+    """
+    for other in log.datastore.kept_up:
+        kept = getattr(other, "__self__", None)
+        if isinstance(kept, Kept) and kept.table.name == table.name:
+            if kept.table == table:
+                return kept
+            raise CallerError(f"{table.name!r}: this log keeps another table of this name")
+    kept = Kept(log, table)
+    kept.attach()
+    return kept
+
+
+def kept_in(log: Log) -> list[Standing]:
+    """How every table in the log's database stands, whoever keeps it."""
+    with log.datastore.reading() as connection:
+        database = InSQLite(connection)
+        if not database.run("SELECT 1 FROM sqlite_master WHERE name = 'stenolog_tables'"):
+            return []
+        found = database.run("SELECT name, fault FROM stenolog_tables ORDER BY name")
+        return [_standing(connection, name, fault) for name, fault in found]
+
+
+def _standing(connection: sqlite3.Connection, name: str, fault: str) -> Standing:
+    mark = tracking.mark(connection, f"table:{name}").position
+    (behind,) = connection.execute("SELECT count(*) FROM stored_events WHERE rowid > ?", (mark,)).fetchone()
+    return Standing(name, behind, fault)
+
+
+def _next(connection: sqlite3.Connection, after: int) -> Iterator[Committed]:
+    """The entries that one transaction takes in."""
+    for _ in range(0, AT_ONCE, PAGE):
+        found = reading.committed(connection, after, PAGE)
+        for committed in starmap(Committed, found):
+            after = committed.notification
+            yield committed
+
+
+def _prepare(database: InSQLite) -> None:
+    """What tables stand on; for those conversations, too, that are there already, the oldest first."""
+    if database.run("SELECT 1 FROM sqlite_master WHERE name = 'stenolog_inherit'"):
+        return
+    prepare(database)
+    for stream, parent, fork in database.run(
+        "SELECT stream, parent, fork_position FROM conversations ORDER BY stream"
+    ):
+        inherit(database, stream, parent, fork)
+    database.run(INHERIT)
+
+
+def _stored(value: Any) -> Any:
+    return value.isoformat(timespec="microseconds") if isinstance(value, datetime) else value

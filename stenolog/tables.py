@@ -1,0 +1,17 @@
+"""Tables of SQL that follow the log: in its own database with every append, in PostgreSQL by a follower."""
+
+from .adapters.tables.declaring import CONVERSATION, POSITION, Delete, Table
+from .adapters.tables.messages import conversation_messages
+from .adapters.tables.sqlite import Kept, Standing, keep, kept_in
+
+__all__ = [
+    "CONVERSATION",
+    "POSITION",
+    "Delete",
+    "Kept",
+    "Standing",
+    "Table",
+    "conversation_messages",
+    "keep",
+    "kept_in",
+]

@@ -1,0 +1,106 @@
+"""Whatever happens to a log, by whichever program: a table is what its function makes of each talk."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import stenolog
+from stenolog import AssistantMessage, ConversationInUse, Entry, Log, UserMessage
+from stenolog.tables import Delete, keep
+from tests.tables.given import lines, plain_sql, scores, scores_in
+
+NAMES = st.sampled_from("abcd")
+KEPT = st.booleans()
+TEXTS = st.sampled_from(["one", "one\ntwo", ""])
+SCORES = st.sampled_from(["ann x", "ann xx", "bob x", "-ann", "-bob"])
+ACTS = st.one_of(
+    st.tuples(st.just("say"), KEPT, NAMES, TEXTS, st.integers(0, 9)),
+    st.tuples(st.just("score"), KEPT, NAMES, SCORES, st.integers(0, 9)),
+    st.tuples(st.just("fork"), KEPT, NAMES, NAMES, st.integers(0, 9)),
+    st.tuples(st.just("rename"), KEPT, NAMES, NAMES, st.just(0)),
+    st.tuples(st.just("delete"), KEPT, NAMES, st.just(""), st.just(0)),
+)
+QUERIES = {
+    "lines": "SELECT talk, at, line FROM lines ORDER BY talk, at, line",
+    "scores": "SELECT talk, mail, score FROM scores ORDER BY talk, mail",
+}
+
+
+def act(log: Log, what: str, name: str, text: str, number: int) -> None:
+    """Do one thing, if it can be done."""
+    talk = log[name]
+    if what == "say":
+        edits = number if 0 < number <= talk.position else None
+        talk.append(UserMessage(text=text, replaces=edits))
+    elif what == "score":
+        talk.append(AssistantMessage(agent="writer", text=text))
+    elif name in log:
+        try:
+            if what == "fork":
+                talk.fork(after=min(number, talk.position), name=text)
+            elif what == "rename":
+                talk.rename(text)
+            else:
+                talk.delete()
+        except ConversationInUse:
+            pass
+
+
+def line_rows(name: str, entries: list[Entry]) -> Iterator[tuple[Any, ...]]:
+    """The rows of `lines`, as one would say it in a loop over one conversation."""
+    first: dict[int, int] = {}
+    standing: dict[int, list[tuple[Any, ...]]] = {}
+    for entry in entries:
+        edited = getattr(entry.event, "replaces", None)
+        place = first[entry.position] = entry.position if edited is None else first[edited]
+        said = entry.event.text if isinstance(entry.event, UserMessage) else ""
+        standing[place] = [(name, entry.position, line) for line in said.splitlines()]
+    for rows in standing.values():
+        yield from rows
+
+
+def score_rows(name: str, entries: list[Entry]) -> Iterator[tuple[Any, ...]]:
+    """The rows of `scores`, in the same way."""
+    standing: dict[str, float] = {}
+    for given_ in (row for entry in entries for row in scores_in(entry)):
+        if isinstance(given_, Delete):
+            standing.pop(str(given_.key), None)
+        else:
+            standing[given_["mail"]] = float(given_["score"])
+    yield from ((name, mail, score) for mail, score in standing.items())
+
+
+@settings(max_examples=60)
+@given(before=st.lists(ACTS, max_size=6), after=st.lists(ACTS, max_size=14))
+def test_a_table_kept_is_the_table_made_anew_and_what_its_function_says(
+    before: list[Any], after: list[Any]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        path = Path(folder) / "talks.db"
+        log = stack.enter_context(stenolog.open(path, synchronous="normal"))
+        other = stack.enter_context(stenolog.open(path, synchronous="normal"))
+        for what, _, name, text, number in before:
+            act(log, what, name, text, number)
+        kept = [keep(log, lines), keep(log, scores)]
+        for what, here, name, text, number in after:
+            act(log if here else other, what, name, text, number)
+        for table in kept:
+            table.catch_up()
+        found = {name: plain_sql(path, query) for name, query in QUERIES.items()}
+        for table in kept:
+            table.rebuild()
+
+        talks = [(name, list(log[name].entries())) for name in log]
+        expected = {
+            "lines": sorted(row for talk in talks for row in line_rows(*talk)),
+            "scores": sorted(row for talk in talks for row in score_rows(*talk)),
+        }
+        assert expected == found
+        assert found == {name: plain_sql(path, query) for name, query in QUERIES.items()}
