@@ -67,7 +67,7 @@ class Console:
         if command := typed(line):
             self.show(await self.room.tell(command, id=id, author=self.author))
         elif line.strip():
-            to = mentioned(line, self.team.agents)
+            to = mentioned(line, {name.casefold(): name for name in self.team.agents})
             await self.room.hear(UserMessage(text=line, author=self.author), to=to, id=id)
 
     async def _send(self, piece: Piece) -> None:

@@ -46,8 +46,10 @@ def name_of(lane: str, names: Mapping[str, str]) -> str:
 def pieces(
     names: Mapping[str, str] = NO_NAMES, *, heading: str = "", limit: int = LIMIT, weigh: Weigh = units
 ) -> Render:
-    """A rendering in pieces that weigh at most `limit`. `names` are display names by agent or lane; `heading`,
-    such as `"{name}: "`, stands before an answer."""
+    """A rendering in pieces that weigh at most `limit`. `names` are display names by agent or lane.
+
+    `heading`, such as `"{name}: "`, stands before an answer.
+    """
 
     def render(entry: Entry, settings: Settings) -> list[str]:
         speaker = name_of(speaker_of(entry), names)

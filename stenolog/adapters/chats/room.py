@@ -35,8 +35,8 @@ class Room:
         self.talk: Conversation = outlet.talk
         self.outlet = outlet
         self.on_input = on_input
-        self.at_work = False
-        """Whether a run is under way here."""
+        self.working = asyncio.Event()
+        """Set while a run is under way here."""
         self._woken = asyncio.Event()
         self._resting = asyncio.Event()
         self._failures = 0
@@ -95,11 +95,11 @@ class Room:
                 self._resting.set()
             await self._woken.wait()
             self._woken.clear()
-            self.at_work = True
+            self.working.set()
             try:
                 await self._run()
             finally:
-                self.at_work = False
+                self.working.clear()
 
     async def _run(self) -> None:
         """One run. A store that is busy is asked again; what no run can get past is told to the operator."""

@@ -1,0 +1,117 @@
+"""One bot: what it is told, what it says, and what can go wrong, in the words of the port."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import telegram
+from telegram.constants import ChatAction, ParseMode
+from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, TelegramError
+
+from stenolog.domain.errors import CallerError
+
+from .markdown import rendered
+from .sealed import Request
+
+LOGGER = logging.getLogger("stenolog.chats")
+TOKEN = re.compile(r"(\d{1,20}):[\w-]{3,200}", re.ASCII)
+KINDS = ("message", "edited_message")
+HURRY = 5.0
+"""Seconds for what is not worth waiting for."""
+
+
+class Bot:
+    """A bot of the Bot API. `open` it before anything else.
+
+    Raises `OSError` where something may work later, `PermissionError` where a chat does not want it, and
+    `CallerError` where the token is none, or is refused.
+    """
+
+    def __init__(self, token: str, server: str) -> None:
+        self.id = _id_of(token)
+        self.username = ""
+        standin = f"{self.id}-token"
+        request = Request(server, standin, token)
+        self._api = telegram.Bot(
+            standin, f"{server}/bot", f"{server}/file/bot", request=request, get_updates_request=request
+        )
+
+    def __repr__(self) -> str:
+        return f"<Bot {self.id}>"
+
+    async def open(self) -> None:
+        """See who it is."""
+        with _translated(self):
+            await self._api.initialize()
+            self.username = self._api.username
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._api.shutdown()
+
+    async def updates(self, offset: int | None, timeout: int) -> tuple[telegram.Update, ...]:
+        """What it was told from `offset` on, which confirms all before; it waits `timeout` seconds for it."""
+        with _translated(self):
+            return await self._api.get_updates(offset, timeout=timeout, allowed_updates=KINDS)
+
+    async def confirm(self, offset: int) -> None:
+        """Confirm what was told before `offset`, if that can be done quickly."""
+        with suppress(TelegramError, TimeoutError):
+            async with asyncio.timeout(HURRY):
+                await self._api.get_updates(offset, limit=1, timeout=0, allowed_updates=KINDS)
+
+    async def say(self, chat: int, text: str) -> None:
+        """Say something in Markdown; as it stands where Telegram cannot read that as Markdown."""
+        with _translated(self):
+            try:
+                await self._api.send_message(chat, rendered(text), ParseMode.MARKDOWN_V2)
+            except BadRequest:
+                await self._say_plainly(chat, text)
+
+    async def _say_plainly(self, chat: int, text: str) -> None:
+        """Say it as it stands. Where even that is refused, either the chat says no to everything, or this one
+        text cannot be shown, and then a note stands in its place."""
+        try:
+            await self._api.send_message(chat, text)
+        except BadRequest as error:
+            LOGGER.warning("chat %s: Telegram does not take a text: %s", chat, error.message)
+            await self._api.send_message(chat, f"(This cannot be shown here: {error.message})")
+
+    async def work(self, chat: int) -> None:
+        """Show for some seconds that it is at work. Nothing depends on it."""
+        with suppress(TelegramError, TimeoutError):
+            async with asyncio.timeout(HURRY):
+                await self._api.send_chat_action(chat, ChatAction.TYPING)
+
+    async def fetch(self, file: str) -> bytes:
+        """The content of a file that it was sent."""
+        with _translated(self):
+            found = await self._api.get_file(file)
+            return bytes(await found.download_as_bytearray())
+
+
+def _id_of(token: str) -> int:
+    """The bot's id, with which its token begins. Raises `CallerError`, without the token."""
+    found = TOKEN.fullmatch(token)
+    if found is None:
+        raise CallerError(f"token: expected one such as 123456:ABC-def, found {len(token)} other characters")
+    return int(found[1])
+
+
+@contextmanager
+def _translated(bot: Bot) -> Iterator[None]:
+    """The library's errors in the words of the port."""
+    try:
+        yield
+    except InvalidToken:
+        raise CallerError(f"Telegram refuses the token of bot {bot.id}") from None
+    except (Forbidden, BadRequest) as error:
+        raise PermissionError(error.message) from None
+    except ChatMigrated as error:
+        raise PermissionError(f"the group has become chat {error.new_chat_id}: allow that") from None
+    except TelegramError as error:
+        raise ConnectionError(f"Telegram: {error.message}") from None

@@ -1,0 +1,135 @@
+"""One chat of Telegram: the room of its conversation, and the bots that speak there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from stenolog.adapters.chats.outlet import Outlet
+from stenolog.adapters.chats.port import Backoff, Piece
+from stenolog.adapters.chats.rendering import name_of, pieces
+from stenolog.adapters.chats.room import Room
+from stenolog.adapters.chats.splitting import LIMIT, split
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.engine.beginning import OnInput
+from stenolog.adapters.engine.team import Team
+from stenolog.domain.state import decision
+
+from .bot import Bot
+from .markdown import weigh
+
+LOGGER = logging.getLogger("stenolog.chats")
+HEADING = "**{name}**\n"
+RESERVED = 300
+"""Room for a heading, where another bot has to speak for an agent's own."""
+SHOWN = 4.5
+"""Seconds after which to show again that somebody is at work: Telegram shows it for five."""
+TRIES = 5
+"""So often a reply to a command is tried; it is not in the log."""
+
+
+class Bots(NamedTuple):
+    """The bots: the first one, and that of each agent that has one of its own."""
+
+    first: Bot
+    own: Mapping[str, Bot]
+
+    @property
+    def all(self) -> tuple[Bot, ...]:
+        """Each of them once, the first one first."""
+        return (self.first, *(bot for bot in self.own.values() if bot is not self.first))
+
+    def of(self, lane: str) -> Bot | None:
+        """The one that is the agent's own."""
+        return self.own.get(lane.partition("/")[0])
+
+
+class Manner(NamedTuple):
+    """How the chats are held: see `Telegram`."""
+
+    names: Mapping[str, str]
+    on_input: OnInput
+    backoff: Backoff
+
+
+class Chat:
+    """A chat and its room; one bot speaks for all, or each agent has its own."""
+
+    def __init__(self, id: int, talk: Conversation, team: Team, bots: Bots, manner: Manner) -> None:
+        self.id = id
+        self.bots = bots
+        self.manner = manner
+        self._mute: set[int] = set()
+        heading = HEADING if not bots.own and len(team.agents) > 1 else ""
+        limit = LIMIT - RESERVED if bots.own else LIMIT
+        outlet = Outlet(
+            talk,
+            f"telegram:{bots.first.id}:{id}",
+            self._send,
+            render=pieces(manner.names, heading=heading, limit=limit, weigh=weigh),
+            first="telegram:",
+            backoff=manner.backoff,
+        )
+        self.room = Room(team, outlet, on_input=manner.on_input)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[Chat, None]:
+        """Work, deliver, and show that somebody is at work, until the block ends."""
+        async with self.room.open():
+            showing = asyncio.create_task(self._show_work())
+            try:
+                yield self
+            finally:
+                showing.cancel()
+                await asyncio.gather(showing, return_exceptions=True)
+
+    async def reply(self, bot: Bot, text: str) -> None:
+        """Say what is not in the log; it is given up after a few failures."""
+        for part in split(text, LIMIT, weigh):
+            for failures in range(1, TRIES + 1):
+                try:
+                    await bot.say(self.id, part)
+                    break
+                except PermissionError as error:
+                    LOGGER.warning("chat %s: %s", self.id, error)
+                    return
+                except OSError as error:
+                    LOGGER.info("chat %s: %s", self.id, error)
+                    await asyncio.sleep(self.manner.backoff(failures))
+
+    async def _send(self, piece: Piece) -> None:
+        """Say a piece by the agent's own bot, else by the first one, under the agent's name."""
+        own = self.bots.of(piece.speaker)
+        if own is not None and await self._said_by(own, piece):
+            return
+        heading = ""
+        if self.bots.own and piece.nth == 1:
+            heading = HEADING.replace("{name}", name_of(piece.speaker, self.manner.names))
+        await self.bots.first.say(self.id, heading + piece.text)
+
+    async def _said_by(self, own: Bot, piece: Piece) -> bool:
+        """Whether the agent's own bot has said it; where it may not speak here, the first one has to."""
+        if own.id in self._mute:
+            return False
+        try:
+            await own.say(self.id, piece.text)
+        except PermissionError as error:
+            if own is self.bots.first:
+                raise
+            self._mute.add(own.id)
+            LOGGER.warning("chat %s: %r may not speak there: %s", self.id, own, error)
+            return False
+        return True
+
+    async def _show_work(self) -> None:
+        while True:
+            await self.room.working.wait()
+            state = await asyncio.to_thread(self.room.talk.state)
+            lanes = state.lanes.values()
+            busy = [lane.agent for lane in lanes if decision(state, lane).do in ("call_model", "run_tools")]
+            if busy:
+                await (self.bots.of(busy[0]) or self.bots.first).work(self.id)
+            await asyncio.sleep(SHOWN)

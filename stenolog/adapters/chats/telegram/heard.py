@@ -1,0 +1,135 @@
+"""What a message of Telegram says: its words, what hangs on it, whom it is for, and the id of its entry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import NamedTuple
+
+import telegram
+from telegram.constants import ChatType
+
+from stenolog.domain.events import UserMessage
+from stenolog.domain.parts import File, Image, Text, UserPart
+from stenolog.domain.values import Source
+
+SYSTEM = "telegram"
+PICTURES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+LONGEST_NAME = 200
+
+
+class Media(NamedTuple):
+    """A picture or a document: where to fetch it, how many bytes it has, and what it is."""
+
+    file: str
+    size: int
+    media_type: str
+    name: str = ""
+
+    def part(self, blob: str) -> UserPart:
+        """It, with its content by the sha256."""
+        if self.media_type in PICTURES:
+            return Image(media_type=self.media_type, blob=blob)
+        return File(name=self.name, media_type=self.media_type, blob=blob)
+
+
+class Heard(NamedTuple):
+    """A message. `strange`: something hangs on it that is neither a picture nor a document. `edited` is when
+    it was changed, in seconds since 1970; 0: it is new. `answers` is the message that it is an answer to."""
+
+    chat: int
+    message: int
+    is_private: bool
+    is_basic: bool
+    author: str
+    user: int
+    text: str
+    media: Media | None = None
+    strange: bool = False
+    edited: int = 0
+    answers: telegram.Message | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it stands in Telegram."""
+        return f"{self.chat}/{self.message}"
+
+    def id(self, bot: int) -> str:
+        """The id of its entry; the same, however often it is delivered."""
+        first = f"{SYSTEM}:{bot}:{self.chat}:{self.message}"
+        if not self.edited:
+            return first
+        return f"{first}:{self.edited}:{sha256(self.text.encode()).hexdigest()[:8]}"
+
+    def event(self, blob: str, to: tuple[str, ...]) -> UserMessage:
+        """It as it stands in the log; `blob` is what hangs on it."""
+        parts: list[UserPart] = [Text(text=self.text)] if self.text else []
+        if self.media:
+            parts.append(self.media.part(blob))
+        return UserMessage(
+            parts=parts,
+            author=self.author,
+            to=to,
+            source=Source(system=SYSTEM, id=self.place),
+            meta={SYSTEM: {"user": self.user}},
+        )
+
+
+def heard(update: telegram.Update) -> Heard | None:
+    """What was said; None where nobody has said anything: somebody has joined, a bot has spoken."""
+    message = update.message or update.edited_message
+    if message is None or (message.from_user and message.from_user.is_bot and not message.sender_chat):
+        return None
+    media, strange = _media(message), False
+    text = message.text or message.caption or ""
+    if media is None and message.effective_attachment:
+        strange = True
+    elif media is None and not text.strip():
+        return None
+    edited = message.edit_date if update.edited_message else None
+    return Heard(
+        chat=message.chat.id,
+        message=message.message_id,
+        is_private=message.chat.type == ChatType.PRIVATE,
+        is_basic=message.chat.type == ChatType.GROUP,
+        author=_author(message),
+        user=message.from_user.id if message.from_user else 0,
+        text=text,
+        media=media,
+        strange=strange,
+        edited=int(edited.timestamp()) if edited else 0,
+        answers=message.reply_to_message,
+    )
+
+
+def _author(message: telegram.Message) -> str:
+    """The name that the others see."""
+    if message.sender_chat:
+        return message.sender_chat.effective_name or ""
+    return message.from_user.full_name if message.from_user else ""
+
+
+def _media(message: telegram.Message) -> Media | None:
+    if message.photo:
+        largest = max(message.photo, key=lambda size: size.width * size.height)
+        return Media(largest.file_id, largest.file_size or 0, "image/jpeg")
+    document = message.document
+    if document is None or message.animation:
+        return None
+    name = (document.file_name or "")[:LONGEST_NAME]
+    return Media(document.file_id, document.file_size or 0, document.mime_type or _UNKNOWN, name)
+
+
+_UNKNOWN = "application/octet-stream"
+
+
+def answered(message: telegram.Message, roles: Mapping[int, str], names: Mapping[str, str]) -> str:
+    """The agent whose message is answered: by the bot that has said it, else by the heading; empty: nobody's.
+
+    `roles` are the agents by the ids of their bots, `names` by what stands above their answers.
+    """
+    author = message.from_user
+    if author is None or author.id not in roles:
+        return ""
+    first = (message.text or "").partition("\n")[0].strip()
+    return roles[author.id] or names.get(first, "")

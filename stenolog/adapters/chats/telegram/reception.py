@@ -1,0 +1,203 @@
+"""What is done with a message: who may speak, what may be said, commands, and the entry in the log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import telegram
+
+from stenolog.adapters.chats.commands import typed
+from stenolog.adapters.chats.hearing import mentioned
+from stenolog.adapters.chats.port import Backoff
+from stenolog.adapters.chats.rendering import name_of
+from stenolog.adapters.chats.room import Room
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.stores import reading
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import CallerError, IdTaken, InvalidEvent, MachineError
+from stenolog.domain.events import UserMessage
+
+from .bot import Bot
+from .chat import Bots, Chat
+from .heard import SYSTEM, Heard, answered, heard
+
+LOGGER = logging.getLogger("stenolog.chats")
+REMEMBERED = 1000
+"""So many messages are known again when another bot is told of them too."""
+FETCHES = 4
+"""So often a file is asked for."""
+
+
+class Bounds(NamedTuple):
+    """The most that a message may have: characters, and bytes of what hangs on it."""
+
+    characters: int
+    bytes: int
+
+    def fault(self, said: Heard) -> str:
+        """Why a message is not taken, as its author is told; empty where it is."""
+        if said.strange:
+            return "I can take text, pictures and documents only."
+        if len(said.text) > self.characters:
+            return f"That is too long: {len(said.text)} characters, and I can take {self.characters}."
+        if said.media and said.media.size > self.bytes:
+            return f"That is too large: {said.media.size:,} bytes, and I can take {self.bytes:,}."
+        return ""
+
+
+class Reception:
+    """Takes what the bots are told. `enter` gives the open chat of an id; None where it is not allowed."""
+
+    def __init__(
+        self,
+        bots: Bots,
+        agents: Sequence[str],
+        names: Mapping[str, str],
+        enter: Callable[[int], Awaitable[Chat | None]],
+        bounds: Bounds,
+        backoff: Backoff,
+    ) -> None:
+        self.bots = bots
+        self.enter = enter
+        self.bounds = bounds
+        self.backoff = backoff
+        self._called = {name.casefold(): name for name in agents}
+        self._called |= {bot.username.casefold(): agent for agent, bot in bots.own.items()}
+        self._headed = {name_of(agent, names): agent for agent in agents}
+        self._speaks = {bots.first.id: ""} | {bot.id: agent for agent, bot in bots.own.items()}
+        self._ours = ("", *(bot.username.casefold() for bot in bots.all))
+        self._known: dict[str, None] = {}
+        self._replies: set[asyncio.Task[None]] = set()
+
+    async def take(self, bot: Bot, updates: Sequence[telegram.Update]) -> None:
+        """Take what a bot was told: chat by chat, in order. It is in the log when this returns."""
+        chats: dict[int, list[Heard]] = {}
+        for update in updates:
+            if said := heard(update):
+                chats.setdefault(said.chat, []).append(said)
+        await asyncio.gather(*(self._in_order(bot, said) for said in chats.values()))
+
+    async def close(self) -> None:
+        """Give up the replies that have not arrived."""
+        for task in self._replies:
+            task.cancel()
+        await asyncio.gather(*self._replies, return_exceptions=True)
+
+    async def _in_order(self, bot: Bot, messages: Sequence[Heard]) -> None:
+        for said in messages:
+            if self._is_news(bot, said):
+                await self._persistently(bot, said)
+
+    def _is_news(self, bot: Bot, said: Heard) -> bool:
+        """Whether no other bot takes it. In a basic group each bot has message ids of its own, so that the
+        first one alone listens there."""
+        if said.is_basic and bot is not self.bots.first:
+            return False
+        id = self._id(bot, said)
+        is_news = id not in self._known
+        self._known[id] = None
+        if len(self._known) > REMEMBERED:
+            del self._known[next(iter(self._known))]
+        return is_news
+
+    def _id(self, bot: Bot, said: Heard) -> str:
+        """The id of its entry: in a group all bots are told of one message, alone each of its own."""
+        return said.id(bot.id if said.is_private else self.bots.first.id)
+
+    async def _persistently(self, bot: Bot, said: Heard) -> None:
+        """Take a message, as long as the store may need for that."""
+        failures = 0
+        while True:
+            try:
+                return await self._take(bot, said)
+            except MachineError as error:
+                failures += 1
+                LOGGER.warning("chat %s: %s; it is tried again", said.chat, error)
+                await asyncio.sleep(self.backoff(failures))
+
+    async def _take(self, bot: Bot, said: Heard) -> None:
+        chat = await self.enter(said.chat)
+        if chat is None:
+            LOGGER.info("chat %s is not allowed: it gets no answer", said.chat)
+        elif fault := self.bounds.fault(said):
+            self._reply(chat, bot, fault)
+        elif (command := typed(said.text)) and not said.media:
+            if not said.edited and command.to.casefold() in self._ours:
+                id = self._id(bot, said)
+                self._reply(chat, bot, await chat.room.tell(command, id=id, author=said.author))
+        else:
+            await self._hear(chat, bot, said)
+
+    async def _hear(self, chat: Chat, bot: Bot, said: Heard) -> None:
+        """Say it in the chat's room. A message that was delivered before says nothing anew."""
+        try:
+            blob = await self._fetched(chat.room, bot, said)
+            event: UserMessage | None = said.event(blob, self._addressees(bot, said))
+            if event and said.edited:
+                first = self._id(bot, said._replace(edited=0))
+                event = await asyncio.to_thread(_edited, chat.room.talk, said, event, first)
+            if event:
+                await chat.room.hear(event, id=self._id(bot, said))
+        except IdTaken as error:  # told before, when its author had another name
+            LOGGER.info("chat %s: %s", said.chat, error)
+        except (CallerError, OSError) as error:
+            if isinstance(error, MachineError):
+                raise
+            LOGGER.warning("chat %s: a message was not taken: %s", said.chat, error)
+            self._reply(chat, bot, f"I could not take that: {error}")
+
+    def _addressees(self, bot: Bot, said: Heard) -> tuple[str, ...]:
+        """Whom it names; else whose words it answers; else the one whose bot it was told alone."""
+        if named := mentioned(said.text, self._called):
+            return named
+        agent = answered(said.answers, self._speaks, self._headed) if said.answers else ""
+        agent = agent or (self._speaks.get(bot.id, "") if said.is_private else "")
+        return (agent,) if agent else ()
+
+    async def _fetched(self, room: Room, bot: Bot, said: Heard) -> str:
+        """The sha256 of what hangs on it, once that is in the log; empty where nothing does."""
+        if said.media is None:
+            return ""
+        content = await self._content(bot, said.media.file)
+        if len(content) > self.bounds.bytes:
+            raise InvalidEvent(f"it has {len(content):,} bytes, and I can take {self.bounds.bytes:,}")
+        return await asyncio.to_thread(room.talk.log.blobs.put, content)
+
+    async def _content(self, bot: Bot, file: str) -> bytes:
+        """What is in a file. Raises `OSError` where the net does not give it, however often it is asked."""
+        for failures in range(1, FETCHES):
+            try:
+                return await bot.fetch(file)
+            except PermissionError:
+                raise
+            except OSError as error:
+                LOGGER.info("%r: %s; it is tried again", bot, error)
+                await asyncio.sleep(self.backoff(failures))
+        return await bot.fetch(file)
+
+    def _reply(self, chat: Chat, bot: Bot, text: str) -> None:
+        """Say something beside the log; nobody waits for it."""
+        task = asyncio.create_task(chat.reply(bot, text))
+        self._replies.add(task)
+        task.add_done_callback(self._replies.discard)
+
+
+def _edited(talk: Conversation, said: Heard, event: UserMessage, first: str) -> UserMessage | None:
+    """An edit in the place of the wording before it; None where it changes nothing. `first` is the id of the
+    first wording; an edit of what is not in the log is a new message."""
+    original = reading.find(talk.log.datastore, talk.stream, first)
+    if original is None:
+        return event
+    wordings = (entry for entry in talk.entries(original.position) if _is_wording(entry, said))
+    last = max(wordings, key=lambda entry: entry.position, default=original)
+    same = isinstance(last.event, UserMessage) and last.event.parts == event.parts
+    return None if same else replace(event, replaces=last.position)
+
+
+def _is_wording(entry: Entry, said: Heard) -> bool:
+    source = entry.event.source if isinstance(entry.event, UserMessage) else None
+    return source is not None and (source.system, source.id) == (SYSTEM, said.place)

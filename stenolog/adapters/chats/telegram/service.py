@@ -1,0 +1,210 @@
+"""Telegram: chats whose messages a team of agents answers.
+
+team = Team([Agent("coder", llm=OpenAIChat("gpt-5.2"))])
+async with Telegram(team, log, token=os.environ["BOT_TOKEN"], chats=[123]) as telegram:
+    await telegram.serve()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager, suppress
+from functools import partial
+from itertools import count
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from stenolog.adapters.asynchronous import AsyncLog
+from stenolog.adapters.chats.port import Backoff, backoff
+from stenolog.adapters.chats.rendering import NO_NAMES
+from stenolog.adapters.engine.beginning import OnInput
+from stenolog.adapters.engine.team import Team
+from stenolog.adapters.log import Log
+from stenolog.domain.errors import CallerError, MissingExtra
+
+if TYPE_CHECKING:
+    from .bot import Bot
+    from .chat import Bots, Chat
+    from .reception import Reception
+
+LOGGER = logging.getLogger("stenolog.chats")
+SERVER = "https://api.telegram.org"
+POLL = 30
+"""Seconds that Telegram holds a question for news."""
+
+
+def conversation_of(chat: int) -> str:
+    """The name of a chat's conversation, unless told otherwise."""
+    return f"telegram-{chat}"
+
+
+class Telegram:
+    """Bots of Telegram, and a team that answers what is said to them in the chats that are allowed.
+
+    One bot for all by its `token`, or one for each agent by `tokens`. `chats` are the ids of those who are
+    heard; nobody else gets an answer, or leaves a trace in the log. Each has a conversation, named by
+    `conversation`. `names` are display names by agent. `longest`: a message has so many characters at most;
+    `largest`: a picture or a document so many bytes. `base_url` is the server's, where it is one of your own.
+
+    Raises `CallerError` for what is no token and no agent, and `MissingExtra`.
+    """
+
+    def __init__(
+        self,
+        team: Team,
+        log: Log | AsyncLog,
+        *,
+        token: str = "",
+        tokens: Mapping[str, str] | None = None,
+        chats: Iterable[int] = (),
+        base_url: str | None = None,
+        conversation: Callable[[int], str] = conversation_of,
+        names: Mapping[str, str] = NO_NAMES,
+        on_input: OnInput = "next",
+        longest: int = 4096,
+        largest: int = 5_000_000,
+        poll: int = POLL,
+        backoff: Backoff = backoff,
+    ) -> None:
+        try:
+            from .chat import Manner
+            from .reception import Bounds
+        except ImportError:
+            raise MissingExtra("telegram", "python-telegram-bot") from None
+        if bool(token) == bool(tokens):
+            raise CallerError("expected token=, or tokens= of several agents, and not both")
+        if strangers := (tokens or {}).keys() - team.agents.keys():
+            raise CallerError(f"tokens: expected agents of the team, found {', '.join(sorted(strangers))}")
+        self.team = team
+        self.log = log.sync if isinstance(log, AsyncLog) else log
+        self.chats = frozenset(chats)
+        self._conversation = conversation
+        self._manner = Manner(names, on_input, backoff)
+        self._bounds = Bounds(longest, largest)
+        self._poll = poll
+        self._bots = _bots(token, tokens or {}, (base_url or SERVER).rstrip("/"))
+        self._stopped = asyncio.Event()
+        self._opened = AsyncExitStack()
+        self._rooms = AsyncExitStack()
+        self._open: dict[int, Chat] = {}
+
+    def __repr__(self) -> str:
+        ids = ", ".join(str(bot.id) for bot in self._bots.all)
+        return f"<Telegram bot {ids} in {len(self.chats)} chats>"
+
+    async def __aenter__(self) -> Telegram:
+        """See who the bots are. Raises `CallerError` where a token is refused."""
+        try:
+            for bot in self._bots.all:
+                self._opened.push_async_callback(bot.close)
+                await _persistently(bot, self._manner.backoff)
+        except BaseException:
+            await self._opened.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._opened.aclose()
+
+    def stop(self) -> None:
+        """Have `serve` end in good order."""
+        self._stopped.set()
+
+    async def serve(self) -> None:
+        """Hear, work and answer until stopped, cancelled, or told so by SIGTERM; what is under way then is
+        put down in good order, and the next start goes on from there.
+
+        Raises `CallerError` where a token is refused meanwhile.
+        """
+        from .reception import Reception
+
+        self._stopped.clear()
+        bots, manner = self._bots, self._manner
+        agents = tuple(self.team.agents)
+        reception = Reception(bots, agents, manner.names, self._enter, self._bounds, manner.backoff)
+        async with self._rooms:
+            try:
+                for chat in sorted(self.chats):
+                    if await asyncio.to_thread(self.log.__contains__, self._conversation(chat)):
+                        await self._enter(chat)
+                with _terminated(self.stop):
+                    await self._listen(reception)
+            finally:
+                await reception.close()
+                self._open.clear()
+
+    async def _listen(self, reception: Reception) -> None:
+        """Ask all bots what they are told, until stopped, or until one of them cannot be asked any more."""
+        from .polling import poll
+
+        backoff = self._manner.backoff
+        asking = [
+            asyncio.create_task(poll(bot, partial(reception.take, bot), self._poll, backoff))
+            for bot in self._bots.all
+        ]
+        asking.append(asyncio.create_task(self._until_stopped()))
+        try:
+            done, _ = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+
+    async def _until_stopped(self) -> None:
+        await self._stopped.wait()
+
+    async def _enter(self, id: int) -> Chat | None:
+        """The chat, open from now on; None where it is not allowed."""
+        from .chat import Chat
+
+        if id not in self.chats:
+            return None
+        if id not in self._open:
+            talk = await asyncio.to_thread(self.log.__getitem__, self._conversation(id))
+            if id not in self._open:  # nobody else was quicker meanwhile
+                self._open[id] = chat = Chat(id, talk, self.team, self._bots, self._manner)
+                await self._rooms.enter_async_context(chat.open())
+        return self._open[id]
+
+
+def _bots(token: str, tokens: Mapping[str, str], server: str) -> Bots:
+    """The bots, unopened. Raises `CallerError` for what is no token."""
+    from .bot import Bot
+    from .chat import Bots
+
+    if token:
+        return Bots(Bot(token, server), {})
+    own = {agent: Bot(one, server) for agent, one in tokens.items()}
+    return Bots(next(iter(own.values())), own)
+
+
+async def _persistently(bot: Bot, backoff: Backoff) -> None:
+    """Open a bot, however long the net may need for that."""
+    for failures in count(1):
+        try:
+            await bot.open()
+            return
+        except OSError as error:
+            LOGGER.warning("%r: %s; it is tried again", bot, error)
+            await asyncio.sleep(backoff(failures))
+
+
+@contextmanager
+def _terminated(stop: Callable[[], None]) -> Iterator[None]:
+    """SIGTERM stops; where this is not the main thread, or no Unix, it does what it always did."""
+    loop, is_set = asyncio.get_running_loop(), False
+    with suppress(NotImplementedError, RuntimeError, ValueError):
+        loop.add_signal_handler(signal.SIGTERM, stop)
+        is_set = True
+    try:
+        yield
+    finally:
+        if is_set:
+            loop.remove_signal_handler(signal.SIGTERM)
