@@ -21,7 +21,7 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.transcripts import Report, import_file, recognise
+from stenolog.adapters.transcripts import Report, import_file, originals, recognise
 from stenolog.domain.events import Known
 from tests.requests.judging import complaints
 from tests.transcripts.crewagent_given import Message, call, folder, imported, index, keep, message
@@ -37,7 +37,11 @@ A_TURN = [
 OLD_TURN = [
     {"role": "system", "content": "You are the architect."},
     {"role": "user", "content": "Read it."},
-    {"role": "assistant", "content": "", "toolCalls": [{"id": "c1", "name": "read", "arguments": {"path": 1}}]},
+    {
+        "role": "assistant",
+        "content": "",
+        "toolCalls": [{"id": "c1", "name": "read", "arguments": {"path": 1}}],
+    },
     {"role": "tool", "toolCallId": "c1", "content": "import os"},
     {"role": "assistant", "content": "It imports os."},
 ]
@@ -180,7 +184,12 @@ def test_a_later_system_message_is_said_by_the_system(into: Import, tmp_path: Pa
     assert (event.text, event.author_kind, event.in_context) == ("The disk is full.", "system", True)
 
 
-SNAKE = {"include_in_context": False, "part_type": "text", "run_id": "r1", "created_at": "2026-01-02T03:04:05Z"}
+SNAKE = {
+    "include_in_context": False,
+    "part_type": "text",
+    "run_id": "r1",
+    "created_at": "2026-01-02T03:04:05Z",
+}
 
 
 def test_either_spelling_is_understood(into: Import, tmp_path: Path) -> None:
@@ -233,7 +242,12 @@ def test_an_index_that_leaves_tool_results_out_of_context_is_obeyed(into: Import
 @pytest.mark.parametrize(
     ("told", "category", "words", "partial"),
     [
-        ({"error": {"category": "timeout", "message": "60 s"}, "content": "It im"}, "timeout", "60 s", "It im"),
+        (
+            {"error": {"category": "timeout", "message": "60 s"}, "content": "It im"},
+            "timeout",
+            "60 s",
+            "It im",
+        ),
         ({"error": "Request timed out", "content": "It im"}, "timeout", "Request timed out", "It im"),
         ({"content": "429 too many requests"}, "rate_limited", "429 too many requests", ""),
         ({"error": {"message": "no idea"}, "content": None}, "other", "no idea", ""),
@@ -318,9 +332,8 @@ def test_the_files_themselves_are_kept_where_that_is_wanted(into: Import, tmp_pa
 
     imported(into.log, made, keep_raw=True)
 
-    (original,) = [e.event.meta for e in into.log["talk"].entries() if e.event.meta.get("stenolog.original")]  # type: ignore[union-attr]
-    (piece,) = original["stenolog.original"]["pieces"]
-    assert json.loads(into.log.blobs[piece["blob"]]) == A_TURN
+    (piece,) = originals.kept(into.log["talk"].entries())
+    assert json.loads(into.log.blobs[piece.blob]) == A_TURN
 
 
 # What is broken

@@ -37,21 +37,8 @@ def export_crewagent(talk: Conversation, folder: Path) -> Path:
     """
     entries = list(talk.entries())
     id = _id(talk.name, entries)
-    index = _indexed(folder / INDEX, _about(id, entries))
-    target = folder / id / MESSAGES
-    target.parent.mkdir(parents=True, exist_ok=True)
-    parts = {target: messages(entries, talk.log.blobs), folder / INDEX: index}
-    try:
-        for path, document in parts.items():
-            words = f"{json.dumps(document, ensure_ascii=False, indent=2)}\n"
-            _part(path).write_text(words, encoding="utf-8", newline="\n")
-        for path in parts:
-            _part(path).replace(path)
-    finally:
-        for path in parts:
-            _part(path).unlink(missing_ok=True)
-        with suppress(OSError):  # there is something in it, as there should be
-            target.parent.rmdir()
+    target, index = folder / id / MESSAGES, folder / INDEX
+    _write({target: messages(entries, talk.log.blobs), index: _indexed(index, _about(id, entries))})
     return target
 
 
@@ -145,5 +132,18 @@ def _indexed(path: Path, about: Message) -> Json:
     return {**document, "conversations": whole} if isinstance(document, dict) else whole
 
 
-def _part(path: Path) -> Path:
-    return path.with_name(f"{path.name}.part")
+def _write(documents: Mapping[Path, Json]) -> None:
+    """Write the files beside their places, and then put them there."""
+    parts = {path: path.with_name(f"{path.name}.part") for path in documents}
+    try:
+        for path, part in parts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            words = f"{json.dumps(documents[path], ensure_ascii=False, indent=2)}\n"
+            part.write_text(words, encoding="utf-8", newline="\n")
+        for path, part in parts.items():
+            part.replace(path)
+    finally:
+        for path, part in parts.items():
+            part.unlink(missing_ok=True)
+            with suppress(OSError):  # there is something in it, as there should be
+                path.parent.rmdir()

@@ -1,0 +1,395 @@
+"""Out of CrewAgent's folder and into it again: nothing is lost on either way, whatever stands there."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import stenolog
+from stenolog import (
+    AssistantMessage,
+    Card,
+    Conversation,
+    Draft,
+    Event,
+    File,
+    Image,
+    LlmError,
+    Log,
+    ModeSwitch,
+    Run,
+    Source,
+    Span,
+    ToolCall,
+    ToolResult,
+    Unknown,
+    UserMessage,
+)
+from stenolog.adapters.outputs import store_large
+from stenolog.adapters.transcripts.crewagent.export import export_crewagent
+from stenolog.domain.errors import CallerError, LaterRelease, MissingBlob
+from stenolog.projections.requests import lanes
+from stenolog.testing import story
+from tests.requests.judging import complaints
+from tests.strategies import decided, histories, json_values
+from tests.transcripts.crewagent_given import (
+    Message,
+    call,
+    folder,
+    imported,
+    index,
+    keep,
+    message,
+    read,
+    there_and_back,
+)
+from tests.transcripts.given import Import
+from tests.transcripts.test_crewagent import A_TURN, OLD_TURN
+
+PICTURE = "data:image/png;base64,aGVsbG8="
+WIDE = [
+    message("m0", "system", "You are the architect."),
+    *A_TURN,
+    message("m5", "assistant", None, "widget", widget={"type": "chart", "data": [1, 1.0, True, None]}),
+    message("m6", "assistant", "It im", "llm_error", error={"category": "timeout", "message": "60 s"}),
+    message(
+        "m7", "user", [{"type": "image_url", "image_url": {"url": PICTURE}}, {"type": "text", "text": "?"}]
+    ),
+    message("m8", "system", "mode: run", "mode_switch", mode="run", includeInContext=False, runId="r1"),
+    message("m9", "assistant", "Sorry.", refusal="No.", reasoning_content="Hm.", mode="run"),
+    message("m10", "tool", "line\n" * 9_000, "tool_result", tool_call_id="c9", isError=True, mode="run"),
+]
+
+
+@contextmanager
+def two_logs() -> Iterator[tuple[Log, Log, Path]]:
+    """Two logs in memory, and a folder between them."""
+    with (
+        stenolog.open(":memory:") as one,
+        stenolog.open(":memory:") as two,
+        tempfile.TemporaryDirectory() as place,
+    ):
+        yield one, two, Path(place)
+
+
+def told(talk: Conversation) -> list[tuple[str, Any, Event]]:
+    return [(entry.id, entry.at, entry.event) for entry in talk.entries()]
+
+
+# The old app's files, through the log
+
+
+@pytest.mark.parametrize("messages", [A_TURN, OLD_TURN, WIDE], ids=["a turn", "an old turn", "all there is"])
+def test_messages_that_are_imported_and_exported_are_the_same_json(
+    into: Import, tmp_path: Path, messages: list[Message]
+) -> None:
+    assert there_and_back(into.log, tmp_path, messages) == messages
+
+
+def test_the_index_comes_back_with_what_nobody_knows(into: Import, tmp_path: Path) -> None:
+    made = folder(tmp_path / "in", talk=A_TURN)
+    entry = {"id": "talk", "title": "Talk", "createdAt": 1767323045678, "color": "red"}
+    index(made, [entry])
+    imported(into.log, made)
+
+    export_crewagent(into.log["talk"], tmp_path / "out")
+
+    assert json.loads((tmp_path / "out" / "index.json").read_text()) == {"conversations": [entry]}
+
+
+def _fields() -> st.SearchStrategy[Message]:
+    """Fields that a message may have, of any kind of value."""
+    names = st.sampled_from(
+        (
+            *(
+                "id",
+                "timestamp",
+                "createdAt",
+                "created_at",
+                "content",
+                "includeInContext",
+                "partType",
+                "part_type",
+            ),
+            *(
+                "mode",
+                "runId",
+                "run_id",
+                "nodeId",
+                "tool_calls",
+                "toolCalls",
+                "tool_call_id",
+                "toolCallId",
+                "name",
+            ),
+            *("widget", "error", "isError", "refusal", "function_call", "color", "stenolog"),
+        )
+    )
+    apt = st.sampled_from(
+        (
+            *(
+                "text",
+                "tool_call",
+                "tool_result",
+                "llm_error",
+                "mode_switch",
+                "widget",
+                "summary",
+                "run",
+                "c1",
+            ),
+            *("2026-01-02T03:04:05.678Z", "2026-01-02T03:04:05.678901Z", True, False, [call()], [{"id": 3}]),
+        )
+    )
+    return st.dictionaries(names, apt | json_values(), max_size=8)
+
+
+ROLES = st.sampled_from(("system", "developer", "user", "assistant", "tool", "function", "critic"))
+FOREIGN = st.builds(lambda role, fields: {"role": role, **fields}, ROLES, _fields())
+
+
+@settings(max_examples=150)
+@given(st.lists(FOREIGN, max_size=8), st.booleans())
+def test_whatever_a_message_holds_comes_back_as_it_was(messages: list[Message], results: bool) -> None:
+    own = [each for each in messages if not isinstance(each.get("stenolog"), dict)]
+    with two_logs() as (log, _, place):
+        made = folder(place / "in", talk=own)
+        index(made, [{"id": "talk", "includeToolResultsInContext": results}])
+        imported(log, made)
+        if own:
+            export_crewagent(log["talk"], place / "out")
+
+            assert json.dumps(read(place / "out"), sort_keys=True) == json.dumps(own, sort_keys=True)
+
+
+# A log, through the old app's files
+
+
+@settings(max_examples=150)
+@given(histories(12) | decided(12))
+@example(story())
+def test_a_log_that_is_exported_and_imported_is_the_same_and_sends_the_same(history: list[Event]) -> None:
+    known = [event for event in history if not isinstance(event, Unknown)]
+    with two_logs() as (log, other, place):
+        log["talk"].extend(Draft(event, f"e{nth}") for nth, event in enumerate(known, 1))
+        if not known:
+            return
+        export_crewagent(log["talk"], place)
+        imported(other, place)
+
+        assert told(other["talk"]) == told(log["talk"])
+        for lane in lanes(list(log["talk"].entries())):
+            once, again = (each["talk"].request(lane.agent, task=lane.task) for each in (log, other))
+            assert once.bytes == again.bytes
+
+
+def a_run(log: Log) -> list[Event]:
+    """A conversation with what only stenolog knows: a run, a summary, an artifact, a large output."""
+    log.blobs.put(b"# The plan")
+    plan = File(
+        name="@project/artifacts/plan.md", media_type="text/markdown", blob=log.blobs.put(b"# The plan")
+    )
+    picture = Image(blob=log.blobs.put(b"hello"))
+    run = Run(id="r1", directive="Ship it.", node="n1", brief="The tests.", context="Step 1 of 2.")
+    card = Card(model="gpt-5.2", persona="You are the architect.", policy={"budget": {"tokens": 9_000}})
+    large = ToolResult(call_id="c1", name="read", text="line\n" * 20_000, run="r1")
+    return [
+        ModeSwitch(mode="chat", title="A run", joins=["crew"], cards={"crew": card}),
+        UserMessage(text="Look", author="ada"),
+        UserMessage(parts=[plan, picture], author_kind="system", in_context=False),
+        AssistantMessage(agent="crew", text="I look.", tool_calls=[ToolCall(id="c1", name="read")], cause=2),
+        store_large(log, large),
+        ModeSwitch(mode="run", active_run=run),
+        LlmError(agent="crew", category="timeout", text="It im", tool_calls=[ToolCall(id="c2", name="read")]),
+        AssistantMessage(agent="crew", purpose="summary", text="Looked.", covers=[Span(first=2, last=5)]),
+        UserMessage(text="continue", meta={"crewagent": {"id": "w1", "widget": {"type": "button"}}}),
+    ]
+
+
+def test_runs_summaries_pictures_and_large_outputs_survive_the_old_app(into: Import, tmp_path: Path) -> None:
+    into.log["a run"].extend(a_run(into.log))
+    export_crewagent(into.log["a run"], tmp_path)
+
+    with stenolog.open(":memory:") as other:
+        imported(other, tmp_path)
+
+        assert told(other["a run"]) == told(into.log["a run"])
+        assert dict(other["a run"].outputs) == dict(into.log["a run"].outputs)
+        assert other["a run"].request("crew").bytes == into.log["a run"].request("crew").bytes
+
+
+def test_the_old_app_finds_the_fields_that_it_knows_and_the_same_context(
+    into: Import, tmp_path: Path
+) -> None:
+    into.log["a run"].extend(a_run(into.log))
+    export_crewagent(into.log["a run"], tmp_path)
+
+    found = read(tmp_path, "a run")
+    kinds = [(m["role"], m["partType"], m["mode"], m["includeInContext"]) for m in found]
+    assert kinds == [
+        ("system", "mode_switch", "chat", False),
+        ("user", "text", "chat", False),  # a summary stands in its place
+        ("user", "text", "chat", False),
+        ("assistant", "tool_call", "chat", False),
+        ("tool", "tool_result", "chat", False),
+        ("system", "mode_switch", "run", False),
+        ("assistant", "llm_error", "run", True),
+        ("assistant", "summary", "run", True),
+        ("user", "text", "run", True),
+    ]
+    assert found[4]["content"] == "line\n" * 20_000
+    assert found[6]["error"] == {"category": "timeout", "message": ""}
+    assert (found[8]["id"], found[8]["widget"]) == ("w1", {"type": "button"})
+    assert json.loads((tmp_path / "index.json").read_text())["conversations"][0]["title"] == "A run"
+
+
+def test_what_the_old_app_would_send_keeps_the_protocol(into: Import, tmp_path: Path) -> None:
+    into.log["talk"].extend(
+        [event for event in a_run(into.log) if getattr(event, "purpose", "") != "summary"]
+    )
+    export_crewagent(into.log["talk"], tmp_path)
+
+    sent = [m for m in read(tmp_path) if m["includeInContext"]]
+    protocol = ("role", "content", "tool_calls", "tool_call_id")
+    body = {"model": "m", "messages": [{name: m[name] for name in protocol if name in m} for m in sent]}
+    assert complaints("openai-chat", body) == []
+
+
+def test_the_old_app_goes_on_and_the_log_takes_up_what_it_said(into: Import, tmp_path: Path) -> None:
+    into.log["talk"].extend(a_run(into.log))
+    export_crewagent(into.log["talk"], tmp_path)
+    more = [message("n1", "user", "And now?", mode="run"), message("n2", "assistant", "Done.", mode="run")]
+    keep(tmp_path, "talk", read(tmp_path) + more)
+
+    found = imported(into.log, tmp_path).conversations[0]
+
+    assert (found.appended, found.already) == (2, 9)
+    answer = list(into.log["talk"].entries())[-1].event
+    assert isinstance(answer, AssistantMessage)
+    assert (answer.agent, answer.text) == ("crew", "Done.")
+
+
+def test_what_the_old_app_takes_out_of_context_is_out_of_it(into: Import, tmp_path: Path) -> None:
+    into.log["talk"].extend([ModeSwitch(joins=["crew"]), UserMessage(text="Hi", author="ada", tags=["goal"])])
+    export_crewagent(into.log["talk"], tmp_path)
+    first, said = read(tmp_path)
+    keep(tmp_path, "talk", [first, {**said, "includeInContext": False}])
+
+    with stenolog.open(":memory:") as other:
+        imported(other, tmp_path)
+
+        assert list(other["talk"].entries())[1].event == UserMessage(
+            text="Hi", author="ada", tags=["goal"], in_context=False
+        )
+
+
+def test_an_imported_conversation_that_went_on_here_comes_back_with_both(
+    into: Import, tmp_path: Path
+) -> None:
+    imported(into.log, folder(tmp_path / "in", talk=WIDE))
+    into.log["talk"].append(ModeSwitch(mode="chat", context_from=5), expected=into.log["talk"].position)
+    into.log["talk"].append(UserMessage(text="Go on."))
+    export_crewagent(into.log["talk"], tmp_path / "out")
+
+    with stenolog.open(":memory:") as other:
+        imported(other, tmp_path / "out")
+
+        assert told(other["talk"])[1:] == told(into.log["talk"])[1:]  # the first has what the index said then
+        assert other["talk"].request("assistant").bytes == into.log["talk"].request("assistant").bytes
+    (entry,) = json.loads((tmp_path / "out" / "index.json").read_text())["conversations"]
+    assert (entry["title"], entry["mode"]) == ("Talk", "chat")
+
+
+# The folder
+
+
+def test_a_conversation_takes_its_place_in_a_folder_and_leaves_the_others_alone(
+    into: Import, tmp_path: Path
+) -> None:
+    made = folder(tmp_path, a=A_TURN, talk=A_TURN, z=A_TURN)
+    index(made, [{"id": "a", "odd": 1}, {"id": "talk", "title": "Old"}, {"id": "z"}])
+    imported(into.log, made)
+    into.log["talk"].append(ModeSwitch(title="New"), expected=into.log["talk"].position)
+    into.log["new/one"].append(UserMessage(text="Hi"))
+
+    for name in ("talk", "new/one"):
+        export_crewagent(into.log[name], made)
+
+    entries = json.loads((made / "index.json").read_text())
+    assert [(entry["id"], entry.get("title")) for entry in entries] == [
+        ("a", None),
+        ("talk", "New"),
+        ("z", None),
+        ("new%2Fone", ""),
+    ]
+    assert (read(made, "a"), len(read(made))) == (A_TURN, 5)
+    assert [path.name for path in made.rglob("*.part")] == []
+
+
+def test_nothing_is_written_where_anything_of_it_cannot_be(into: Import, tmp_path: Path) -> None:
+    lost = UserMessage(parts=[Image(blob="0" * 64)])
+    into.log["talk"].append(lost)
+
+    with pytest.raises(MissingBlob):
+        export_crewagent(into.log["talk"], tmp_path / "out")
+
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_disk_that_fails_leaves_what_was_there(
+    into: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = folder(tmp_path, talk=A_TURN)
+    before = (made / "index.json").read_text()
+    imported(into.log, made)
+    into.log["talk"].append(UserMessage(text="More"))
+
+    def full(path: Path, *_: object, **__: object) -> int:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space left"):
+        export_crewagent(into.log["talk"], made)
+
+    assert ((made / "index.json").read_text(), read(made)) == (before, A_TURN)
+
+
+@pytest.mark.parametrize("document", ['[{"id":', {"talks": []}], ids=["broken", "something else"])
+def test_an_index_that_cannot_be_read_is_not_written_over(
+    into: Import, tmp_path: Path, document: object
+) -> None:
+    index(tmp_path, document)
+    into.log["talk"].append(UserMessage(text="Hi"))
+
+    with pytest.raises(CallerError, match=r"index\.json"):
+        export_crewagent(into.log["talk"], tmp_path)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["index.json"]
+
+
+def test_an_id_in_the_log_never_leads_out_of_the_folder(into: Import, tmp_path: Path) -> None:
+    source = Source(system="crewagent", id="../x", role="settings")
+    into.log["..x"].append(ModeSwitch(meta={"crewagent": {"id": "../x"}}, source=source), expected=0)
+    into.log["..x"].append(UserMessage(text="Hi"))
+
+    assert export_crewagent(into.log["..x"], tmp_path) == tmp_path / "%2E.x" / "messages.json"
+
+
+def test_an_event_of_a_later_release_is_refused_by_its_position(into: Import, tmp_path: Path) -> None:
+    into.log["talk"].append(Unknown(topic="poll@1", payload=b"{}"))
+
+    with pytest.raises(LaterRelease, match="position 2: poll@1"):
+        export_crewagent(into.log["talk"], tmp_path)
+
+
+def test_a_conversation_without_entries_is_refused(into: Import, tmp_path: Path) -> None:
+    with pytest.raises(CallerError, match="found none"):
+        export_crewagent(into.log["nothing"], tmp_path)
