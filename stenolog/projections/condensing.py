@@ -18,8 +18,8 @@ LEAST = 2
 def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[Span, ...]:
     """The spans that a summary for a lane may cover; none where there is too little that is new.
 
-    What stays as it is: the last `keep` messages, what somebody last said to the lane, and a call whose
-    result is not there yet, with all behind it.
+    What stays as it is: the last `keep` messages, what somebody last said to the lane, what the system says,
+    and a call whose result is not there yet, with all behind it.
     """
     log, state, ends = [*entries], INITIAL, [0]
     for entry in log:
@@ -29,9 +29,10 @@ def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[Span, ...]:
     messages = [entry for entry in log if not isinstance(entry.event, ModeSwitch | Unknown)]
     older = messages[: max(0, len(messages) - keep)]
     limit = older[-1].position if older else 0
-    first = max(settings(log).context_from, messages[0].position if messages else 1)
+    stays = {_asked(messages, lane)} | {entry.position for entry in messages if _is_systems(entry)}
     last = max(end for end in ends if end <= limit)
-    spans = tuple(_around(_asked(messages, lane), first, last))
+    first = next((entry.position for entry in messages if entry.position not in stays), last + 1)
+    spans = tuple(_around(stays, max(first, settings(log).context_from), last))
     return spans if _new(messages, spans, state) >= LEAST else ()
 
 
@@ -39,22 +40,27 @@ def _asked(messages: Sequence[Entry], lane: str) -> int:
     """The position of what somebody last said to the lane; 0: nobody has."""
     for entry in reversed(messages):
         match entry.event:
-            case UserMessage(control=None, in_context=True) as said if said.author_kind != "system":
-                if not said.to or lane in said.to:
+            case UserMessage(control=None, in_context=True, to=to) if not _is_systems(entry):
+                if not to or lane in to:
                     return entry.position
             case _:
                 pass
     return 0
 
 
-def _around(stays: int, first: int, last: int) -> Iterator[Span]:
-    """The positions from first to last without the one that stays."""
-    if not first <= stays <= last:
-        stays = last + 1
-    if first < stays:
-        yield Span(first=first, last=stays - 1)
-    if stays < last:
-        yield Span(first=stays + 1, last=last)
+def _is_systems(entry: Entry) -> bool:
+    """Whether the system says it: an instruction, which no summary may blur."""
+    return isinstance(entry.event, UserMessage) and entry.event.author_kind == "system"
+
+
+def _around(stays: Iterable[int], first: int, last: int) -> Iterator[Span]:
+    """The positions from first to last without those that stay."""
+    for position in sorted(p for p in stays if first <= p <= last):
+        if first < position:
+            yield Span(first=first, last=position - 1)
+        first = position + 1
+    if first <= last:
+        yield Span(first=first, last=last)
 
 
 def _new(messages: Iterable[Entry], spans: Sequence[Span], state: State) -> int:

@@ -63,6 +63,22 @@ def test_the_last_messages_and_the_last_question_stay(tmp_path: Path) -> None:
         assert spans(talk, keep=11) == []
 
 
+def test_where_nothing_was_said_or_all_of_it_stays_nothing_is_condensed(tmp_path: Path) -> None:
+    with opened(tmp_path / "t.db") as talk:
+        assert spans(talk, keep=0) == []
+        talk.extend([ModeSwitch(joins=["coder"]), UserMessage(text="Never main.", author_kind="system")])
+        talk.append(UserMessage(text="Go"))
+        assert spans(talk, keep=0) == []
+
+
+def test_what_the_system_says_stays(tmp_path: Path) -> None:
+    with opened(tmp_path / "t.db") as talk:
+        talk.extend([ModeSwitch(joins=["coder"]), UserMessage(text="Never main.", author_kind="system")])
+        talk.extend([*rounds(1), UserMessage(text="Nor beta.", author_kind="system"), *rounds(2)])
+
+        assert spans(talk, keep=4) == [(3, 6), (8, 11)]
+
+
 def test_an_open_call_stays_and_all_behind_it(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as talk:
         talk.extend([ModeSwitch(joins=["coder"]), *rounds(1), UserMessage(text="Go")])
@@ -136,8 +152,8 @@ def test_the_summary_stands_in_the_place_of_the_middle_and_names_its_fork(
 
 
 def test_what_the_policy_pins_stays_beside_the_summary(tmp_path: Path) -> None:
-    note = UserMessage(author_kind="system", text="Never touch main.")
-    coder = Agent("coder", policy=Pins(authors=["system"]))
+    note = UserMessage(text="Never touch main.", tags=["goal"])
+    coder = Agent("coder", policy=Pins(tags=["goal"]))
     with opened(tmp_path / "t.db") as talk:
         talk.append(ModeSwitch(joins=["coder"], cards={"coder": coder.card([])}), expected=0)
         talk.extend([note, *rounds(3)])

@@ -47,8 +47,8 @@ async def condense(
 ) -> Entry | None:
     """Have the middle summarised once the agent's request has more than `over` tokens, or its policy cut it.
 
-    The last `keep` messages stay, and so do open calls, what was last said to the agent, and what its policy
-    pins. Gives the summary's entry; None where nothing was to be done. `over` None: only once something was
+    The last `keep` messages stay, and so do open calls, what was last said to the agent, what the system says,
+    and what the agent's policy pins. Gives the summary's entry; None where nothing was to be done. `over` None: only once something was
     cut. Raises `ModelFailed` where the summariser fails, `IllegalCommand` where somebody else has summarised
     a part of it meanwhile.
     """
