@@ -26,7 +26,7 @@ def cuts(entries: Iterable[Entry]) -> dict[int, str]:
                 | LlmError(agent=agent, task=task, receipt=Receipt() as receipt)
             ):
                 before, moving = lanes.get(address(agent, task), ("", False))
-                cut = _in_words(receipt.plan.get("cut"))
+                cut = cut_of(receipt)
                 moved = bool(cut) and cut != before
                 if moved and not moving:
                     found[entry.position] = cut
@@ -36,7 +36,8 @@ def cuts(entries: Iterable[Entry]) -> dict[int, str]:
     return found
 
 
-def _in_words(cut: JsonValue) -> str:
-    """The runs of a receipt's plan; whatever else stands there is none."""
+def cut_of(receipt: Receipt) -> str:
+    """What was cut of a request, as `2-51, 60-71`; whatever else stands in its plan is none."""
+    cut: JsonValue = receipt.plan.get("cut")
     runs = cut if isinstance(cut, list) else []
     return ", ".join(f"{run[0]}-{run[1]}" for run in runs if isinstance(run, list) and len(run) == 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ from stenolog.domain.effects import ModelCall, ToolRun, late, recorded, ref
 from stenolog.domain.errors import Diverged, MachineError, StoredDataError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.parts import text_of
+from stenolog.projections.cuts import cut_of
+from stenolog.projections.requests import Request
 
 from .asking import Asking, told
 from .drafts import Draft
@@ -29,6 +32,7 @@ from .scribe import Begun, Outcome, key
 if TYPE_CHECKING:
     from .runner import Runner
 
+LOGGER = logging.getLogger("stenolog.engine")
 STOPPED = "stopped"
 GOES_ON = "The call was cancelled, but goes on in the background, and may still have effects."
 FATAL = (Diverged, StoredDataError, MachineError)
@@ -51,6 +55,7 @@ async def _call_model(runner: Runner, begun: Begun, effect: ModelCall) -> None:
     receipt = begun.request.receipt
     asking = Asking(effect, agent.llm.name, receipt, Draft(begun.claim.fence), watch())
     address = effect.lane.address
+    _tell_of_cut(runner, address, begun.request)
     prompt = Prompt(begun.request.body, begun.claim.key, address, runner.talk.name, effect.lane.session)
 
     def take(piece: Said) -> None:
@@ -72,6 +77,14 @@ async def _call_model(runner: Runner, begun: Begun, effect: ModelCall) -> None:
         lambda error: partial(recorded, _failure(runner, asking, error)),
     )
     runner.forget(asking.draft)
+
+
+def _tell_of_cut(runner: Runner, where: str, request: Request) -> None:
+    """Tell the operator that a lane is shown less, in each run; the timeline tells the user."""
+    if request.cuts > runner.cuts.get(where, 0):
+        runner.cuts[where] = request.cuts
+        cut = cut_of(request.receipt)
+        LOGGER.info("%s at %d: %s is not shown %s", runner.talk.name, request.upto, where, cut)
 
 
 async def _asked(

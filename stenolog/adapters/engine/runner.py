@@ -59,6 +59,8 @@ class Runner:
         self.options = options
         self.stopped: set[Key] = set()
         """The effects that the log says are not wanted any more."""
+        self.cuts: dict[str, int] = {}
+        """How often the window of each lane had been cut, when the operator was told."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stenolog-run")
         self._tasks: dict[Key, tuple[Begun, asyncio.Task[None]]] = {}
         self._failures: list[BaseException] = []
