@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import click
 
-from stenolog.adapters.transcripts import Imported, Report, export_jsonl, export_openai, import_file
+from stenolog.adapters.transcripts import (
+    Imported,
+    Report,
+    export_crewagent,
+    export_jsonl,
+    export_openai,
+    import_file,
+)
 from stenolog.domain.errors import StenologError
 
 from .acts import done
 from .answer import Answer, Diagnostic
-from .files import FILE as OUTPUT
 from .files import STDOUT, whole_or_not_at_all
 from .lines import Piece, line
 from .safety import Unarmed
@@ -28,7 +34,8 @@ if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
     from stenolog.adapters.log import Log
 
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FILE = click.Path(exists=True, path_type=Path)
+PLACE = click.Path(allow_dash=True, path_type=Path)
 FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
 
 
@@ -50,7 +57,8 @@ def import_command(
     """Bring in transcripts of other programs, and our own exports.
 
     Claude Code sessions, Codex rollouts, lists of OpenAI messages, Nostr events and others: what a file is,
-    is seen from what it holds. Of a file that has grown since, only what is new is appended.
+    is seen from what it holds; a folder is CrewAgent's conversations. Of what has grown since, only what is
+    new is appended.
     """
     if name and len(files) > 1:
         raise click.UsageError("--name is for one file")
@@ -91,9 +99,12 @@ def diagnostics(report: Report) -> Iterator[Diagnostic]:
     for talk in report.conversations:
         if talk.failed:
             yield Diagnostic("error", "failed", f"{report.file}: {talk.name}: {talk.failed}", talk.name)
-    skipped = [*report.skipped, *(skip for talk in report.conversations for skip in talk.skipped)]
-    for skip in skipped:
-        yield Diagnostic("warning", "skipped", f"{report.file}: line {skip.line}: {skip.reason}")
+    skipped = [("", skip) for skip in report.skipped]
+    for talk in report.conversations:
+        whose = f"{talk.name}: " if len(report.conversations) > 1 else ""
+        skipped += ((whose, skip) for skip in talk.skipped)
+    for whose, skip in skipped:
+        yield Diagnostic("warning", "skipped", f"{report.file}: {whose}line {skip.line}: {skip.reason}")
     if report.incomplete:
         words = "the end is cut off; import it again once it has grown"
         yield Diagnostic("note", "incomplete", f"{report.file}: {words}")
@@ -124,19 +135,31 @@ def _counts(talk: Imported) -> str:
 @click.option(
     "--as",
     "form",
-    type=click.Choice(["jsonl", "openai"]),
+    type=click.Choice(["jsonl", "openai", "crewagent"]),
     default="jsonl",
     show_default=True,
     help="The form.",
 )
 @takes_agent_else("for --as openai, where there are several")
-@click.option("-o", "--output", type=OUTPUT, help="Into this file; else, and with -, to stdout.")
+@click.option(
+    "-o",
+    "--output",
+    type=PLACE,
+    help="Into this file, for crewagent this folder; else, and with -, to stdout.",
+)
 @takes_conversation
 def export_command(
     db: Path, conversation: str, form: str, agent: str | None, output: Path | None
 ) -> Answer | None:
-    """Write a conversation as JSONL, or as OpenAI messages. The JSONL imports back to the same digests."""
+    """Write a conversation as JSONL, as OpenAI messages, or into a folder of CrewAgent's conversations.
+
+    The JSONL imports back to the same digests, the folder to the same requests.
+    """
     talk = found(opened(db), conversation)
+    if form == "crewagent":
+        return _export_crewagent(talk, output)
+    if output is not None and output.is_dir():
+        raise click.BadParameter(f"File {str(output)!r} is a directory.", param_hint="'-o' / '--output'")
     write = (
         export_jsonl
         if form == "jsonl"
@@ -151,6 +174,14 @@ def export_command(
         write(talk, stream)
     words = f"{talk.name} is exported as {output}, {talk.position} entries"
     return done(words, conversation=talk.name, entries=talk.position, form=form, file=str(output))
+
+
+def _export_crewagent(talk: Conversation, folder: Path | None) -> Answer:
+    if folder is None or folder == STDOUT:
+        raise click.UsageError("--as crewagent: say into which folder: -o FOLDER")
+    file = export_crewagent(talk, folder)
+    words = f"{talk.name} is exported as {file}, {talk.position} entries"
+    return done(words, conversation=talk.name, entries=talk.position, form="crewagent", file=str(file))
 
 
 def _export_openai(agent: str, talk: Conversation, stream: TextIO) -> None:
