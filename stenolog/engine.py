@@ -6,6 +6,7 @@ from .adapters.engine.delegate import Delegate
 from .adapters.engine.happenings import Delta, Happening, Recorded
 from .adapters.engine.options import Options
 from .adapters.engine.recording import Recording
+from .adapters.engine.regenerating import regenerate
 from .adapters.engine.retries import Breaker, Retries
 from .adapters.engine.team import Team
 from .adapters.engine.waiting import Waiting
@@ -50,6 +51,7 @@ __all__ = [
     "World",
     "condense",
     "exceeded",
+    "regenerate",
     "register",
     "seats",
     "spent_of",

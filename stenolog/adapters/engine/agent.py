@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.llms.port import Model
 from stenolog.adapters.tools.collect import ToolLike
 from stenolog.domain.errors import CallerError
+from stenolog.domain.events import AssistantMessage
 from stenolog.domain.limits import Limits
 from stenolog.domain.values import Card, Tool
 
@@ -27,6 +28,7 @@ class Agent:
 
     `tools` are plain functions, or values of `stenolog.tools`. `parameters` are the request's (temperature,
     max_tokens …). `policy` is a value of `stenolog.context`. `llm` None: it has a card, and nobody answers.
+    `notes` says what is kept as `meta` with each of its answers, such as a score: it must be pure and quick.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Agent:
     policy: PolicyLike = None
     limits: Limits = LIMITS
     retries: Retries = RETRIES
+    notes: Callable[[AssistantMessage], Mapping[str, Any]] | None = None
 
     def __post_init__(self) -> None:
         if not self.name or "/" in self.name:
@@ -56,6 +59,15 @@ class Agent:
             parameters=dict(self.parameters),
             policy=self.policy or {},
         )
+
+    def noted(self, answer: AssistantMessage) -> AssistantMessage:
+        """The answer with its notes; where they fail, with why: the answer itself is not lost by that."""
+        if self.notes is None:
+            return answer
+        try:
+            return replace(answer, meta={**answer.meta, **self.notes(answer)})
+        except Exception as error:
+            return replace(answer, meta={**answer.meta, "stenolog": {"notes": f"failed: {error!r:.200}"}})
 
 
 def _check(name: str, what: str, given: object, kind: Any, hint: str) -> None:

@@ -60,7 +60,7 @@ async def condense(
     said = UserMessage(text=task, author=agent, author_kind="agent", to=[summariser.name])
     text, meta = await _asked(fork, summariser, said)
     summary = AssistantMessage(agent=agent, purpose="summary", covers=spans, text=text, meta=meta)
-    return await asyncio.to_thread(_merged, talk, summary, f"condensed-{mark}")
+    return await asyncio.to_thread(merged, talk, summary, f"condensed-{mark}")
 
 
 def _spans(talk: Conversation, agent: str, over: int | None, keep: int) -> tuple[Span, ...]:
@@ -95,12 +95,12 @@ async def _asked(fork: Conversation, summariser: Agent, said: UserMessage) -> tu
     return text, {**made.meta}
 
 
-def _merged(talk: Conversation, summary: AssistantMessage, id: str) -> Entry:
-    """The summary in the conversation, where it may take that place."""
+def merged(talk: Conversation, made: AssistantMessage, id: str) -> Entry:
+    """What was made in a fork, in the conversation itself, where it may take that place."""
     while True:
         state = talk.state()
-        decide(state, summary)
+        decide(state, made)
         try:
-            return talk.append(summary, id=id, expected=state.position)
+            return talk.append(made, id=id, expected=state.position)
         except StaleAppend:
             continue

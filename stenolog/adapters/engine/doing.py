@@ -99,7 +99,8 @@ async def _asked(
     asking.begun = watch()
     try:
         answer = await _answer(breaker, watch, model, prompt, take)
-        return asking.answered(answer, watch(), _mentioned(runner, asking, answer))
+        said = asking.answered(answer, watch(), _mentioned(runner, asking, answer))
+        return runner.agents[said.agent].noted(said)
     except FATAL:
         raise
     except Exception as error:
