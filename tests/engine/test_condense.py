@@ -188,7 +188,7 @@ def test_a_crash_before_the_summary_is_merged_asks_no_model_again(
 
     with opened(tmp_path / "t.db") as talk:
         talk.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
-        monkeypatch.setattr(condensing, "_merged", dies)
+        monkeypatch.setattr(condensing, "merged", dies)
         with pytest.raises(KeyboardInterrupt):
             run(condense(talk, "coder", brief(), over=400, keep=4))
     monkeypatch.undo()
