@@ -63,7 +63,10 @@ class _Calls(NamedTuple):
 
 
 def timeline(entries: Iterable[Entry]) -> list[Item]:
-    """The whole timeline, in the order of the log; what still runs comes last."""
+    """The whole timeline, in the order of the log; what still runs comes last.
+
+    Every entry is in it once, but for mode switches that change nothing.
+    """
     log = list(entries)
     now, state = context(log), fold(log)
     at = {entry.position: entry for entry in log}
@@ -110,7 +113,8 @@ def _items(entry: Entry, calls: _Calls) -> Iterator[Item]:
             yield item("error", author=where, text=error.text, detail=why, parts=received)
         case ModeSwitch() as switch:
             cut = switch.context_from is not UNCHANGED or switch.hides is not UNCHANGED
-            yield item("cut" if cut else "mode", author="system", detail=_changes(switch))
+            if changed := changes(switch):
+                yield item("cut" if cut else "mode", author="system", detail=changed)
         case Unknown(topic=topic):
             yield item("unknown", author="", detail=topic)
 
@@ -149,8 +153,8 @@ def _with_result(card: Item, entry: Entry) -> Item:
     return card._replace(status=status, result=entry.position, output=tuple(entry.event.parts))
 
 
-def _changes(switch: ModeSwitch) -> str:
-    """What a mode switch changed, in words."""
+def changes(switch: ModeSwitch) -> str:
+    """What a mode switch changed, in words; empty where it only carries an application's own data."""
     whose = f" for {', '.join(switch.agents)}" if switch.agents else ""
     settings = {
         "mode": (switch.mode, whose),

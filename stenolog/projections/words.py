@@ -11,7 +11,7 @@ from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal,
 from stenolog.domain.state import address
 from stenolog.domain.values import Control
 
-from .timeline import timeline
+from .timeline import changes
 
 
 class Words(NamedTuple):
@@ -39,8 +39,8 @@ def describe(entry: Entry) -> Words:
             kept = f"· kept: {in_words(parts)}" if parts else ""
             retry = f"· again at {event.retry_at:%H:%M:%S}" if event.retry_at else ""
             return Words(address(event.agent, event.task), _joined(said, kept, retry))
-        case ModeSwitch():
-            return Words("system", timeline([entry])[0].detail)
+        case ModeSwitch(meta=meta):
+            return Words("system", changes(event) or _joined(*(f"({owner})" for owner in meta)))
         case Unknown():
             return Words("?", f"{event.topic}, which this release does not know")
 

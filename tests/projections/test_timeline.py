@@ -28,7 +28,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.domain.parts import text_of
-from stenolog.projections.timeline import timeline
+from stenolog.projections.timeline import changes, timeline
 from stenolog.testing import entries, story
 from tests.strategies import logs
 
@@ -202,14 +202,17 @@ def test_every_item_says_whose_it_is(said: Event, author: str) -> None:
         (ModeSwitch(handoff="Yours."), "handoff Yours."),
         (ModeSwitch(parent=Link(conversation="p", position=4, digest="")), "child of p@4"),
         (ModeSwitch(parent=Link(conversation="p", position=4, digest=""), fork=True), "fork of p@4"),
-        (ModeSwitch(), ""),
     ],
-    ids=lambda value: value or "nothing" if isinstance(value, str) else "",
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_mode_change_says_what_it_changes(switch: ModeSwitch, words: str) -> None:
     [item] = of(switch)
 
     assert (item.detail, item.kind) == (words, "cut" if words.startswith(("hides", "context")) else "mode")
+
+
+def test_a_mode_switch_that_changes_nothing_is_not_shown() -> None:
+    assert of(ModeSwitch(), ModeSwitch(meta={"app": {"checkpoint": 7}})) == []
 
 
 @pytest.mark.parametrize(
@@ -237,7 +240,11 @@ def test_the_timeline_shows_every_entry_once_and_in_order(log: list[Entry]) -> N
 
     assert running == sorted(running)
     assert shown == sorted(shown)
-    assert set(shown) | attached == {entry.position for entry in log}
+    assert set(shown) | attached == {entry.position for entry in log if _tells(entry)}
+
+
+def _tells(entry: Entry) -> bool:
+    return not isinstance(entry.event, ModeSwitch) or changes(entry.event) != ""
 
 
 @given(log=logs())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 
 from stenolog.domain.errors import MissingBlob
@@ -21,12 +21,14 @@ class Blobs(Mapping[str, bytes]):
 
     def put(self, content: bytes) -> str:
         """Keep the content, unless it is there already; its sha256."""
-        digest = sha256(content)
+        return self.put_all([content])[0]
+
+    def put_all(self, contents: Iterable[bytes]) -> list[str]:
+        """The same for several, in one transaction."""
+        rows = [(sha256(content).digest(), content) for content in contents]
         with self._datastore.writing() as connection:
-            connection.execute(
-                "INSERT OR IGNORE INTO blobs (sha256, bytes) VALUES (?, ?)", (digest.digest(), content)
-            )
-        return digest.hexdigest()
+            connection.executemany("INSERT OR IGNORE INTO blobs (sha256, bytes) VALUES (?, ?)", rows)
+        return [digest.hex() for digest, _ in rows]
 
     def __getitem__(self, sha: str) -> bytes:
         with self._datastore.reading() as connection:

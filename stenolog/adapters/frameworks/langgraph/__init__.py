@@ -1,0 +1,21 @@
+"""LangGraph's checkpoints, kept in the log: `graph.compile(checkpointer=LangGraphSaver(log))`.
+
+saver.py     what LangGraph asks for: put, get, list, delete …
+threads.py   a thread as the log tells it: a fold of its conversation
+values.py    the values of channels, each long one kept once
+telling.py   which messages of a state are told as events, and which of those told are out of it now
+messages.py  a LangChain message as an event
+"""
+
+from __future__ import annotations
+
+from stenolog.domain.errors import MissingExtra
+
+try:
+    from .saver import LangGraphSaver
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] not in ("langgraph", "langchain_core"):
+        raise
+    raise MissingExtra("langgraph", "langgraph-checkpoint") from None
+
+__all__ = ["LangGraphSaver"]

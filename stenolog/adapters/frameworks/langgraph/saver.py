@@ -1,0 +1,360 @@
+"""The saver that LangGraph is given: checkpoints into the log, and back as they were put."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import ChainMap
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from threading import RLock
+from typing import Any, NamedTuple
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+    PendingWrite,
+    get_checkpoint_id,
+    get_checkpoint_metadata,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import Log
+from stenolog.domain.entry import Draft
+from stenolog.domain.errors import CallerError
+
+from .messages import name_of
+from .shelf import Shelf, record
+from .telling import Telling, messages_in
+from .threads import Saved, Thread
+from .values import Reading, Ref, Writing
+
+_MISSING = object()
+VALUES = "channel_values"
+_list = list  # within the class below, `list` is what LangGraph calls so
+
+
+class _Where(NamedTuple):
+    """What a config names."""
+
+    thread: str
+    ns: str
+    id: str | None
+
+    @classmethod
+    def of(cls, config: RunnableConfig) -> _Where:
+        named = config["configurable"]
+        return cls(str(named["thread_id"]), named.get("checkpoint_ns") or "", get_checkpoint_id(config))
+
+
+class LangGraphSaver(BaseCheckpointSaver[int]):
+    """Keeps the checkpoints of LangGraph in a log: each thread in the conversation of its id.
+
+    A checkpoint is given back as it was put, by way of `serde`. The messages in its state are told as events
+    too, so that timeline, requests and `fsck` know them; `agent` is who says what names nobody. `tell` None:
+    told unless `serde` is one of your own, which may encrypt. For sync and async graphs alike; it may be used
+    by any number of threads, and the file by any number of processes.
+
+    "The latest" checkpoint is the one that was put last, whatever the clocks said.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        *,
+        serde: SerializerProtocol | None = None,
+        agent: str = "assistant",
+        tell: bool | None = None,
+    ) -> None:
+        super().__init__(serde=serde)
+        self.tell = serde is None if tell is None else tell
+        self._shelf = Shelf(log, name_of(agent))
+        self._lock = RLock()
+
+    def conversation(self, thread_id: object) -> Conversation:
+        """The conversation of a thread: of the same name, or of its hash where the id can be no name."""
+        return self._shelf.conversation(str(thread_id))
+
+    def branches(self, thread_id: object, checkpoint_ns: str = "") -> _list[CheckpointTuple]:
+        """The checkpoints that nothing was built on, newest first: the ends of all branches.
+
+        More than one: the thread was forked, or two invocations ran on it at once.
+        """
+        with self._lock:
+            thread = self._shelf.thread(str(thread_id))
+            return [self._tuple(thread, saved) for saved in thread.branches(checkpoint_ns)]
+
+    # Reading
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        where = _Where.of(config)
+        with self._lock:
+            thread = self._shelf.thread(where.thread)
+            saved = thread.find(where.ns, where.id)
+            return None if saved is None else self._tuple(thread, saved)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        with self._lock:
+            found = [pair for thread in self._asked(config) for pair in self._listed(thread, config, before)]
+        given = 0
+        for thread, saved in found:
+            if given == limit:
+                return
+            with self._lock:
+                made = self._tuple(thread, saved)
+            if all(made.metadata.get(key, _MISSING) == value for key, value in (filter or {}).items()):
+                given += 1
+                yield made
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """As LangGraph defines it. Pruned ancestors still count: the log holds them."""
+        where = _Where.of(config)
+        with self._lock:
+            thread = self._shelf.thread(where.thread)
+            saved = thread.find(where.ns, where.id)
+            above = [] if saved is None else [*thread.ancestors(saved)]
+            return {channel: self._history(thread, above, channel) for channel in channels}
+
+    # Writing
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        where, kept = _Where.of(config), get_checkpoint_metadata(config, metadata)
+        with self._lock:
+            self._shelf.append(
+                where.thread, lambda thread: self._put(thread, where, checkpoint, kept, new_versions)
+            )
+        return _config(where.thread, where.ns, checkpoint["id"])
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        where = _Where.of(config)
+
+        def written(thread: Thread) -> _list[Draft]:
+            writing = Writing(self.serde, thread.links)
+            kept = {
+                "writes": [[channel, writing.ref(value)] for channel, value in writes],
+                "ns": where.ns,
+                "id": where.id or "",
+                "task": task_id,
+                "path": task_path,
+            }
+            self._shelf.keep(writing.finish(kept))
+            return [record(kept)]
+
+        with self._lock:
+            self._shelf.append(where.thread, written)
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """The target is a fork of the source, which nothing is copied for.
+
+        Raises `ConversationInUse` where the target exists. A thread without checkpoints has nothing to copy.
+        """
+        with self._lock:
+            if self._shelf.thread(str(source_thread_id)).position:
+                self._shelf.copy(str(source_thread_id), str(target_thread_id))
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete the thread's conversation; while copies of it live, it is emptied and archived instead."""
+        with self._lock:
+            self._shelf.delete(str(thread_id))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """The checkpoints of these runs are gone for LangGraph; the log still tells what happened."""
+        with self._lock:
+            for thread in self._shelf.threads() if run_ids else ():
+                self._shelf.drop(thread.id or "", lambda thread: self._of_runs(thread, run_ids))
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Raises `CallerError` for a strategy that is neither "keep_latest" nor "delete"."""
+        if strategy not in ("keep_latest", "delete"):
+            raise CallerError(f"strategy: expected 'keep_latest' or 'delete', found {strategy!r}")
+        with self._lock:
+            for id in map(str, thread_ids):
+                if strategy == "delete":
+                    self._shelf.delete(id)
+                else:
+                    self._shelf.drop(id, Thread.outdated)
+
+    # The same, awaited
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return await asyncio.to_thread(self.get_tuple, config)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        found = self.list(config, filter=filter, before=before, limit=limit)
+        while (made := await asyncio.to_thread(next, found, None)) is not None:
+            yield made
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        return await asyncio.to_thread(self.get_delta_channel_history, config=config, channels=channels)
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        await asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        await asyncio.to_thread(self.delete_thread, thread_id)
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        await asyncio.to_thread(self.delete_for_runs, run_ids)
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        await asyncio.to_thread(self.prune, thread_ids, strategy=strategy)
+
+    # Inside: with the lock held
+
+    def _put(
+        self,
+        thread: Thread,
+        where: _Where,
+        checkpoint: Checkpoint,
+        metadata: Mapping[str, Any],
+        new: ChannelVersions,
+    ) -> _list[Draft]:
+        """A checkpoint, behind what is to be told of its messages."""
+        writing = Writing(self.serde, thread.links)
+        values = checkpoint["channel_values"]
+        refs = self._standing(thread, where, checkpoint, new)
+        refs |= {channel: writing.ref(value) for channel, value in values.items() if channel not in refs}
+        kept: dict[str, Any] = {
+            "checkpoint": writing.ref({name: part for name, part in checkpoint.items() if name != VALUES}),
+            "ns": where.ns,
+            "id": checkpoint["id"],
+            "parent": where.id or "",
+            "values": {channel: refs[channel] for channel in values},
+            "metadata": writing.ref(metadata),
+        }
+        head = thread.position + len(self._shelf.opening(thread, where.thread))
+        telling = Telling(thread, where.ns, self._shelf.agent, head)
+        switched = {}
+        if self.tell:
+            telling.tell(messages_in(values, refs, ChainMap(writing.links, thread.links)))
+            if not where.ns:
+                hides = telling.hides()
+                switched = {"hides": hides} if hides != thread.hidden else {}
+                kept |= {"adopted": adopted} if (adopted := telling.adopted()) else {}
+        self._shelf.keep(telling.blobs | writing.finish(kept))
+        return [*telling.drafts, record(kept, **switched)]
+
+    def _standing(
+        self, thread: Thread, where: _Where, checkpoint: Checkpoint, new: ChannelVersions
+    ) -> dict[str, Ref]:
+        """The values that are still those of the parent: their channels have the versions they had there."""
+        parent = thread.saved.get((where.ns, where.id or ""))
+        if parent is None:
+            return {}
+        then = self._reading(thread).value(parent.checkpoint)["channel_versions"]
+        now = checkpoint["channel_versions"]
+        return {
+            channel: parent.values[channel]
+            for channel in checkpoint["channel_values"]
+            if channel in parent.values
+            and channel not in new
+            and now.get(channel, _MISSING) == then.get(channel)
+        }
+
+    def _of_runs(self, thread: Thread, runs: Sequence[str]) -> Iterator[Saved]:
+        reading = self._reading(thread)
+        return (s for s in thread.newest_first() if reading.value(s.metadata).get("run_id") in runs)
+
+    def _reading(self, thread: Thread) -> Reading:
+        return Reading(self.serde, thread.links, self._shelf.log.blobs)
+
+    def _tuple(self, thread: Thread, saved: Saved) -> CheckpointTuple:
+        reading, id = self._reading(thread), thread.id or ""
+        checkpoint: Checkpoint = reading.value(saved.checkpoint)
+        checkpoint["channel_values"] = {channel: reading.value(ref) for channel, ref in saved.values.items()}
+        return CheckpointTuple(
+            config=_config(id, saved.ns, saved.id),
+            checkpoint=checkpoint,
+            metadata=reading.value(saved.metadata),
+            parent_config=_config(id, saved.ns, saved.parent) if saved.parent else None,
+            pending_writes=[
+                (write.task, write.channel, reading.value(write.value)) for write in thread.writes(saved)
+            ],
+        )
+
+    def _asked(self, config: RunnableConfig | None) -> Iterable[Thread]:
+        """The thread that a config names, or all of them."""
+        return self._shelf.threads() if config is None else [self._shelf.thread(_Where.of(config).thread)]
+
+    def _listed(
+        self, thread: Thread, config: RunnableConfig | None, before: RunnableConfig | None
+    ) -> Iterator[tuple[Thread, Saved]]:
+        named = config["configurable"] if config else {}
+        ns, id = named.get("checkpoint_ns"), named.get("checkpoint_id")
+        end = get_checkpoint_id(before) if before else None
+        for saved in thread.newest_first():
+            is_named = ns in (None, saved.ns) and id in (None, saved.id)
+            if is_named and (end is None or self._is_before(thread, saved, end)):
+                yield thread, saved
+
+    def _is_before(self, thread: Thread, saved: Saved, id: str) -> bool:
+        """Whether a checkpoint is older than the one of that id.
+
+        A subgraph's is as old as the checkpoint of the graph around it that it was made under. Where the
+        log does not know the id, the clock that it was drawn from must do.
+        """
+        limit = next((other for (_, known), other in thread.saved.items() if known == id), None)
+        if limit is None:
+            return saved.id < id
+        around = self._reading(thread).value(saved.metadata).get("parents") or {}
+        above = thread.saved.get((limit.ns, around.get(limit.ns, ""))) if saved.ns != limit.ns else None
+        return (above or saved).order < limit.order
+
+    def _history(self, thread: Thread, above: Iterable[Saved], channel: str) -> DeltaChannelHistory:
+        """What was written to a channel since its value last stood in an ancestor, and that value."""
+        reading = self._reading(thread)
+        written: _list[PendingWrite] = []
+        for saved in above:
+            here = [write for write in thread.writes(saved) if write.channel == channel]
+            written[:0] = [(write.task, channel, reading.value(write.value)) for write in here]
+            if channel in saved.values:
+                return {"writes": written, "seed": reading.value(saved.values[channel])}
+        return {"writes": written}
+
+
+def _config(thread: str, ns: str, id: str) -> RunnableConfig:
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": id}}

@@ -1,0 +1,113 @@
+"""The threads of a log: each one's conversation, and what has been read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
+from typing import Any
+
+from pydantic import JsonValue
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import Log
+from stenolog.adapters.transcripts.media import Blobs
+from stenolog.domain.entry import OPENING_ID, Draft, check_name
+from stenolog.domain.errors import ConversationInUse, InvalidEvent, StaleAppend, UnknownConversation
+from stenolog.domain.events import ModeSwitch
+
+from .threads import Saved, Thread
+
+
+class Shelf:
+    """Reads threads and appends to them; whoever uses it from several threads of execution holds a lock."""
+
+    def __init__(self, log: Log, agent: str) -> None:
+        self.log = log
+        self.agent = agent
+        self._threads: dict[str, Thread] = {}
+
+    def conversation(self, id: str) -> Conversation:
+        """The conversation of a thread: of the same name, or of its hash where the id can be no name."""
+        try:
+            return self.log[check_name(id, what="thread_id")]
+        except InvalidEvent:
+            return self.log[f"thread {sha256(id.encode(errors='replace')).hexdigest()[:32]}"]
+
+    def thread(self, id: str) -> Thread:
+        """The thread as the log tells it now."""
+        return self._read(self.conversation(id))
+
+    def threads(self) -> Iterator[Thread]:
+        """All threads, the archived ones too; conversations of other kinds are none."""
+        for name in self.log.names(archived=True):
+            thread = self._read(self.log[name])
+            if thread.id is not None:
+                yield thread
+
+    def keep(self, contents: Blobs) -> None:
+        """Put blobs, in one transaction."""
+        if contents:
+            self.log.blobs.put_all(contents.values())
+
+    def opening(self, thread: Thread, id: str) -> list[Draft]:
+        """What must stand before the first record of a thread."""
+        if thread.id is not None:
+            return []
+        told: dict[str, JsonValue] = {"langgraph": {"thread": id}}
+        if thread.position:
+            return [Draft(ModeSwitch(joins=(self.agent,), meta=told))]
+        return [Draft(ModeSwitch(mode="agent", joins=(self.agent,), meta=told), OPENING_ID)]
+
+    def append(self, id: str, decide: Callable[[Thread], list[Draft]]) -> None:
+        """Append what is decided on the thread as it stands; where others were first, it is decided again."""
+        while True:
+            thread = self.thread(id)
+            if not (drafts := decide(thread)):
+                return
+            try:
+                first = self.opening(thread, id)
+                self.conversation(id).extend([*first, *drafts], expected=thread.position)
+                return
+            except StaleAppend:
+                continue
+
+    def copy(self, source: str, target: str) -> None:
+        """The target is a fork of the source."""
+        self.conversation(source).fork(name=self.conversation(target).name, pending="keep")
+        self.append(target, lambda _: [record({"thread": target})])
+
+    def drop(self, id: str, chosen: Callable[[Thread], Iterable[Saved]]) -> None:
+        """Checkpoints are gone for LangGraph; the log still tells what happened."""
+
+        def dropped(thread: Thread) -> list[Draft]:
+            ids = [[saved.ns, saved.id] for saved in chosen(thread)]
+            return [record({"drop": ids})] if ids else []
+
+        self.append(id, dropped)
+
+    def delete(self, id: str) -> None:
+        """Delete the conversation; while copies of it live, they need its entries: then it is emptied."""
+        talk = self.conversation(id)
+        try:
+            talk.delete()
+        except UnknownConversation:
+            return
+        except ConversationInUse:
+            self.drop(id, Thread.newest_first)
+            talk.archive()
+
+    def _read(self, talk: Conversation) -> Thread:
+        """What was read of a conversation, and what is new of it."""
+        key, head = talk.stream.key, talk.position
+        thread = self._threads.get(talk.name)
+        if thread is None or thread.stream != key:
+            thread = self._threads[talk.name] = Thread(key)
+        if thread.position < head:
+            for entry in talk.entries(thread.position):
+                thread.take(entry)
+        return thread
+
+
+def record(kept: dict[str, Any], **switched: Any) -> Draft:
+    """An entry of ours in which nobody says anything."""
+    return Draft(ModeSwitch(meta={"langgraph": kept}, **switched))

@@ -1,0 +1,172 @@
+"""A thread of LangGraph's as its conversation tells it: a fold of the entries that carry `meta.langgraph`.
+
+    {"thread": "42"}                              whose conversation this is; a copy says it anew
+    {"checkpoint": …, "ns": "", "parent": …}      a checkpoint: its values and metadata by reference
+    {"writes": [[channel, …], …], "task": …}      what a task wrote, before the next checkpoint took it in
+    {"drop": [[ns, id], …]}                       checkpoints that were deleted or pruned
+    {"message": …, "value": "9c1b…"}              beside a message that is told: which, and its exact value
+
+Checkpoints stand in the order of the log, never in that of their ids, which are drawn from a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from langgraph.checkpoint.base import WRITES_IDX_MAP, writes_sort_key
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, ModeSwitch
+from stenolog.domain.values import CallRef, Span
+
+from .values import Links, Ref, joined
+
+Id: TypeAlias = tuple[str, str]
+"""A checkpoint within its thread: namespace and id."""
+
+
+class Saved(NamedTuple):
+    """A checkpoint; `order` is the position of its entry. `dropped`: it is only there for its descendants."""
+
+    order: int
+    ns: str
+    id: str
+    parent: str
+    checkpoint: Ref
+    values: dict[str, Ref]
+    metadata: Ref
+    dropped: bool = False
+
+
+class Write(NamedTuple):
+    """What a task wrote to a channel."""
+
+    path: str
+    task: str
+    number: int
+    channel: str
+    value: Ref
+
+
+class Told(NamedTuple):
+    """A message that is told: where, and the sha256 of its exact value."""
+
+    position: int
+    sha: str
+
+
+@dataclass
+class Thread:
+    """What the log holds of a thread, up to `position`; `stream` is the key of its conversation."""
+
+    stream: int | None = None
+    position: int = 0
+    id: str | None = None
+    saved: dict[Id, Saved] = field(default_factory=dict)
+    latest: dict[str, Saved] = field(default_factory=dict)
+    links: Links = field(default_factory=dict)
+    told: dict[str, Told] = field(default_factory=dict)
+    by_value: dict[str, int] = field(default_factory=dict)
+    in_root: set[int] = field(default_factory=set)
+    """The positions of the messages that the main graph's state has held."""
+    hidden: tuple[Span, ...] = ()
+    records: set[int] = field(default_factory=set)
+    """The positions of entries that hold checkpoints and writes: nobody says anything there."""
+    entry_ids: set[str] = field(default_factory=set)
+    calls: dict[str, CallRef] = field(default_factory=dict)
+    _writes: dict[Id, dict[tuple[str, int], Write]] = field(default_factory=dict)
+
+    def take(self, entry: Entry) -> None:
+        """Take the next entry in."""
+        self.position = entry.position
+        self.entry_ids.add(entry.id)
+        kept = getattr(entry.event, "meta", {}).get("langgraph")
+        if not isinstance(kept, dict):
+            return
+        for before, items in kept.get("lists", ()):
+            joined(self.links, before, items)
+        if "message" in kept:
+            self._hear(entry, kept)
+        if isinstance(entry.event, ModeSwitch):
+            self._record(entry.event, entry.position, kept)
+
+    def find(self, ns: str, id: str | None) -> Saved | None:
+        """The checkpoint of that id, or else the latest one; None where there is none."""
+        saved = self.latest.get(ns) if id is None else self.saved.get((ns, id))
+        return None if saved is None or saved.dropped else saved
+
+    def newest_first(self) -> Iterator[Saved]:
+        """The checkpoints of all namespaces that were not dropped."""
+        standing = (saved for saved in self.saved.values() if not saved.dropped)
+        return iter(sorted(standing, key=lambda saved: saved.order, reverse=True))
+
+    def outdated(self) -> Iterator[Saved]:
+        """All but the latest checkpoint of each namespace."""
+        return (saved for saved in self.newest_first() if saved is not self.latest[saved.ns])
+
+    def ancestors(self, saved: Saved) -> Iterator[Saved]:
+        """Its parent, the parent of that, and so on, the dropped ones too."""
+        above = self.saved.get((saved.ns, saved.parent))
+        while above is not None:
+            yield above
+            above = self.saved.get((above.ns, above.parent))
+
+    def branches(self, ns: str) -> Iterator[Saved]:
+        """The checkpoints that none was built on, newest first."""
+        parents = {saved.parent for saved in self.saved.values() if saved.ns == ns and not saved.dropped}
+        return (s for s in self.newest_first() if s.ns == ns and s.id not in parents)
+
+    def writes(self, saved: Saved) -> list[Write]:
+        """What was written at a checkpoint, in the order in which it is applied."""
+        written = self._writes.get((saved.ns, saved.id), {}).values()
+        return sorted(written, key=lambda write: writes_sort_key(write.path, write.task, write.number))
+
+    def _hear(self, entry: Entry, kept: dict[str, Any]) -> None:
+        self.told[kept["message"]] = Told(entry.position, kept["value"])
+        self.by_value[kept["value"]] = entry.position
+        if not kept.get("ns"):
+            self.in_root.add(entry.position)
+        if isinstance(entry.event, AssistantMessage):
+            for nth, call in enumerate(entry.event.tool_calls):
+                self.calls[call.id] = CallRef(entry=entry.id, index=nth)
+
+    def _record(self, switch: ModeSwitch, position: int, kept: dict[str, Any]) -> None:
+        self.records.add(position)
+        if "thread" in kept:
+            self.id = kept["thread"]
+        if "checkpoint" in kept:
+            self._save(position, kept)
+        if "writes" in kept:
+            self._write(kept)
+        if isinstance(switch.hides, tuple):
+            self.hidden = switch.hides
+        self.in_root.update(kept.get("adopted", ()))
+        self._drop((ns, id) for ns, id in kept.get("drop", ()))
+
+    def _save(self, position: int, kept: dict[str, Any]) -> None:
+        key = kept["ns"], kept["id"]
+        before = self.saved.get(key)
+        order = position if before is None else before.order
+        fields = kept["parent"], kept["checkpoint"], kept["values"], kept["metadata"]
+        self.saved[key] = saved = Saved(order, *key, *fields)
+        latest = self.latest.get(saved.ns)
+        if latest is None or latest.dropped or saved.order >= latest.order:
+            self.latest[saved.ns] = saved
+
+    def _write(self, kept: dict[str, Any]) -> None:
+        """The first write of a task to its channel counts; of a special one, the last."""
+        written = self._writes.setdefault((kept["ns"], kept["id"]), {})
+        for nth, (channel, value) in enumerate(kept["writes"]):
+            number = WRITES_IDX_MAP.get(channel, nth)
+            write = Write(kept["path"], kept["task"], number, channel, value)
+            if number < 0 or (write.task, number) not in written:
+                written[write.task, number] = write
+
+    def _drop(self, ids: Iterable[Id]) -> None:
+        for key in ids:
+            if key in self.saved:
+                self.saved[key] = self.saved[key]._replace(dropped=True)
+        standing = sorted((s for s in self.saved.values() if not s.dropped), key=lambda saved: saved.order)
+        self.latest = {saved.ns: saved for saved in standing}
