@@ -84,7 +84,7 @@ class Delta(History):
     """What came since the agent's own last turn: for a backend that remembers the rest itself.
 
     It is the full history again after the log says that the backend died, or that its session changed; also
-    after a reset and after a rewind.
+    after a reset and after a rewind, and behind an answer that was imported.
     """
 
     kind: ClassVar[str] = "delta"

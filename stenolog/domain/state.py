@@ -184,7 +184,8 @@ def decision(state: State, lane: Lane) -> Decision:
             return Decision("ask_approval", cause=lane.answered, calls=asks)
         case "failed":
             why = f"failed: {lane.category}" if lane.category else "failed"
-            return Decision("wait", cause=lane.asked, attempt=lane.attempt, reason=why)
+            reason = "; ".join(filter(None, (why, _quiet(state.floor))))
+            return Decision("wait", cause=lane.asked, attempt=lane.attempt, reason=reason)
         case "closed":
             return Decision("stop", reason="the agent has left")
         case "idle":

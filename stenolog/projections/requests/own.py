@@ -78,10 +78,11 @@ def _said(own: Own, position: int, message: AssistantMessage, now: Now) -> Own:
     """What is remembered once the lane has said something."""
     changed = own.session and message.session not in ("", own.session)
     unnoticed = changed and own.died < own.answered  # else it was sent everything
+    elsewhere = message.source is not None and not message.session  # no backend here has heard it
     own = own._replace(
         model=message.model or own.model,
         session=message.session or own.session,
-        died=position if unnoticed else own.died,
+        died=position if unnoticed or elsewhere else own.died,
     )
     if message.purpose != "answer":
         return own
