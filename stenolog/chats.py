@@ -5,6 +5,7 @@ Nothing of Telegram's library is imported before a `Telegram` is made.
 
 from .adapters.chats.commands import commands
 from .adapters.chats.console import Console
+from .adapters.chats.hearing import mentioned
 from .adapters.chats.outlet import Outlet
 from .adapters.chats.port import Piece, Render, Send
 from .adapters.chats.rendering import pieces
@@ -21,6 +22,7 @@ __all__ = [
     "Send",
     "Telegram",
     "commands",
+    "mentioned",
     "pieces",
     "split",
     "units",

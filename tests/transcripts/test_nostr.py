@@ -263,6 +263,7 @@ def test_phases_are_modes_and_their_instructions_a_hand_off_until_the_next_phase
     into.records(
         *TALK,
         event("pm", "Go", ["phase", "execute"], ["phase-instructions", "Planned."], at=5, under=ROOT["id"]),
+        event("coder", "Done", ["phase", "execute"], at=6, under=ROOT["id"]),
         event("pm", "Check", ["phase", "verify"], at=7, under=ROOT["id"]),
     )
 

@@ -98,9 +98,9 @@ class Nostr:
         title = event.value("title") or event.value("subject")
         if title and event.created_at >= self._titled:
             self._setup.title, self._titled = title, event.created_at
-        if event.value("phase") and event.created_at >= self._latest:
-            self._setup.mode = event.value("phase")
-            self._setup.handoff = event.value("phase-instructions") or None
+        phase, instructions = event.value("phase"), event.value("phase-instructions")
+        if phase and event.created_at >= self._latest and (instructions or phase != self._setup.mode):
+            self._setup.mode, self._setup.handoff = phase, instructions or None
         self._latest = max(self._latest, event.created_at)
         self._setup.settle(line, _at(event))
 

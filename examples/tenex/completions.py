@@ -1,0 +1,41 @@
+"""Who was asked in which phase, who has answered, and who has only read it: read off the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from stenolog import AssistantMessage, Conversation, Entry, ModeSwitch, UserMessage
+
+
+class Task(NamedTuple):
+    """What an agent was asked at a position, and where it has answered; 0: not yet."""
+
+    agent: str
+    phase: str
+    asked: int
+    answered: int = 0
+
+
+def completions(entries: Iterable[Entry]) -> Iterator[Task]:
+    """Every task, in the order of the answers; then those without one. What calls a tool is no answer yet."""
+    phase = ""
+    open_tasks: dict[str, Task] = {}
+    for position, event in ((entry.position, entry.event) for entry in entries):
+        match event:
+            case ModeSwitch(mode=str(mode)):
+                phase = mode
+            case AssistantMessage(purpose="answer", tool_calls=(), agent=agent) if agent in open_tasks:
+                yield open_tasks.pop(agent)._replace(answered=position)
+            case _:
+                pass
+        if isinstance(event, UserMessage | AssistantMessage):
+            open_tasks.update((name, Task(name, phase, position)) for name in event.to)
+    yield from open_tasks.values()
+
+
+def lanes(talk: Conversation) -> Iterator[tuple[str, int, int, str]]:
+    """Each agent that has answered: how far it has read (its receipts say it), its answer, its session."""
+    for where, lane in talk.state().lanes.items():
+        if lane.answered:
+            yield where, lane.seen, lane.answered, lane.session

@@ -1,0 +1,24 @@
+"""What the example ends with: what was said, in which phases, who has done what; and that nothing crossed."""
+
+from __future__ import annotations
+
+from stenolog import AssistantMessage, Conversation, Log, UserMessage
+
+from .completions import completions, lanes
+
+
+def outcome(log: Log) -> object:
+    """It is the same however often the program was killed on the way."""
+    sessions = [session for name in log for *_, session in lanes(log[name]) if session]
+    return {name: told(log[name]) for name in log}, len(sessions), len(set(sessions))
+
+
+def told(talk: Conversation) -> object:
+    """What was said in a conversation; who works at the same time is told in no order."""
+    words = [
+        (event.agent if isinstance(event, AssistantMessage) else "", event.text, event.to)
+        for event in (entry.event for entry in talk.entries())
+        if isinstance(event, UserMessage | AssistantMessage)
+    ]
+    tasks = [(task.agent, task.phase, bool(task.answered)) for task in completions(talk.entries())]
+    return sorted(words), sorted(tasks), talk.settings().mode, talk.settings().handoff

@@ -1,0 +1,64 @@
+"""The five agents: who they are, what they see, and how the first of them leads the others."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from stenolog import AssistantMessage, Draft, ModeSwitch, StaleAppend
+from stenolog.context import Away, Delta, Voices
+from stenolog.engine import Agent, Orchestrator, Retries, Team
+from stenolog.models import CommandLine, Model
+from stenolog.tools import Call, tool
+
+from .script import PARTS, scripted
+
+MANAGER = "project-manager"
+OWN_VIEW = Voices(others="💬 {name}") | Away()
+RETRIES = Retries(
+    attempts={"process_exited": 50, "overloaded": 8, "rate_limited": 8, "network": 6}, base=0.05
+)
+PERSONAS = {
+    MANAGER: (
+        "You lead a project. Enter a phase with hand_over, then ask those who work in it by @name: "
+        "planner, executor, reviewer, tester. When all is done, answer without naming anybody."
+    ),
+    "planner": "You plan the work in two or three steps.",
+    "reviewer": "You read what was built, and say what is wrong with it.",
+    "tester": "You test what was built.",
+}
+
+
+@tool(repeat="keyed")
+def hand_over(call: Call, phase: str, summary: str) -> str:
+    """Enter a phase. The summary is what those who work in it must know."""
+    assert call.talk is not None, "the engine gives it"
+    why = AssistantMessage(agent=call.lane, purpose="routing", text=f"{phase}: {summary}")
+    events = [
+        Draft(why, f"routing-{call.key}"),
+        Draft(ModeSwitch(mode=phase, handoff=summary), f"phase-{call.key}"),
+    ]
+    while True:
+        try:
+            call.talk.extend(events, expected=call.talk.position)
+        except StaleAppend:
+            continue
+        return f"You are in phase {phase}."
+
+
+def team(model: Model | None = None) -> Team:
+    """The team; `model` in the place of the scripts. The executor is a program with a session of its own."""
+    coder = CommandLine([sys.executable, str(Path(__file__).with_name("coder.py"))], mode="long-lived")
+    agents = [
+        Agent(
+            name,
+            llm=model or scripted(PARTS[name]),
+            persona=persona,
+            policy=OWN_VIEW,
+            tools=[hand_over] if name == MANAGER else [],
+            retries=RETRIES,
+        )
+        for name, persona in PERSONAS.items()
+    ]
+    executor = Agent("executor", llm=coder, policy=OWN_VIEW | Delta(), retries=RETRIES)
+    return Team([*agents, executor], turns=Orchestrator(agent=MANAGER))
