@@ -1,0 +1,156 @@
+"""The page of the five systems: every line names tests that are there and are run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "reference" / "systems.md"
+TABLES = ROOT.parent / "shared" / "SYSTEMS.md"
+ROW = re.compile(r"^\| (\d+)\.(\d+) \|(.*)\|$", re.MULTILINE)
+TEST = re.compile(r"`(tests/[\w/]+\.py)::([\w:]+)`")
+OFF = ("skip", "xfail")
+
+
+class Row(NamedTuple):
+    """A line: its system, its number in that, its cells."""
+
+    system: int
+    number: int
+    cells: list[str]
+
+    @property
+    def tests(self) -> list[tuple[str, str]]:
+        """The file and the name of each test in the last cell."""
+        return TEST.findall(self.cells[-1])
+
+
+def rows() -> list[Row]:
+    """The lines of all tables, in their order."""
+    found = ROW.findall(PAGE.read_text("utf-8"))
+    return [Row(int(system), int(number), cells.split(" | ")) for system, number, cells in found]
+
+
+ALL = rows()
+
+
+def name(row: Row) -> str:
+    return f"{row.system}.{row.number}"
+
+
+@pytest.mark.parametrize("row", ALL, ids=name)
+def test_a_line_says_what_must_be_true_how_it_shows_and_which_tests_show_it(row: Row) -> None:
+    must, shows, tests = row.cells
+
+    assert all(cell.strip() for cell in (must, shows))
+    assert row.tests
+    assert TEST.sub("", tests).split() == []
+
+
+@pytest.mark.parametrize("row", ALL, ids=name)
+def test_every_test_that_is_named_exists_and_is_not_switched_off(row: Row) -> None:
+    for path, test in row.tests:
+        assert (ROOT / path).is_file(), path
+        tree = ast.parse((ROOT / path).read_text("utf-8"))
+        assert [*found(tree, test.split("::"))], f"no {test} in {path}"
+        assert [*switched_off(tree, test.split("::"))] == [], f"{path}::{test}"
+
+
+def test_lines_are_numbered_without_gaps() -> None:
+    systems = sorted({row.system for row in ALL})
+
+    assert systems == [1, 2, 3, 4, 5]
+    for system in systems:
+        numbers = [row.number for row in ALL if row.system == system]
+        assert numbers == [*range(1, len(numbers) + 1)]
+
+
+@pytest.mark.skipif(not TABLES.is_file(), reason="the tables of the five systems are not beside the checkout")
+def test_there_is_a_line_for_each_line_of_the_tables() -> None:
+    tables = re.split(r"^## (?=\d)", TABLES.read_text("utf-8"), flags=re.MULTILINE)[1:]
+    sections = {int(text[0]): text.partition("\n## ")[0] for text in tables}
+    wanted = {n: len(re.findall(r"^\| (?!must \|)", text, re.MULTILINE)) for n, text in sections.items()}
+
+    assert {n: sum(row.system == n for row in ALL) for n in wanted} == wanted
+
+
+def found(tree: ast.Module, path: list[str]) -> Iterator[ast.stmt]:
+    """The classes and the function by which a test is named, the outer first; none where one is missing."""
+    body, chain = tree.body, list[ast.stmt]()
+    for part in path:
+        named = [node for node in body if isinstance(node, NAMED) and node.name == part]
+        if not named:
+            return
+        chain.append(named[-1])
+        body = named[-1].body
+    if isinstance(chain[-1], ast.FunctionDef) and path[-1].startswith("test_"):
+        yield from chain
+
+
+NAMED = (ast.FunctionDef, ast.ClassDef)
+
+
+def switched_off(tree: ast.Module, path: list[str]) -> Iterator[str]:
+    """What always keeps a test from being run: a mark of its module, of its class, or its own."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(getattr(t, "id", "") == "pytestmark" for t in node.targets):
+            yield from filter(is_off, marks(node.value))
+        elif isinstance(node, ast.Expr) and is_off(ast.unparse(node.value)):
+            yield ast.unparse(node.value)
+    for named in found(tree, path):
+        assert isinstance(named, NAMED)
+        yield from filter(is_off, map(ast.unparse, named.decorator_list))
+        if isinstance(named, ast.FunctionDef):
+            calls = (node for node in named.body if isinstance(node, ast.Expr))
+            yield from filter(is_off, (ast.unparse(call.value) for call in calls))
+
+
+def marks(value: ast.expr) -> Iterator[str]:
+    """The marks of a module: one, or a list of them."""
+    for each in value.elts if isinstance(value, ast.List | ast.Tuple) else [value]:
+        yield ast.unparse(each)
+
+
+def is_off(written: str) -> bool:
+    """Whether a mark, or a call in the open, skips or expects to fail without a condition."""
+    called = re.fullmatch(r"pytest\.(?:mark\.)?(\w+)(?:\((.*)\))?", written, re.DOTALL)
+    if called is None:
+        return False
+    what, given = called[1], called[2] or ""
+    if what == "skipif":
+        return bool(re.match(r"(True|1)\b", given))
+    return what in OFF and (what == "skip" or not given or bool(re.match(r"\w+=", given)))
+
+
+@pytest.mark.parametrize(
+    ("written", "off"),
+    [
+        ("pytest.mark.skip", True),
+        ("pytest.mark.skip(reason='later')", True),
+        ("pytest.mark.xfail", True),
+        ("pytest.mark.xfail(reason='later')", True),
+        ("pytest.mark.xfail(HERE, reason='later')", False),
+        ("pytest.mark.skipif(True, reason='later')", True),
+        ("pytest.mark.skipif(not HERE, reason='no judges')", False),
+        ("pytest.skip('later')", True),
+        ("pytest.mark.slow", False),
+        ("pytest.mark.parametrize('skip', [1])", False),
+    ],
+)
+def test_what_switches_a_test_off_is_recognised(written: str, off: bool) -> None:
+    assert is_off(written) is off
+
+
+def test_a_test_that_is_not_there_is_not_found() -> None:
+    tree = ast.parse("class TestA:\n    def test_b(self): ...\n\ndef test_c(): ...\ntest_d = 1\n")
+
+    assert [bool([*found(tree, name.split("::"))]) for name in ("TestA::test_b", "test_c")] == [True, True]
+    assert [[*found(tree, name.split("::"))] for name in ("TestA", "test_b", "test_d", "TestA::test_c")] == [
+        []
+    ] * 4
