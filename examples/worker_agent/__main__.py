@@ -23,6 +23,7 @@ async def do(log: Log, model: Model) -> None:
     await crew.do_review(log["review"], model)
     await crew.do_walk(log["walk"], scripted())
     await crew.do_library(log["library"], model)
+    await model.close()
 
 
 def show(log: Log) -> None:

@@ -1,7 +1,7 @@
 """The pure step in a loop of one's own, without a team: an entry goes in, a state and a decision come out.
 
-A restart is the fold of the log. What a `Team` has beyond this: it streams, retries, runs tools side by side,
-and takes a claim before each effect, so that none begins twice.
+A restart is the fold of the log. What a `Team` has beyond this: it streams, retries, checks arguments, runs
+tools side by side, and takes a claim before each effect, so that none begins twice.
 """
 
 from __future__ import annotations
