@@ -3,7 +3,7 @@
 Nothing of Telegram's library is imported before a `Telegram` is made.
 """
 
-from .adapters.chats.commands import commands
+from .adapters.chats.commands import COMMANDS, Told, command, commands
 from .adapters.chats.console import Console
 from .adapters.chats.hearing import mentioned
 from .adapters.chats.outlet import Outlet
@@ -14,6 +14,7 @@ from .adapters.chats.splitting import split, units
 from .adapters.chats.telegram.service import Telegram
 
 __all__ = [
+    "COMMANDS",
     "Console",
     "Outlet",
     "Piece",
@@ -21,6 +22,8 @@ __all__ = [
     "Room",
     "Send",
     "Telegram",
+    "Told",
+    "command",
     "commands",
     "mentioned",
     "pieces",
