@@ -1,0 +1,1 @@
+"""A chat that becomes an agent's work and then a workflow run, in one conversation."""

@@ -1,0 +1,23 @@
+"""What the story ends with, from the log alone: the same, however often the program was killed."""
+
+from __future__ import annotations
+
+from stenolog import AssistantMessage, LlmError, Log, ToolResult
+
+from .script import FOUND
+
+
+def outcome(log: Log) -> object:
+    """What was said (what was broken off is put together), by whom it was done, and where the log stands."""
+    talk = log["parser"]
+    events = [entry.event for entry in talk.entries()]
+    answers = [event for event in events if isinstance(event, AssistantMessage)]
+    pieces = [event.text for event in events if isinstance(event, AssistantMessage | LlmError)]
+    results = [event for event in events if isinstance(event, ToolResult)]
+    return {
+        "found": "".join(piece for piece in pieces if piece in FOUND),
+        "said": [event.text for event in answers if event.text and event.text not in FOUND],
+        "done": [(event.name, event.run, event.node, event.is_error) for event in results],
+        "outputs": sorted(map(len, talk.outputs.values())),
+        "mode": talk.settings().mode,
+    }
