@@ -1,0 +1,1 @@
+"""A report in, eight mails out, written at the same time on one conversation."""

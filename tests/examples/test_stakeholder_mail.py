@@ -1,0 +1,100 @@
+"""System 5 as an example: a report in, eight mails out, in one command, wherever it is killed."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stenolog
+from stenolog.projections.usage import usage
+from stenolog.tables import kept_in
+from tests.examples.harness import clean, finished, killed, outcome, said
+
+NAME = "stakeholder_mail"
+FORK = "workflow LIKE 'writer~%'"
+
+
+def sql(path: Path, query: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(query).fetchall()
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The log of a run without options."""
+    return finished(NAME, tmp_path_factory.mktemp("mails"))
+
+
+def test_a_report_becomes_eight_scored_mails_on_one_conversation(done: Path) -> None:
+    rows = sql(done, "SELECT mail, score FROM stakeholder_mails WHERE workflow = 'october' ORDER BY mail")
+
+    assert [mail for mail, _ in rows] == [f"mail-{n}" for n in range(1, 9)]
+    assert {score for _, score in rows} == {0.8, 1.0}
+
+
+def test_the_table_of_messages_has_every_message_and_the_personas(done: Path) -> None:
+    query = "SELECT role, count(*) FROM conversation_messages WHERE workflowId = 'october' GROUP BY role"
+
+    assert sql(done, query) == [("assistant", 20), ("system", 6), ("user", 3)]
+    with stenolog.open(done) as log:
+        assert kept_in(log) == [("conversation_messages", 0, ""), ("stakeholder_mails", 0, "")]
+
+
+def test_a_mail_made_anew_stands_in_its_place_and_another_beside_it_with_nothing_copied(done: Path) -> None:
+    third = "SELECT text FROM stakeholder_mails WHERE workflow = 'october' AND mail = 'mail-3'"
+    fork = f"SELECT text FROM stakeholder_mails WHERE {FORK} AND mail = 'mail-5'"
+    own = """SELECT count(*) FROM stored_events e JOIN conversations c ON c.stream = e.originator_id
+        WHERE c.name LIKE 'writer~%' GROUP BY c.name"""
+
+    assert [len(text.split()) for (text,) in sql(done, third)] == [16]
+    assert ["Thank you" in text for (text,) in sql(done, fork)] == [True]
+    assert sql(done, own) == [(3,), (3,)]  # the fork, the wish, the mail
+
+
+def test_the_account_names_each_agent_and_the_run(done: Path) -> None:
+    with stenolog.open(done) as log:
+        used = usage(log["october"].entries())
+
+    assert {agent: tally.answers for agent, tally in used.by("agent")} == {
+        "orchestrator": 3,
+        "planner": 1,
+        "writer": 9,
+    }
+    assert [run for run, _ in used.by("run")] == ["october-mails"]
+
+
+def test_what_it_shows_has_the_estimate_the_scores_the_account_and_the_replay(done: Path) -> None:
+    told = said(NAME, done.parent / "..", "--db", str(done))
+
+    for words in ("before: 0 mails", "quality 100%", "agent writer", "$0.0", "8 mails, 0 calls left over"):
+        assert words in told
+
+
+def test_a_question_and_a_wish_are_answered_from_the_log_as_it_stands(tmp_path: Path) -> None:
+    path = finished(NAME, tmp_path, "--sql", "SELECT 1")
+    asked = said(NAME, tmp_path, "--ask", "Who hears of the outages?")
+    wished = said(NAME, tmp_path, "--regenerate", "4", "Shorter!")
+    again = said(NAME, tmp_path, "--regenerate", "4", "Shorter!")
+
+    assert "3 mails speak of the outages" in asked
+    assert "mail 4, in the place of " in wished
+    assert sql(path, "SELECT count(*) FROM stakeholder_mails WHERE workflow = 'october'") == [(8,)]
+    assert wished == again
+
+
+def test_its_log_is_clean(done: Path) -> None:
+    clean(done)
+
+
+@pytest.mark.slow
+def test_killed_at_five_instants_it_ends_the_same_and_so_do_its_tables(done: Path, tmp_path: Path) -> None:
+    path = killed(NAME, tmp_path, kills=5, seed=5)
+    rows = "SELECT mail, score, text FROM stakeholder_mails ORDER BY mail, text"
+
+    assert outcome(NAME, done) == outcome(NAME, path)
+    assert sql(done, rows) == sql(path, rows)
+    clean(path)
