@@ -22,10 +22,16 @@ DIRECTORY = click.Path(file_okay=False, path_type=Path)
 
 @command("outputs")
 @click.option("--materialise", "directory", type=DIRECTORY, help="Write them as read-only files under DIR.")
+@click.option("--mcp", is_flag=True, help="Be an MCP server on stdin and stdout, with the tool read_output.")
 @takes_conversation
-def outputs_command(db: Path, conversation: str, directory: Path | None) -> Answer:
-    """List what tools gave back, by alias; or write it as files. Artifacts too."""
+def outputs_command(db: Path, conversation: str, directory: Path | None, mcp: bool) -> Answer | None:
+    """List what tools gave back, by alias; or write or serve it. Artifacts too."""
     talk = found(opened(db), conversation)
+    if mcp:
+        from stenolog.adapters.tools.mcp.serving import serve_outputs
+
+        serve_outputs(talk)
+        return None
     written = [] if directory is None else talk.outputs.materialise(directory)
     rows = [_row(output, _size(talk.outputs, output)) for output in talk.outputs.listed()]
     data = {

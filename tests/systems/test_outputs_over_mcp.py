@@ -1,0 +1,50 @@
+"""Systems whose agents take their tools from MCP servers alone: the whole of a large output, over MCP."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+
+from stenolog import AssistantMessage, ModeSwitch, ToolCall, ToolResult, UserMessage
+from stenolog.adapters.outputs import store_large
+from stenolog.adapters.tools.collect import opened
+from stenolog.adapters.tools.perform import perform
+from stenolog.tools import MCPServer, Outcome
+from tests.systems.given import Room
+from tests.tools.given import call, text
+
+pytest.importorskip("mcp", reason='the SDK is not here: pip install "stenolog[mcp]"')
+
+WHOLE = "".join(f"{n:06} passed\n" for n in range(350_000))
+
+
+def test_a_large_output_is_read_by_its_alias_over_mcp(room: Room) -> None:
+    room.write(ModeSwitch(joins=["crew"]), UserMessage(text="Test it."))
+    room.answer("crew", "", ToolCall(id="c1", name="pytest", arguments="{}"))
+    with room.opened() as talk:
+        talk.append(store_large(talk.log, ToolResult(call_id="c1", name="pytest", text=WHOLE)))
+        (listed,) = talk.outputs.listed()
+    alias, answer = listed.alias, AssistantMessage(agent="crew", text="All pass.")
+    room.write(answer)
+
+    async def reads(*asked: dict[str, object]) -> list[Outcome]:
+        command = [sys.executable, "-m", "stenolog", "outputs", room.name, "--mcp", "--db", str(room.path)]
+        server = MCPServer.stdio(command)
+        try:
+            tools = await opened([server])
+            return [
+                await perform(tools["read_output"], call("read_output", each), [*tools]) for each in asked
+            ]
+        finally:
+            await server.close()
+
+    piece, wrong = asyncio.run(
+        reads({"path": alias, "offset": 14 * 123_456, "limit": 13}, {"path": "@state/../secrets"})
+    )
+
+    assert len(room.request("crew", 4).bytes) < 4_000
+    assert text(piece).splitlines()[0] == "123456 passed"
+    assert f"of {len(WHOLE):,}" in text(piece)
+    assert (piece.is_error, wrong.is_error, "found '@state/../secrets'" in text(wrong)) == (False, True, True)
