@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import stenolog
@@ -13,6 +14,7 @@ from stenolog.chats import Console
 
 from . import commands as commands  # registers them
 from .report import report
+from .telegram import on_telegram
 
 CREW = Path(__file__).with_name("crew.toml")
 SCRIPT = (
@@ -29,17 +31,22 @@ SCRIPT = (
 def main() -> None:
     """Open the log, and let the crew talk."""
     options = arguments()
-    with stenolog.open(options.db) as log:
-        asyncio.run(at_terminal(log, typed=options.console))
-        print("", *report(log["crew"]), sep="\n")
-    if not options.console:
-        print("Talk with them: python -m examples.neurocrew --console, or --telegram (see README.md)")
+    with stenolog.open(options.db) as log, suppress(KeyboardInterrupt):
+        asyncio.run(talk(log, options))
+        if not options.telegram:
+            print("", *report(log["crew"]), sep="\n")
+    if not (options.telegram or options.console):
+        print("Talk with them: python -m examples.neurocrew --console, or --telegram (see its README.md)")
 
 
-async def at_terminal(log: stenolog.Log, *, typed: bool) -> None:
-    """The room at the terminal: with what is typed, or with the script."""
+async def talk(log: stenolog.Log, options: argparse.Namespace) -> None:
+    """The room, wherever it is."""
     async with load(CREW).team as team:
-        await Console(team, log, conversation="crew", lines=None if typed else script()).serve()
+        if options.telegram:
+            await on_telegram(team, log, options.base_url)
+        else:
+            lines = None if options.console else script()
+            await Console(team, log, conversation="crew", lines=lines).serve()
 
 
 def script() -> Iterator[str]:
@@ -54,6 +61,8 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m examples.neurocrew", description=__doc__)
     parser.add_argument("--db", default="neurocrew.db", help="the file of the log")
     parser.add_argument("--console", action="store_true", help="type yourself")
+    parser.add_argument("--telegram", action="store_true", help="on Telegram: see telegram.py")
+    parser.add_argument("--base-url", help="of a Bot API server of your own")
     return parser.parse_args()
 
 

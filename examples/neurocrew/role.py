@@ -22,6 +22,7 @@ ANSWERS = {
         "No password": "They are stored hashed, and no log line holds one.",
         "lost password": "A link in a mail lets you choose another, once.",
         "did I ask": "I know of nothing: this is a new start for me.",
+        "User": "That is beyond me: I am a program of some sixty lines.",
     },
     "reviewer": {
         "Plan:": "Good, but a session must end some time. After how long?",
@@ -29,7 +30,7 @@ ANSWERS = {
     },
     "owner": {"After how long": "After a day: bakers get up early."},
 }
-SPEAKER = re.compile(r"(?:^|\n\n)(?=User: |System: |Assistant \()")
+SPEAKER = re.compile(r"(?:^|\n\n)(?=(?:User|System|Assistant)(?: \([^\n]*\))?: )")
 
 
 def main(role: str) -> None:

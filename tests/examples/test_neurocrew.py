@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
+from random import Random
 
 import pytest
 
+import stenolog
+from stenolog import AssistantMessage, ModeSwitch
+from tests.chats.standin import TOKEN, StandIn
 from tests.examples import harness
 
 NAME = "neurocrew"
@@ -21,9 +33,102 @@ def test_it_ends_by_itself_with_a_log_that_all_judges_accept(undisturbed: Path) 
     harness.clean(undisturbed)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_killed_five_times_it_ends_with_the_same(undisturbed: Path, tmp_path: Path, seed: int) -> None:
-    path = harness.killed(NAME, tmp_path, seed=seed)
+@pytest.mark.slow
+def test_killed_five_times_it_ends_with_the_same(undisturbed: Path, tmp_path: Path) -> None:
+    path = harness.killed(NAME, tmp_path)
 
     assert harness.outcome(NAME, path) == harness.outcome(NAME, undisturbed)
     harness.clean(path)
+
+
+TOKENS = {"TELEGRAM_TOKEN": TOKEN, "TELEGRAM_CHATS": "1,-2"}
+SAID = ("Build a login for the bakery.", "No password may stand in a log.", "What about a lost password?")
+
+
+@contextmanager
+def serving(api: StandIn, path: Path) -> Iterator[subprocess.Popen[str]]:
+    """The room on Telegram, as it is until it is killed or told to stop."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "examples.neurocrew", "--telegram", "--base-url", api.url, "--db", str(path)],
+        cwd=harness.ROOT,
+        env={**os.environ, **TOKENS},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=harness.PATIENCE)
+
+
+def delivered(path: Path) -> list[str]:
+    """What people in the chat have to read, in order, as the log has it."""
+    with stenolog.open(path) as log:
+        events = [entry.event for entry in log["telegram-1"].entries()]
+    answers = [event for event in events if isinstance(event, AssistantMessage) and event.text != "....."]
+    return [f"{answer.agent}\n{answer.text}" for answer in answers]
+
+
+def until_over(api: StandIn, path: Path) -> None:
+    """Wait until nobody has the turn, and all has been sent."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        with stenolog.open(path) as log:
+            floor = log["telegram-1"].state().floor
+        if not floor.holds and floor.ended and delivered(path)[-1:] == api.texts()[-1:]:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"it goes on and on: {api.texts()}")
+
+
+@pytest.mark.slow
+def test_killed_on_telegram_each_piece_arrives_at_least_once_and_one_is_repeated_at_most(
+    tmp_path: Path,
+) -> None:
+    chance, kills, path = Random(1), 5, tmp_path / "neurocrew.db"
+    with StandIn() as api:
+        for kill in range(kills):
+            if kill % 2 == 0:
+                api.say(SAID[kill // 2])
+            with serving(api, path) as process:
+                asked = len(api.asked)
+                while len(api.asked) < asked + 2 and process.poll() is None:
+                    time.sleep(0.005)  # it takes a while to start
+                time.sleep(chance.uniform(0.05, 0.6))
+                assert process.poll() is None
+        with serving(api, path):
+            until_over(api, path)
+        read = api.texts()
+
+    expected = delivered(path)
+    assert [text for text, _ in groupby(read)] == expected
+    assert len(expected) >= len(SAID)
+    assert len(read) - len(expected) <= kills
+    harness.clean(path)
+
+
+def test_on_telegram_a_stranger_gets_no_answer_and_commands_work(tmp_path: Path) -> None:
+    path = tmp_path / "neurocrew.db"
+    with StandIn() as api, serving(api, path) as process:
+        api.say("Build a login for the bakery.", chat=3)
+        api.say("/intent Build a login for the bakery.")
+        api.wait(4)
+        until_over(api, path)
+        api.say("/kill Product Owner")
+        api.wait(6)
+        api.say("/reset")
+        read = api.wait(7)
+        process.send_signal(signal.SIGTERM)
+        out, errors = process.communicate(timeout=20)
+
+    with stenolog.open(path) as log:
+        assert list(log) == ["telegram-1"]
+        entries = [*log["telegram-1"].entries()]
+        assert entries[-1].event == ModeSwitch(context_from=entries[-1].position)
+    assert (process.returncode, errors, TOKEN in out) == (0, "", False)
+    assert read[0] == "(pinned: intent)"
+    assert read[-2] == "(killed the process of Product Owner)"
+    assert f"A copy stands in neurocrew-{len(entries) - 1}.db." in read[-1]
+    assert harness.asked("verify", "--db", str(tmp_path / f"neurocrew-{len(entries) - 1}.db")) == ""
