@@ -10,17 +10,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .adapters.frameworks.langgraph import LangGraphSaver
     from .adapters.frameworks.openai_agents import OpenAIAgentsSession
+    from .adapters.frameworks.opentelemetry import export_spans
     from .adapters.frameworks.pydantic_ai import append_pydantic_ai, to_pydantic_ai
 
 _WHERE: dict[str, str] = {
     "LangGraphSaver": "langgraph",
     "OpenAIAgentsSession": "openai_agents",
     "append_pydantic_ai": "pydantic_ai",
+    "export_spans": "opentelemetry",
     "to_pydantic_ai": "pydantic_ai",
 }
 """The names, and the rooms of `adapters.frameworks` that they come from."""
 
-__all__: list[str] = ["LangGraphSaver", "OpenAIAgentsSession", "append_pydantic_ai", "to_pydantic_ai"]
+__all__: list[str] = [
+    "LangGraphSaver",
+    "OpenAIAgentsSession",
+    "append_pydantic_ai",
+    "export_spans",
+    "to_pydantic_ai",
+]
 
 
 def __dir__() -> list[str]:

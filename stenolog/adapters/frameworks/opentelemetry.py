@@ -1,0 +1,119 @@
+"""OpenTelemetry: what agents did, exported as spans of the semantic conventions for generative AI.
+
+The log is read, not the program watched: so a run can be traced that is long over, or another program's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import dropwhile
+from typing import TYPE_CHECKING
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.stores import reading, tracking
+from stenolog.adapters.stores.tracking import Mark
+from stenolog.domain.entry import microseconds
+from stenolog.domain.errors import MachineError, MissingExtra, UnknownConversation
+from stenolog.projections.spans import Span, spans
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+BATCH = 512
+"""So many spans are exported at once, and those of the last entry among them."""
+
+
+def export_spans(
+    talk: Conversation,
+    exporter: SpanExporter,
+    *,
+    content: bool = False,
+    name: str = "",
+    resource: Resource | None = None,
+) -> int:
+    """Export what the agents of a conversation did, and give the number of spans.
+
+    With a `name`, only what that name was not told before: so it can be called again and again, after each
+    run, say. A kill may repeat a batch, whose spans have the same ids then. `content` exports what was said
+    too. Raises `MissingExtra`, and `MachineError` where the exporter fails.
+    """
+    told, exported = Told(talk, name), 0
+    fresh = dropwhile(lambda span: span.position <= told.position, spans(talk.entries(), content=content))
+    for batch in _batches(fresh):
+        _export(exporter, [readable(span, resource) for span in batch])
+        told.advance(batch[-1].position)
+        exported += len(batch)
+    return exported
+
+
+def readable(span: Span, resource: Resource | None = None) -> ReadableSpan:
+    """The span as exporters take it. Raises `MissingExtra`."""
+    try:
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import ReadableSpan
+        from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+        from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+    except ImportError:
+        raise MissingExtra("opentelemetry", "opentelemetry-sdk") from None
+    from stenolog import __version__
+
+    def context(id: str) -> SpanContext:
+        return SpanContext(
+            int(span.trace, 16), int(id, 16), is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED)
+        )
+
+    error = {"error.type": span.error} if span.error else {}
+    return ReadableSpan(
+        name=span.name,
+        context=context(span.id),
+        parent=context(span.parent) if span.parent else None,
+        resource=resource or Resource.create(),
+        attributes={**span.attributes, **error},
+        kind=SpanKind.CLIENT if span.kind == "client" else SpanKind.INTERNAL,
+        status=Status(StatusCode.ERROR, span.message or None) if span.error else Status(StatusCode.UNSET),
+        start_time=microseconds(span.start) * 1000,
+        end_time=microseconds(span.end) * 1000,
+        instrumentation_scope=InstrumentationScope("stenolog", __version__),
+    )
+
+
+class Told:
+    """How far somebody of that name was told of a conversation; without a name nobody was told anything."""
+
+    def __init__(self, talk: Conversation, name: str) -> None:
+        self._datastore = talk.log.datastore
+        self._name = f"spans:{name}" if name else ""
+        self._stream = reading.resolve(self._datastore, talk.stream)
+        if self._stream is None:
+            raise UnknownConversation(f"{talk.name!r}: no such conversation")
+        self.position = 0
+        if name:
+            with self._datastore.reading() as connection:
+                self.position = tracking.mark(connection, self._name, self._stream).position
+
+    def advance(self, position: int) -> None:
+        """Note how far that is now."""
+        if self._name and self._stream is not None:
+            with self._datastore.writing() as connection:
+                tracking.advance(connection, self._name, Mark(position), self._stream)
+
+
+def _batches(found: Iterable[Span]) -> Iterator[list[Span]]:
+    """The spans some at a time; those of one entry stay together, so that a mark can stand behind them."""
+    batch: list[Span] = []
+    for span in found:
+        if len(batch) >= BATCH and span.position != batch[-1].position:
+            yield batch
+            batch = []
+        batch.append(span)
+    if batch:
+        yield batch
+
+
+def _export(exporter: SpanExporter, batch: list[ReadableSpan]) -> None:
+    from opentelemetry.sdk.trace.export import SpanExportResult
+
+    if exporter.export(batch) is not SpanExportResult.SUCCESS:
+        raise MachineError(f"{type(exporter).__name__} has not taken {len(batch)} spans; its log says why")

@@ -1,0 +1,297 @@
+"""Spans: what agents did, in the terms of OpenTelemetry's semantic conventions for generative AI.
+
+A lane's work, from what asked it until it came to rest, is an `invoke_agent`; the model calls (`chat`) and tool
+calls (`execute_tool`) in it are its children. What one message led to, by whomever, is one trace. Ids are made
+of digests: the same log gives the same spans, so exporting them twice does no harm.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, Known, LlmError, ToolResult, Unknown
+from stenolog.domain.lifecycle import BUSY
+from stenolog.domain.parts import AssistantPart, Reasoning, Text, ToolCall
+from stenolog.domain.settings import NOTHING, Settings, configure
+from stenolog.domain.state import OpenCall, State, address, find_call
+from stenolog.domain.step import INITIAL, Transition, step
+
+Attribute: TypeAlias = str | int | float | list[str]
+Attributes: TypeAlias = dict[str, Attribute]
+Kind: TypeAlias = Literal["client", "internal"]
+PROVIDERS = {"gemini": "gcp.gemini"}
+"""Our name of a provider, where the conventions have another."""
+PARAMETERS = ("temperature", "max_tokens", "top_p", "top_k", "seed", "frequency_penalty", "presence_penalty")
+NOT_MADE = "budget"
+"""The category of an error that no call was made for."""
+
+
+class Span(NamedTuple):
+    """One piece of work. `trace` has 32 hexadecimal digits, `id` and `parent` (empty: none) have 16.
+
+    `position` is that of the entry that ended it; `error` is the kind of failure, empty where there was none.
+    """
+
+    position: int
+    name: str
+    kind: Kind
+    trace: str
+    id: str
+    parent: str
+    start: datetime
+    end: datetime
+    attributes: Attributes
+    error: str = ""
+    message: str = ""
+
+
+class _Work(NamedTuple):
+    """A lane at work: its span in the making."""
+
+    trace: str
+    id: str
+    since: datetime
+    cause: int
+
+
+class _Call(NamedTuple):
+    """A call that has no result yet."""
+
+    lane: str
+    at: datetime
+    call: ToolCall
+
+
+def spans(entries: Iterable[Entry], *, content: bool = False) -> Iterator[Span]:
+    """Each piece of work as the entry that ends it comes by; what is under way at the end is not told.
+
+    `content` tells what was said, what tools were called with and what they gave: it may be private.
+    """
+    watch = _Watch(content)
+    for entry in entries:
+        yield from watch.take(entry)
+
+
+class _Watch:
+    """What has to be remembered from one entry to the next."""
+
+    def __init__(self, content: bool) -> None:
+        self._content = content
+        self._state: State = INITIAL
+        self._settings: Settings = NOTHING
+        self._works: dict[str, _Work] = {}
+        self._calls: dict[tuple[str, int], _Call] = {}
+        self._asked: dict[str, datetime] = {}
+
+    def take(self, entry: Entry) -> Iterator[Span]:
+        """The spans that end with this entry, the children before their parent."""
+        before = self._state
+        self._settings = configure(self._settings, entry)
+        self._state, moves = step(before, entry)
+        begun = self._trace_of(entry)
+        for move in moves:
+            if move.source not in BUSY and move.target in BUSY:
+                self._begin(move, entry, begun)
+        match entry.event:
+            case AssistantMessage() | LlmError() as said:
+                yield from self._asked_model(entry, said, begun)
+            case ToolResult() as result:
+                yield from self._ran(entry, result, find_call(before, result))
+            case _:
+                pass
+        for move in moves:
+            if move.target == "awaiting_llm":
+                self._asked[move.lane] = entry.at
+            if move.source in BUSY and move.target not in BUSY and move.lane in self._works:
+                yield self._rests(entry, move, self._works.pop(move.lane))
+
+    def _trace_of(self, entry: Entry) -> str:
+        """The trace that an entry belongs to: that of the lane that it is of, else a new one."""
+        where = _lane_of(entry.event)
+        if isinstance(entry.event, ToolResult) and (found := find_call(self._state, entry.event)):
+            where = found[0].address
+        work = self._works.get(where)
+        return work.trace if work else _mark(entry, "trace", 32)
+
+    def _begin(self, move: Transition, entry: Entry, trace: str) -> None:
+        self._works[move.lane] = _Work(trace, _mark(entry, f"work {move.lane}"), entry.at, entry.position)
+
+    def _asked_model(self, entry: Entry, said: AssistantMessage | LlmError, trace: str) -> Iterator[Span]:
+        where = address(said.agent, said.task)
+        if isinstance(said, AssistantMessage):
+            for nth, call in enumerate(said.tool_calls):
+                self._calls[entry.id, nth] = _Call(where, entry.at, call)
+        if isinstance(said, LlmError) and said.category == NOT_MADE:
+            return
+        asked = self._asked.get(where, entry.at)
+        model = said.model or self._settings.card_of(said.agent).model
+        yield Span(
+            position=entry.position,
+            name=f"chat {model}".strip(),
+            kind="client",
+            trace=trace,
+            id=_mark(entry, "chat"),
+            parent=self._works[where].id if where in self._works else "",
+            start=_start(entry.at, said.duration_ms, asked),
+            end=entry.at,
+            attributes=self._common("chat", where, entry) | self._of_model(said, model),
+            error=said.category if isinstance(said, LlmError) else "",
+            message=said.message if isinstance(said, LlmError) else "",
+        )
+
+    def _of_model(self, said: AssistantMessage | LlmError, model: str) -> Attributes:
+        card = self._settings.card_of(said.agent)
+        told: dict[str, Any] = {
+            "gen_ai.provider.name": PROVIDERS.get(card.provider, card.provider),
+            "gen_ai.request.model": card.model or model,
+            "gen_ai.response.model": said.model,
+        }
+        told |= {f"gen_ai.request.{name}": card.parameters.get(name) for name in PARAMETERS}
+        if said.usage is not None:
+            told |= {
+                "gen_ai.usage.input_tokens": said.usage.input,
+                "gen_ai.usage.output_tokens": said.usage.output,
+                "gen_ai.usage.cache_read.input_tokens": said.usage.cache_read or None,
+                "gen_ai.usage.cache_creation.input_tokens": said.usage.cache_write or None,
+                "gen_ai.usage.reasoning.output_tokens": said.usage.reasoning or None,
+            }
+        if said.receipt is not None:
+            told["stenolog.request.sha256"] = said.receipt.sha256
+        if isinstance(said, AssistantMessage):
+            told["gen_ai.response.finish_reasons"] = [said.finish_reason] if said.finish_reason else None
+            if said.first_token_ms is not None:
+                told["gen_ai.response.time_to_first_chunk"] = said.first_token_ms / 1000
+            if said.purpose != "answer":
+                told["stenolog.purpose"] = said.purpose
+        else:
+            told |= {
+                "stenolog.attempt": said.attempt,
+                "stenolog.will_retry": str(bool(said.retry_at)).lower(),
+            }
+        if self._content and said.parts:
+            told["gen_ai.output.messages"] = _messages(said)
+        return _told(told)
+
+    def _ran(self, entry: Entry, result: ToolResult, found: tuple[Any, OpenCall] | None) -> Iterator[Span]:
+        open_call = found[1] if found else None
+        asked = self._calls.pop((open_call.entry, open_call.nth), None) if open_call else None
+        if asked is None:
+            return  # nobody has called it, or it was told of before
+        told: dict[str, Any] = {
+            "gen_ai.tool.name": asked.call.name,
+            "gen_ai.tool.call.id": asked.call.id,
+            "gen_ai.tool.type": "function",
+            "stenolog.child.conversation": _child(result),
+        }
+        if self._content:
+            told |= {
+                "gen_ai.tool.call.arguments": asked.call.arguments,
+                "gen_ai.tool.call.result": result.text,
+            }
+        work = self._works.get(asked.lane)
+        yield Span(
+            position=entry.position,
+            name=f"execute_tool {asked.call.name}",
+            kind="internal",
+            trace=work.trace if work else _mark(entry, "trace", 32),
+            id=_mark(entry, "tool"),
+            parent=work.id if work else "",
+            start=_start(entry.at, result.duration_ms, asked.at),
+            end=entry.at,
+            attributes=self._common("execute_tool", asked.lane, entry) | _told(told),
+            error="tool_error" if result.is_error else "",
+        )
+
+    def _rests(self, entry: Entry, move: Transition, work: _Work) -> Span:
+        """The lane's work is over."""
+        agent = move.lane.partition("/")[0]
+        failed = self._state.lane(move.lane).category if move.target == "failed" else ""
+        parent = self._settings.parent
+        told: dict[str, Any] = {
+            "stenolog.cause": work.cause,
+            "stenolog.reason": move.decision.reason,
+            "stenolog.parent.conversation": parent.conversation if parent else None,
+            "stenolog.parent.position": parent.position if parent else None,
+        }
+        return Span(
+            position=entry.position,
+            name=f"invoke_agent {agent}",
+            kind="internal",
+            trace=work.trace,
+            id=work.id,
+            parent="",
+            start=min(work.since, entry.at),
+            end=entry.at,
+            attributes=self._common("invoke_agent", move.lane, entry) | _told(told),
+            error=(failed or "failed") if move.target == "failed" else "",
+        )
+
+    def _common(self, operation: str, where: str, entry: Entry) -> Attributes:
+        run = "" if isinstance(entry.event, Unknown) else entry.event.run
+        return _told(
+            {
+                "gen_ai.operation.name": operation,
+                "gen_ai.conversation.id": entry.conversation,
+                "gen_ai.agent.name": where.partition("/")[0],
+                "gen_ai.agent.id": where,
+                "gen_ai.workflow.name": run,
+                "stenolog.position": entry.position,
+            }
+        )
+
+
+def _lane_of(event: Known | Unknown) -> str:
+    match event:
+        case AssistantMessage(agent=agent, task=task) | LlmError(agent=agent, task=task):
+            return address(agent, task)
+        case _:
+            return ""
+
+
+def _mark(entry: Entry, what: str, digits: int = 16) -> str:
+    """An id that is the same whenever the log is read, and another in every other log."""
+    return sha256(f"{entry.digest} {what}".encode()).hexdigest()[:digits]
+
+
+def _start(end: datetime, took: int | None, asked: datetime) -> datetime:
+    """When it began: so long before its end as it took, else when it was asked for."""
+    return min(asked if took is None else end - timedelta(milliseconds=took), end)
+
+
+def _child(result: ToolResult) -> str | None:
+    """The conversation of the worker whose words the result is."""
+    ours = result.meta.get("stenolog")
+    child = ours.get("child") if isinstance(ours, dict) else None
+    name = child.get("conversation") if isinstance(child, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _told(attributes: dict[str, Any]) -> Attributes:
+    """What there is to tell: neither nothing, nor a value that no attribute can hold."""
+    kinds = (str, int, float, list)
+    return {name: value for name, value in attributes.items() if isinstance(value, kinds) and value != ""}
+
+
+def _messages(said: AssistantMessage | LlmError) -> str:
+    """What was said, in the JSON of the conventions."""
+    message: dict[str, Any] = {"role": "assistant", "parts": [part for p in said.parts if (part := _part(p))]}
+    if isinstance(said, AssistantMessage):
+        message["finish_reason"] = said.finish_reason
+    return json.dumps([message], ensure_ascii=False, separators=(",", ":"))
+
+
+def _part(part: AssistantPart) -> dict[str, Any] | None:
+    match part:
+        case Text(text=text):
+            return {"type": "text", "content": text}
+        case Reasoning(text=text) if text:
+            return {"type": "reasoning", "content": text}
+        case ToolCall(id=id, name=name, arguments=arguments):
+            return {"type": "tool_call", "id": id, "name": name, "arguments": arguments}
+        case _:
+            return None

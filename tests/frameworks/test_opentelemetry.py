@@ -1,0 +1,130 @@
+"""The spans of a log, through OpenTelemetry's own SDK."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as conventions
+from opentelemetry.trace import SpanKind, StatusCode
+
+import stenolog
+from stenolog import AssistantMessage, LlmError, MachineError, ToolCall, ToolResult, UnknownConversation
+from stenolog.engine import Agent, Team
+from stenolog.frameworks import export_spans
+from stenolog.models import Scripted
+from tests.engine.given import Clock, opened, run, worked
+
+
+def look(path: str) -> str:
+    """Look at a file."""
+    return f"{path}: 3 lines"
+
+
+def work(path: Path, *messages: str) -> None:
+    """A team works on each message, in a log that was just opened."""
+    clock, call = Clock(), ToolCall(id="c1", name="look", arguments='{"path": "a"}')
+    with opened(path, clock) as talk:
+        for message in messages:
+            model = Scripted([call], "Three lines.", name="small")
+            run(worked(Team([Agent("coder", llm=model, tools=[look])], world=clock.world), talk, message))
+
+
+def exported(path: Path, **options: object) -> list[ReadableSpan]:
+    exporter = InMemorySpanExporter()
+    with opened(path) as talk:
+        count = export_spans(talk, exporter, **options)  # type: ignore[arg-type]
+    found = list(exporter.get_finished_spans())
+    assert count == len(found)
+    return found
+
+
+def test_a_run_of_the_engine_is_a_trace(tmp_path: Path) -> None:
+    work(tmp_path / "talks.db", "How long is it?")
+
+    found = exported(tmp_path / "talks.db", resource=Resource({"service.name": "bakery"}))
+
+    assert [span.name for span in found] == [
+        "chat small",
+        "execute_tool look",
+        "chat small",
+        "invoke_agent coder",
+    ]
+    assert found[0].kind is SpanKind.CLIENT
+    assert found[0].parent is not None
+    assert found[0].parent.span_id == found[-1].get_span_context().span_id  # type: ignore[union-attr]
+    assert found[0].resource.attributes["service.name"] == "bakery"
+    whole = json.loads(found[0].to_json())
+    assert whole["attributes"]["gen_ai.agent.name"] == "coder"
+    assert whole["start_time"] <= whole["end_time"]
+
+
+def test_every_attribute_of_generative_ai_is_one_of_the_conventions(tmp_path: Path) -> None:
+    work(tmp_path / "talks.db", "How long is it?")
+    known = {value for name, value in vars(conventions).items() if name.startswith("GEN_AI_")}
+
+    used = {name for span in exported(tmp_path / "talks.db", content=True) for name in span.attributes or {}}
+
+    assert {name for name in used if not name.startswith("stenolog.")} - known == set()
+    assert {"gen_ai.output.messages", "gen_ai.tool.call.arguments"} <= used
+
+
+def test_a_failure_has_its_status_and_its_kind(tmp_path: Path) -> None:
+    with opened(tmp_path / "talks.db") as talk:
+        talk.append(AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c1", name="look")]))
+        talk.append(ToolResult(call_id="c1", text="no such file", is_error=True))
+        talk.append(LlmError(agent="coder", category="timeout", message="no token for 60 s"))
+
+    found = exported(tmp_path / "talks.db")
+
+    errors = [
+        (span.name, (span.attributes or {}).get("error.type"), span.status.description)
+        for span in found
+        if span.status.status_code is StatusCode.ERROR
+    ]
+    assert errors == [
+        ("execute_tool look", "tool_error", None),
+        ("chat", "timeout", "no token for 60 s"),
+        ("invoke_agent coder", "timeout", None),
+    ]
+
+
+def test_a_name_is_told_each_span_once_across_restarts(tmp_path: Path) -> None:
+    path = tmp_path / "talks.db"
+    work(path, "One")
+    first = exported(path, name="collector")
+    nothing = exported(path, name="collector")
+    work(path, "Two")
+    second = exported(path, name="collector")
+
+    assert [len(first), len(nothing), len(second)] == [4, 0, 4]
+    ids = [span.get_span_context().span_id for span in first + second]  # type: ignore[union-attr]
+    assert ids == [span.get_span_context().span_id for span in exported(path)]  # type: ignore[union-attr]
+
+
+class Down(SpanExporter):
+    """A collector that takes nothing."""
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        return SpanExportResult.FAILURE
+
+
+def test_what_the_collector_did_not_take_is_told_again(tmp_path: Path) -> None:
+    path = tmp_path / "talks.db"
+    work(path, "One")
+
+    with opened(path) as talk, pytest.raises(MachineError, match="Down has not taken 4 spans"):
+        export_spans(talk, Down(), name="collector")
+
+    assert len(exported(path, name="collector")) == 4
+
+
+def test_a_conversation_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log, pytest.raises(UnknownConversation, match="nobody"):
+        export_spans(log["nobody"], InMemorySpanExporter())

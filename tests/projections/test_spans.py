@@ -1,0 +1,154 @@
+"""Spans are what agents did, once each, and the same whenever the log is read."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from hypothesis import given, settings
+
+from stenolog import (
+    AssistantMessage,
+    Card,
+    Draft,
+    Entry,
+    LlmError,
+    ModeSwitch,
+    ToolCall,
+    ToolResult,
+    Turns,
+    Usage,
+    UserMessage,
+)
+from stenolog.projections.spans import Span, spans
+from stenolog.testing import START, entries
+from tests.strategies import logs
+
+READ = ToolCall(id="c1", name="read", arguments='{"path": "a.py"}')
+CARD = Card(model="gpt-5.2", provider="openai", parameters={"temperature": 0.5})
+ONE_TURN = [
+    ModeSwitch(joins=["coder"], cards={"coder": CARD}),
+    UserMessage(text="Read it."),
+    AssistantMessage(
+        agent="coder",
+        tool_calls=[READ],
+        model="gpt-5.2-2026",
+        finish_reason="tool_calls",
+        usage=Usage(input=90, output=12, cache_read=40),
+        duration_ms=250,
+        first_token_ms=125,
+    ),
+    ToolResult(call_id="c1", text="import os", duration_ms=20),
+    AssistantMessage(agent="coder", text="It imports os."),
+]
+
+
+def told(*events: object, seconds: float = 1.0) -> list[Entry]:
+    """A log of the events, one every so many seconds."""
+    drafts = [Draft(event, at=START + timedelta(seconds=n * seconds)) for n, event in enumerate(events)]  # type: ignore[arg-type]
+    return entries(*drafts)
+
+
+def names(found: list[Span]) -> list[str]:
+    return [span.name for span in found]
+
+
+def test_a_turn_is_a_span_and_the_calls_in_it_are_its_children() -> None:
+    found = list(spans(told(*ONE_TURN)))
+
+    assert names(found) == ["chat gpt-5.2-2026", "execute_tool read", "chat gpt-5.2", "invoke_agent coder"]
+    turn = found[-1]
+    assert [span.parent for span in found] == [turn.id, turn.id, turn.id, ""]
+    assert {span.trace for span in found} == {turn.trace}
+    assert [span.kind for span in found] == ["client", "internal", "client", "internal"]
+
+
+def test_a_span_ends_at_its_entry_and_begins_as_long_before_as_it_took() -> None:
+    log = told(*ONE_TURN)
+    first, tool, second, turn = spans(log)
+
+    assert (first.start, first.end) == (log[2].at - timedelta(milliseconds=250), log[2].at)
+    assert (tool.start, tool.end) == (log[3].at - timedelta(milliseconds=20), log[3].at)
+    assert (second.start, second.end) == (log[3].at, log[4].at)
+    assert (turn.start, turn.end) == (log[1].at, log[4].at)
+
+
+def test_a_model_call_tells_what_the_conventions_ask_for() -> None:
+    first, tool, *_ = spans(told(*ONE_TURN))
+
+    assert first.attributes == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.conversation.id": "demo",
+        "gen_ai.agent.name": "coder",
+        "gen_ai.agent.id": "coder",
+        "stenolog.position": 3,
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt-5.2",
+        "gen_ai.response.model": "gpt-5.2-2026",
+        "gen_ai.request.temperature": 0.5,
+        "gen_ai.usage.input_tokens": 90,
+        "gen_ai.usage.output_tokens": 12,
+        "gen_ai.usage.cache_read.input_tokens": 40,
+        "gen_ai.response.finish_reasons": ["tool_calls"],
+        "gen_ai.response.time_to_first_chunk": 0.125,
+    }
+    assert tool.attributes["gen_ai.tool.name"] == "read"
+    assert tool.attributes["gen_ai.tool.call.id"] == "c1"
+
+
+def test_nothing_that_was_said_is_told_unless_it_is_asked_for() -> None:
+    silent, telling = (str(list(spans(told(*ONE_TURN), content=told_too))) for told_too in (False, True))
+
+    for words in ("a.py", "import os", "It imports os."):
+        assert (words in silent, words in telling) == (False, True)
+
+
+def test_a_call_that_failed_is_an_error_of_its_category_and_ends_the_turn_only_when_it_is_given_up() -> None:
+    again = LlmError(agent="coder", category="timeout", message="60 s", retry_at=START)
+    found = list(spans(told(*ONE_TURN[:2], again, LlmError(agent="coder", category="overloaded"))))
+
+    assert [(span.name, span.error) for span in found] == [
+        ("chat gpt-5.2", "timeout"),
+        ("chat gpt-5.2", "overloaded"),
+        ("invoke_agent coder", "overloaded"),
+    ]
+
+
+def test_a_call_that_a_limit_forbade_was_not_made() -> None:
+    found = list(spans(told(*ONE_TURN[:2], LlmError(agent="coder", category="budget", message="spent"))))
+
+    assert names(found) == ["invoke_agent coder"]
+
+
+def test_what_one_agent_hands_on_to_another_is_in_the_same_trace_and_a_new_message_begins_another() -> None:
+    turns = ModeSwitch(joins=["a", "b"], turns=Turns(rule="round_robin", options={"pass_token": "..."}))
+    said = [AssistantMessage(agent="a", text="Ready."), AssistantMessage(agent="b", text="...")]
+
+    found = [
+        span
+        for span in spans(told(turns, UserMessage(text="Go"), *said, UserMessage(text="More")))
+        if span.name.startswith("invoke_agent")
+    ]
+    more = [UserMessage(text="More"), AssistantMessage(agent="coder", text="Yes")]
+    again = list(spans(told(*ONE_TURN, *more)))
+
+    assert names(found) == ["invoke_agent a", "invoke_agent b"]
+    assert len({span.trace for span in found}) == 1
+    assert len({span.trace for span in again}) == 2
+
+
+def test_what_is_under_way_is_not_told_yet() -> None:
+    assert names(list(spans(told(*ONE_TURN[:3])))) == ["chat gpt-5.2-2026"]
+
+
+@settings(max_examples=150)
+@given(logs())
+def test_spans_have_ids_of_their_own_end_after_they_begin_and_grow_with_the_log(log: list[Entry]) -> None:
+    found = list(spans(log))
+
+    assert len({span.id for span in found}) == len(found)
+    assert all(span.start <= span.end for span in found)
+    assert {span.parent for span in found if span.parent in {each.id for each in found}} <= {
+        span.id for span in found if span.name.startswith("invoke_agent")
+    }
+    for upto in range(len(log)):
+        assert list(spans(log[:upto])) == [span for span in found if span.position <= upto]
