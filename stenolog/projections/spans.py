@@ -1,8 +1,8 @@
 """Spans: what agents did, in the terms of OpenTelemetry's semantic conventions for generative AI.
 
-A lane's work, from what asked it until it came to rest, is an `invoke_agent`; the model calls (`chat`) and the
-tool calls (`execute_tool`) in it are its children. What one message led to, by whomever, is one trace. Ids are
-made of digests: the same log gives the same spans, so exporting them twice does no harm.
+A lane's work, from what asked it until it came to rest, is an `invoke_agent`; its children are its model
+calls (`chat`) and its tool calls (`execute_tool`). What one message led to, by whomever, is one trace. Ids
+are made of digests: the same log gives the same spans, so exporting them twice does no harm.
 """
 
 from __future__ import annotations
