@@ -22,15 +22,12 @@ class Setup:
         self.mode = mode
         self.scope = scope
         self.title: str | None = None
-        self.handoff: str | None = None
         self.context_from: int | None = None
         self.hides: tuple[Span, ...] | None = None
         self.cards: dict[str, Card] = {}
         self.meta: dict[str, Any] = {}
         self.branches = False
-        self._written: dict[str, Any] = dict.fromkeys(
-            ("title", "handoff", "context_from", "hides")
-        )
+        self._written: dict[str, Any] = {"title": None, "context_from": None, "hides": None}
         self._dealt: dict[str, Card] = {}
         self._told: dict[str, Any] = {}
 
@@ -53,7 +50,6 @@ class Setup:
             "mode": self.mode,
             "scope": self.scope,
             "title": self.title,
-            "handoff": self.handoff,
             "context_from": self.context_from,
             "hides": self.hides,
         }

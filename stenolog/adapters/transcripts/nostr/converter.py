@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
@@ -33,6 +34,9 @@ _USAGE = {
     "reasoning": "llm-reasoning-tokens",
 }
 """The tags in which TENEX counts tokens."""
+
+
+_SESSION = re.compile(r"\w[\w.:-]{0,199}")
 
 
 class Whole(NamedTuple):
@@ -98,15 +102,17 @@ class Nostr:
         title = event.value("title") or event.value("subject")
         if title and event.created_at >= self._titled:
             self._setup.title, self._titled = title, event.created_at
-        phase, instructions = event.value("phase"), event.value("phase-instructions")
-        if phase and event.created_at >= self._latest and (instructions or phase != self._setup.mode):
-            self._setup.mode, self._setup.handoff = phase, instructions or None
+        leads = speaker or event.pubkey == self._who.user
+        if leads and event.value("phase") and event.created_at >= self._latest:
+            self._setup.mode = event.value("phase")
         self._latest = max(self._latest, event.created_at)
         self._setup.settle(line, _at(event))
 
     def _said(self, event: NostrEvent) -> Known:
         agent = self._who.agent(event.pubkey)
-        text = resolved(event.content, self._quotable, self._who.name)
+        # Instructions stay words of whoever gives them: as a hand-off they would be the system's.
+        words = "\n\n".join(filter(None, (event.content, event.value("phase-instructions"))))
+        text = resolved(words, self._quotable, self._who.name)
         common: dict[str, Any] = {
             "meta": {SYSTEM: _rest(event, text)},
             "source": self.scribe.source(event.id, "agent" if agent else "person", event.id),
@@ -117,7 +123,7 @@ class Nostr:
             return UserMessage(text=text, author=self._who.author(event.pubkey), to=to, **common)
         common |= {"agent": agent, "cause": self._positions.get(parent_of(event))}
         common |= {"model": event.value("llm-model"), "usage": _usage(event)}
-        common["session"] = event.value("claude-session")
+        common["session"] = _session(event)
         if event.has("error"):
             return LlmError(category=category(text), message=text, **common)
         parts = (Reasoning if event.has("reasoning") else Text)(text=text)
@@ -139,6 +145,12 @@ def _rest(event: NostrEvent, text: str) -> dict[str, Any]:
     """What else the event is made of, so that it can be put together, and checked, again."""
     rest = {"pubkey": event.pubkey, "kind": event.kind, "tags": [*map(list, event.tags)], "sig": event.sig}
     return rest if text == event.content else {**rest, "content": event.content}
+
+
+def _session(event: NostrEvent) -> str:
+    """The session it names, if it could be one: it may come to stand in a command line."""
+    session = event.value("claude-session")
+    return session if _SESSION.fullmatch(session) else ""
 
 
 def _usage(event: NostrEvent) -> Usage | None:

@@ -70,13 +70,13 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[Told]:
 
 def _content(stream: BinaryIO, reading: Reading) -> Content:
     """Everything in the file that ought to be an event, good or bad."""
+    whole = Reading()
     try:
-        document = Reading().document(stream)
+        document = whole.document(stream)
     except NotATranscript:
         stream.seek(0)
         return _of_values(list(reading.values(stream)))
-    stream.seek(0)
-    document = reading.document(stream)  # once more, for what is mended on the way
+    reading.repaired += whole.repaired
     history = document.get("history") if isinstance(document, dict) else None
     if isinstance(history, list):
         beyond = Counter(name for name in document if name not in ("id", "title", "history"))

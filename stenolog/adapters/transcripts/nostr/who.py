@@ -15,7 +15,7 @@ class Who:
     """The names of those who speak in a conversation, or are spoken to.
 
     An agent that has spoken in the log keeps its name. The user is the person who began the conversation, or
-    else the first one to speak in it; other persons are authors by their names.
+    else the first one to speak in it: `user` is that key. Other persons are authors by their names.
     """
 
     def __init__(self, events: Sequence[NostrEvent], root: str, people: People, log: Held) -> None:
@@ -26,7 +26,7 @@ class Who:
             if entry is not None and isinstance(entry.event, AssistantMessage):
                 self._agents[event.pubkey] = entry.event.agent
         self._names = dict(self._agents)
-        self._user = self._began(events, root)
+        self.user = self._began(events, root)
 
     def agent(self, pubkey: str) -> str:
         """The name of an agent; empty for whoever is none."""
@@ -36,7 +36,7 @@ class Who:
 
     def author(self, pubkey: str) -> str:
         """The name of a person, as the author of a message; empty for the user."""
-        return "" if pubkey == self._user else self.name(pubkey)
+        return "" if pubkey == self.user else self.name(pubkey)
 
     def name(self, pubkey: str) -> str:
         """The name of an agent or a person; empty for whoever is not known."""
