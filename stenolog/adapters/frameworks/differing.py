@@ -6,8 +6,9 @@ An adapter makes the plain form of an event, and keeps beside the event only wha
 less or otherwise. So whatever a framework adds to its messages tomorrow comes back as it came, and no text is
 stored twice.
 
-A difference is {"is": value}: that instead. Or {"in": {key: difference}, "less": [key]}: so in these places
-of an object, whose other keys stay; of a list of the same length, by its indices as text.
+A difference is {"is": value}: that instead. Or {"json": true}: what the text says as JSON. Or {"in": {key:
+difference}, "less": [key]}: so in these places of an object, whose other keys stay; of a list of the same
+length, by its indices as text.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import json
 from typing import Any, TypeAlias
 
+from stenolog.adapters.transcripts.fields import compact
 from stenolog.domain.scalars import copied
 
 Json: TypeAlias = Any
@@ -34,7 +36,7 @@ def difference(plain: Json, given: Json) -> Difference:
         places = {str(nth): difference(plain[nth], value) for nth, value in enumerate(given)}
         less = []
     else:
-        return {"is": given}
+        return {"json": True} if plain == compact(given) else {"is": given}
     found = {"in": {key: each for key, each in places.items() if each}, "less": less}
     return {name: kept for name, kept in found.items() if kept}
 
@@ -43,6 +45,8 @@ def applied(plain: Json, found: Difference) -> Json:
     """The given form again; neither argument is changed, nor shared."""
     if "is" in found:
         return copied(found["is"])
+    if "json" in found:
+        return json.loads(plain)
     places, less = found.get("in", {}), found.get("less", ())
     if isinstance(plain, list):
         return [applied(value, places.get(str(nth), {})) for nth, value in enumerate(plain)]

@@ -18,10 +18,10 @@ from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.transcripts.media import Blobs
 from stenolog.domain.errors import StaleAppend
 from stenolog.domain.events import Event, ModeSwitch
-from stenolog.domain.settings import Settings
-from stenolog.domain.values import Card, Span
+from stenolog.domain.values import Card
 from stenolog.projections.context import within
 
+from .hiding import hidden
 from .openai_agents_items import PROVIDER, Item, events_of, items_of
 
 if TYPE_CHECKING:
@@ -128,11 +128,3 @@ class OpenAIAgentsSession:
 
     def _clear(self, position: int) -> tuple[None, list[Event]]:
         return None, [ModeSwitch(context_from=position + 1)] if self._held(position) else []
-
-
-def hidden(settings: Settings, first: int, last: int) -> list[Span]:
-    """The spans that are hidden once all from `first` to `last`, the end, are."""
-    before = [span for span in settings.hides if span.last < first]
-    if before and before[-1].last == first - 1:
-        first = before.pop().first
-    return [*before, Span(first=first, last=last)]

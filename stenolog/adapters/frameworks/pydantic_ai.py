@@ -1,0 +1,103 @@
+"""Conversations of a log as message histories of pydantic-ai, and what its agents did as entries.
+
+    result = agent.run_sync("Which test fails?", message_history=to_pydantic_ai(talk))
+    append_pydantic_ai(talk, result.all_messages())
+
+Every message comes back as it was, with its times, ids, usage and whatever its provider said beside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from stenolog.adapters.conversation import Conversation, Pending
+from stenolog.adapters.transcripts.fields import compact
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import MissingExtra, StaleAppend
+from stenolog.domain.values import Card
+
+from .pydantic_ai_drafts import Drafting
+from .pydantic_ai_messages import Exchange, exchanges, read
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+    from pydantic_ai import ModelMessage
+
+AGENT = "assistant"
+
+
+def to_pydantic_ai(
+    talk: Conversation, upto: int | None = None, *, agent: str = AGENT, pending: Pending = "keep"
+) -> list[ModelMessage]:
+    """What is in context, as messages for `message_history=`.
+
+    A history that ends with calls without results is continued without a prompt, and they are run; where
+    there is a prompt, pydantic-ai refuses it, unless `pending` is "close": it answers them itself then,
+    with "interrupted". `agent` is whose card tells the instructions. Raises `MissingBlob`.
+    """
+    known = _read(talk, talk.position if upto is None else upto, agent)
+    messages = [message for exchange in known for message in exchange.messages]
+    if pending == "close" and known and _is_waiting(known):
+        messages[-1] = messages[-1] | {"state": "interrupted"}
+    return _adapter().validate_json(compact(messages))
+
+
+def append_pydantic_ai(
+    talk: Conversation, messages: Sequence[ModelMessage], *, agent: str = AGENT, replace: bool = False
+) -> list[Entry]:
+    """Append what of a whole history is not there yet, in one transaction; nothing where all is.
+
+    Raises `StaleAppend` where the history is another one: somebody else has appended meanwhile, or it was
+    rewritten. With `replace` it takes the place of what is there from the first difference on, which is
+    hidden and not deleted. Otherwise as `Conversation.extend`.
+    """
+    while True:
+        position = talk.position
+        try:
+            return written(talk, messages, position, agent, replaces=replace)
+        except StaleAppend:
+            if position == talk.position:
+                raise
+
+
+def written(
+    talk: Conversation,
+    messages: Sequence[ModelMessage],
+    position: int,
+    agent: str,
+    *,
+    replaces: bool,
+    card: Card | None = None,
+) -> list[Entry]:
+    """The same, where the conversation stands at that position."""
+    known = _read(talk, position, agent)
+    given = exchanges(_adapter().dump_python(list(messages), mode="json"))
+    drafting = Drafting(agent, talk.settings(upto=position), card, talk.log.blobs)
+    drafts = drafting.to_write(known, given, position=position, replaces=replaces)
+    if drafts is None:
+        raise StaleAppend(talk.name, expected=drafting.same_up_to, found=position)
+    for content in drafting.blobs.values():
+        talk.log.blobs.put(content)
+    return talk.extend(drafts, expected=position)
+
+
+def _read(talk: Conversation, position: int, agent: str) -> list[Exchange]:
+    return read(talk.entries(upto=position), talk.settings(upto=position), agent, talk.log.blobs)
+
+
+def _is_waiting(known: Sequence[Exchange]) -> bool:
+    """Whether calls are left without a result at the end."""
+    last = known[-1]
+    if last.response is not None:
+        return any(part["part_kind"] == "tool-call" for part in last.response["parts"])
+    parts = (part for message in last.requests for part in message["parts"])
+    return bool(set(last.calls) - {part.get("tool_call_id") for part in parts})
+
+
+def _adapter() -> TypeAdapter[list[Any]]:
+    try:
+        from pydantic_ai import ModelMessagesTypeAdapter
+    except ImportError:
+        raise MissingExtra("pydantic-ai", "pydantic-ai") from None
+    return ModelMessagesTypeAdapter

@@ -1,0 +1,135 @@
+"""What is still to be written so that the log holds a history of pydantic-ai's."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from stenolog.adapters.transcripts.fields import obj, text
+from stenolog.adapters.transcripts.media import Blobs
+from stenolog.domain.entry import EPOCH, Draft
+from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.settings import Settings
+from stenolog.domain.values import Card
+
+from .differing import difference
+from .hiding import hidden
+from .pydantic_ai_messages import OURS, Exchange
+from .pydantic_ai_parts import Json, heard, plain_response, said
+
+
+class Drafting:
+    """Takes down exchanges; their pictures and files are collected in `blobs`.
+
+    `card` is what is known of the agent beside what the messages tell: instructions, model, provider.
+    `same_up_to` is the position up to which the log and the history were found to be the same.
+    """
+
+    def __init__(
+        self, agent: str, settings: Settings, card: Card | None, stored: Mapping[str, bytes]
+    ) -> None:
+        self.agent = agent
+        self.settings = settings
+        self.card = card or settings.card_of(agent)
+        self.blobs: Blobs = {}
+        self.same_up_to = 0
+        self._known = settings.cards.get(agent)
+        self._blobs = ChainMap(self.blobs, cast(Blobs, stored))
+
+    def to_write(
+        self, known: Sequence[Exchange], given: Sequence[Exchange], *, position: int, replaces: bool
+    ) -> list[Draft] | None:
+        """What makes the exchanges that are known those that are given; None where they are others.
+
+        Where `replaces`, others take the place of those that are known: these are hidden.
+        """
+        same = _number_of_same(known, given)
+        there, new = known[same:], given[same:]
+        self.same_up_to = max(there[0].first - 1, 0) if there else position
+        if not new or not there:
+            return self._all(new)
+        if len(there) == 1 and (rest := self._rest(there[0], new[0])) is not None:
+            return [*rest, *self._all(new[1:])]
+        if len(new) == 1 and new[0].messages == there[0].messages[: len(new[0].messages)]:
+            return []
+        if not replaces:
+            return None
+        hides = hidden(self.settings, there[0].first, position)
+        return [Draft(ModeSwitch(hides=hides)), *self._all(new)]
+
+    def _all(self, given: Sequence[Exchange]) -> list[Draft]:
+        return [draft for each in given for draft in self._rest(Exchange(), each) or ()]
+
+    def _rest(self, there: Exchange, given: Exchange) -> Iterator[Draft] | None:
+        """What of an exchange is not there; None where what is there is of another one."""
+        if there.response is not None:
+            return None
+        asked = [draft for message in given.requests for draft in heard(message, self.blobs)]
+        for draft in there.run:
+            found = next((new for new in asked if _is_same(new.event, draft.event)), None)
+            if found is None:
+                return None
+            asked.remove(found)
+        return self._written(there, asked, given)
+
+    def _written(self, there: Exchange, asked: list[Draft], given: Exchange) -> Iterator[Draft]:
+        if there.messages == given.messages:
+            return
+        yield from self._dealt(given)
+        whole = Exchange(given.calls, run=[*there.run, *asked])
+        beyond = difference(whole.plain(0, self.card.persona, self._blobs), given.requests)
+        note: Json = {} if there.requests == given.requests else {"requests": beyond}
+        if given.response is not None:
+            yield from asked
+            yield self._said(given.response, note)
+        elif asked:
+            yield from asked[:-1]
+            yield _noted(asked[-1], note)
+        else:
+            yield Draft(ModeSwitch(meta={OURS: note}))
+
+    def _dealt(self, given: Exchange) -> Iterator[Draft]:
+        """The agent's card, where what is known of it has changed."""
+        told = [text(message.get("instructions")) for message in given.requests if "instructions" in message]
+        response = obj(given.response)
+        self.card = replace(
+            self.card,
+            persona=told[-1] if told else self.card.persona,
+            model=self.card.model or text(response.get("model_name")),
+            provider=self.card.provider or text(response.get("provider_name")),
+        )
+        if self.card != self._known:
+            joins = [self.agent] if self._known is None else []
+            self._known = self.card
+            yield Draft(ModeSwitch(joins=joins, cards={self.agent: self.card}))
+
+    def _said(self, response: Json, note: Json) -> Draft:
+        draft = said(response, self.agent)
+        assert isinstance(draft.event, AssistantMessage)
+        beyond = difference(plain_response(draft.event, draft.at or EPOCH), response)
+        return _noted(draft, note | ({"response": beyond} if beyond else {}))
+
+
+def _number_of_same(known: Sequence[Exchange], given: Sequence[Exchange]) -> int:
+    """How many exchanges are over and the same in both."""
+    pairs = enumerate(zip(known, given, strict=False))
+    others = (n for n, (a, b) in pairs if a.response is None or a.messages != b.messages)
+    return next(others, min(len(known), len(given)))
+
+
+def _is_same(new: Event, there: Event) -> bool:
+    """Whether an entry that is there is what a message says now."""
+    match new, there:
+        case (ToolResult(), ToolResult()):
+            return new.call_id == there.call_id and new.parts == there.parts
+        case (UserMessage(), UserMessage()):
+            return new.author_kind == there.author_kind and new.parts == there.parts
+        case _:
+            return False
+
+
+def _noted(draft: Draft, note: Json) -> Draft:
+    event: Any = draft.event
+    return draft._replace(event=replace(event, meta={OURS: note})) if note else draft

@@ -1,0 +1,120 @@
+"""Conversations as pydantic-ai's message history, and a history as entries that are still to be written.
+
+A response closes what was asked before it: the two are an exchange, and the last exchange may be open. The
+entries of its requests are read as one `ModelRequest`; a note in the `meta` of the last entry that came of a
+request, or of the response, says how pydantic-ai has put it. A tool's result may be written as soon as it is
+there; the request that it is a part of finds it there, and is noted too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from stenolog.adapters.transcripts.fields import obj
+from stenolog.domain.entry import EPOCH, Draft, Entry
+from stenolog.domain.events import AssistantMessage, ToolResult, UserMessage
+from stenolog.domain.settings import NOTHING, Settings, configure
+from stenolog.projections.context import within
+
+from .differing import applied
+from .pydantic_ai_parts import SYSTEM, Json, lean, plain_part, plain_response
+
+OURS = "pydantic_ai"
+"""The key in `meta` of the note about what a message says beyond its events."""
+
+
+@dataclass
+class Exchange:
+    """What was asked, and the response; `first` is the position that it begins at.
+
+    `run` holds the entries of its requests that are there, and `requests` the messages that they are.
+    `calls` are the names of the calls that it may answer, by id, in their order.
+    """
+
+    calls: dict[str, str] = field(default_factory=dict)
+    first: int = 0
+    run: list[Draft] = field(default_factory=list)
+    requests: list[Json] = field(default_factory=list)
+    noted: int = 0
+    response: Json | None = None
+
+    @property
+    def messages(self) -> list[Json]:
+        return self.requests if self.response is None else [*self.requests, self.response]
+
+    def plain(self, after: int, persona: str, blobs: Mapping[str, bytes]) -> list[Json]:
+        """The request that the entries behind so many are by themselves; results in the order of calls."""
+        run = self.run[after:]
+        order = {id: nth for nth, id in enumerate(self.calls)}
+        results = [draft for draft in run if isinstance(draft.event, ToolResult)]
+        results.sort(key=lambda draft: order.get(getattr(draft.event, "call_id", ""), len(order)))
+        run = [*results, *(draft for draft in run if not isinstance(draft.event, ToolResult))]
+        parts = [self._part(draft, blobs) for draft in run]
+        asked = {"instructions": persona} if persona else {}
+        return [{"kind": "request", "parts": parts, **asked}] if parts else []
+
+    def _part(self, draft: Draft, blobs: Mapping[str, bytes]) -> Json:
+        event: Any = draft.event
+        return plain_part(event, draft.at or EPOCH, self.calls.get(getattr(event, "call_id", ""), ""), blobs)
+
+
+def read(entries: Iterable[Entry], now: Settings, agent: str, blobs: Mapping[str, bytes]) -> list[Exchange]:
+    """The exchanges that are in context under the settings that hold now; each with its messages, lean."""
+    found, open_one, settings, is_hidden = [], Exchange(), NOTHING, within(now.hides)
+    for entry in entries:
+        settings = configure(settings, entry)
+        if entry.position < now.context_from or is_hidden(entry.position):
+            continue
+        _take(open_one, entry, settings.card_of(agent).persona, blobs)
+        if open_one.response is not None:
+            found.append(open_one)
+            assert isinstance(entry.event, AssistantMessage)
+            open_one = Exchange({call.id: call.name for call in entry.event.tool_calls})
+    _settle(open_one, settings.card_of(agent).persona, blobs)
+    return [*found, open_one] if open_one.requests else found
+
+
+def _take(exchange: Exchange, entry: Entry, persona: str, blobs: Mapping[str, bytes]) -> None:
+    """Read one entry on."""
+    event: Any = entry.event
+    note = obj(obj(getattr(event, "meta", None)).get(OURS))
+    if _is_heard(event):
+        exchange.run.append(Draft(event, entry.id, entry.at))
+        exchange.first = exchange.first or entry.position
+    if "requests" in note:
+        exchange.requests = applied(exchange.plain(0, persona, blobs), note["requests"])
+        exchange.noted = len(exchange.run)
+        exchange.first = exchange.first or entry.position
+    if isinstance(event, AssistantMessage) and event.purpose == "answer":
+        _settle(exchange, persona, blobs)
+        exchange.first = exchange.first or entry.position
+        exchange.response = applied(plain_response(event, entry.at), obj(note.get("response")))
+
+
+def _settle(exchange: Exchange, persona: str, blobs: Mapping[str, bytes]) -> None:
+    """What came after the last note is a request of its own."""
+    exchange.requests = [*exchange.requests, *exchange.plain(exchange.noted, persona, blobs)]
+    exchange.noted = len(exchange.run)
+
+
+def _is_heard(event: object) -> bool:
+    if not isinstance(event, UserMessage):
+        return isinstance(event, ToolResult)
+    is_ours = event.source is not None and event.source.system == SYSTEM
+    return is_ours or (event.in_context and bool(event.parts))
+
+
+def exchanges(messages: Iterable[Json]) -> list[Exchange]:
+    """The same of a history as pydantic-ai gives it, with no entries yet."""
+    found, open_one = [], Exchange()
+    for message in map(lean, messages):
+        if message["kind"] == "request":
+            open_one.requests.append(message)
+            continue
+        open_one.response = message
+        found.append(open_one)
+        parts = (part for part in message["parts"] if part["part_kind"] == "tool-call")
+        open_one = Exchange({part["tool_call_id"]: part["tool_name"] for part in parts})
+    return [*found, open_one] if open_one.requests else found

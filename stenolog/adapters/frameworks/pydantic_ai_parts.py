@@ -1,0 +1,230 @@
+"""The parts of pydantic-ai's messages, as JSON, to events and back.
+
+Each part of a request is an event, and a response is one. The plain forms are what an event is as a part by
+itself, whoever wrote it; times and ids, and whatever else pydantic-ai's own say, are a difference to them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from stenolog.adapters.transcripts.fields import arguments, compact, items, obj, text, when, whole
+from stenolog.adapters.transcripts.media import Blobs, keep
+from stenolog.domain.entry import Draft
+from stenolog.domain.events import AssistantMessage, ToolResult, UserMessage
+from stenolog.domain.parts import (
+    AssistantPart,
+    File,
+    Image,
+    Opaque,
+    Part,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    UserPart,
+)
+from stenolog.domain.values import Source, Usage
+
+Json: TypeAlias = dict[str, Any]
+SYSTEM = "pydantic-ai"
+"""What `source` names on events that come from there, and the provider of parts that only it understands."""
+USAGE = {
+    "input": "input_tokens",
+    "output": "output_tokens",
+    "cache_read": "cache_read_tokens",
+    "cache_write": "cache_write_tokens",
+    "reasoning": "output_reasoning_tokens",
+}
+FAILED = ("failed", "denied", "interrupted", "retried")
+
+
+def heard(message: Json, blobs: Blobs) -> Iterator[Draft]:
+    """The events of a request, part by part."""
+    for part in items(message.get("parts")):
+        yield Draft(_heard(part, blobs), None, _time(part.get("timestamp") or message.get("timestamp")))
+
+
+def _heard(part: Json, blobs: Blobs) -> UserMessage | ToolResult:
+    """What stands in a request for no model to read, such as which tools there are, is not in context."""
+    kind = text(part.get("part_kind"))
+    source = Source(system=SYSTEM, role=kind)
+    content = contents(part.get("content"), blobs)
+    match kind:
+        case "user-prompt":
+            asked = part.get("content")
+            content = tuple(_content(each, blobs) for each in asked) if isinstance(asked, list) else content
+            return UserMessage(parts=content, source=source)
+        case "system-prompt" | "retry-feedback":
+            return UserMessage(parts=content, author_kind="system", source=source)
+        case "tool-return":
+            return ToolResult(
+                call_id=text(part.get("tool_call_id")),
+                name=text(part.get("tool_name")),
+                parts=content,
+                is_error=part.get("outcome") in FAILED,
+                source=source,
+            )
+        case _:
+            kept = (Text(text=compact(part)),)
+            return UserMessage(parts=kept, author_kind="system", in_context=False, source=source)
+
+
+def plain_part(event: UserMessage | ToolResult, at: datetime, name: str, blobs: Mapping[str, bytes]) -> Json:
+    """The part that an event is by itself; `name` is the tool's, where the result does not tell."""
+    content, time = shown(event.parts, blobs), {"timestamp": timestamp(at)}
+    match event:
+        case ToolResult():
+            outcome = "failed" if event.is_error else "success"
+            called = {"tool_name": event.name or name, "tool_call_id": event.call_id, "outcome": outcome}
+            return {"part_kind": "tool-return", **called, "content": content, **time}
+        case UserMessage():
+            kind = "system-prompt" if event.author_kind == "system" else "user-prompt"
+            return {"part_kind": kind, "content": content, **time}
+
+
+def contents(content: Any, blobs: Blobs) -> tuple[UserPart, ...]:
+    """What a tool gave back: a text, a list with media in it, or any JSON, which is told as its text."""
+    if content is None:
+        return ()
+    is_told = isinstance(content, list) and any(obj(part).get("kind") for part in content)
+    return tuple(_content(part, blobs) for part in (content if is_told else [content]))
+
+
+def _content(part: Any, blobs: Blobs) -> UserPart:
+    match part:
+        case str():
+            return Text(text=part)
+        case {"kind": "binary", "data": str(data), "media_type": str(media)}:
+            return _binary(data, media, blobs) or Text(text=compact(part))
+        case {"kind": "image-url", "url": str(url)}:
+            return Image(url=url, media_type=text(part.get("media_type")) or "image/png")
+        case {"kind": "document-url" | "audio-url" | "video-url", "url": str(url)}:
+            return File(url=url, media_type=text(part.get("media_type")) or "application/octet-stream")
+        case {"kind": "text-content" | "structured-content", "content": str(words)}:
+            return Text(text=words)
+        case {"kind": "cache-point"}:
+            return Text(text="")  # it keeps its place among the others, and says nothing
+        case _:
+            return Text(text=compact(part))
+
+
+def _binary(data: str, media: str, blobs: Blobs) -> UserPart | None:
+    """pydantic writes bytes in the alphabet of URLs."""
+    try:
+        blob = keep(base64.b64decode(data, b"-_", validate=True), blobs)
+    except (binascii.Error, ValueError):
+        return None
+    return (Image if media.startswith("image/") else File)(media_type=media, blob=blob)
+
+
+def shown(parts: Sequence[UserPart], blobs: Mapping[str, bytes]) -> Any:
+    """Nothing or one text as a string, anything else as a list."""
+    if not parts:
+        return ""
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return parts[0].text
+    return [part.text if isinstance(part, Text) else _shown(part, blobs) for part in parts]
+
+
+def _shown(part: Image | File, blobs: Mapping[str, bytes]) -> Json:
+    if part.blob:
+        data = base64.urlsafe_b64encode(blobs[part.blob]).decode()
+        return {"kind": "binary", "data": data, "media_type": part.media_type}
+    medium = part.media_type.partition("/")[0]
+    kind = f"{medium if medium in ('image', 'audio', 'video') else 'document'}-url"
+    return {"kind": kind, "url": part.url, "media_type": part.media_type}
+
+
+def said(message: Json, agent: str) -> Draft:
+    """The event of a response."""
+    usage = obj(message.get("usage"))
+    counted = {ours: whole(usage.get(theirs)) for ours, theirs in USAGE.items()}
+    event = AssistantMessage(
+        agent=agent,
+        parts=[_said(part) for part in items(message.get("parts"))],
+        model=text(message.get("model_name")),
+        finish_reason=text(message.get("finish_reason")),
+        usage=Usage(**counted) if any(counted.values()) else None,
+        source=Source(system=SYSTEM, id=text(message.get("provider_response_id")), role="response"),
+    )
+    return Draft(event, None, _time(message.get("timestamp")))
+
+
+def _said(part: Json) -> AssistantPart:
+    match part:
+        case {"part_kind": "text", "content": str(words)}:
+            return Text(text=words)
+        case {"part_kind": "thinking", "content": str(words)}:
+            provider, proof = text(part.get("provider_name")), text(part.get("signature"))
+            signed, encrypted = ("", proof) if provider == "openai" else (proof, "")
+            id = text(part.get("id"))
+            return Reasoning(text=words, provider=provider, id=id, signature=signed, encrypted=encrypted)
+        case {"part_kind": "tool-call", "tool_call_id": str(id), "tool_name": str(name)}:
+            return ToolCall(id=id, name=name, arguments=arguments(part.get("args")))
+        case _:
+            return Opaque(provider=SYSTEM, raw=compact(part))
+
+
+def plain_response(event: AssistantMessage, at: datetime) -> Json:
+    """The response that an event is by itself."""
+    message: Json = {
+        "kind": "response",
+        "parts": [part for said in event.parts if (part := _plain(said)) is not None],
+        "timestamp": timestamp(at),
+        "model_name": event.model,
+        "finish_reason": event.finish_reason,
+        "provider_response_id": event.source.id if event.source and event.source.system == SYSTEM else "",
+    }
+    if event.usage is not None:
+        counted = {theirs: getattr(event.usage, ours) for ours, theirs in USAGE.items()}
+        message["usage"] = {name: tokens for name, tokens in counted.items() if tokens}
+    return {name: value for name, value in message.items() if value or name == "parts"}
+
+
+def _plain(part: Part) -> Json | None:
+    match part:
+        case Text() | Refusal():
+            return {"part_kind": "text", "content": part.text}
+        case Reasoning():
+            known = {
+                "id": part.id,
+                "signature": part.signature or part.encrypted,
+                "provider_name": part.provider,
+            }
+            thought = {"part_kind": "thinking", "content": part.text}
+            return thought | {name: value for name, value in known.items() if value}
+        case ToolCall():
+            called = {"tool_name": part.name, "tool_call_id": part.id, "args": part.arguments}
+            return {"part_kind": "tool-call", **called}
+        case Opaque() if part.provider == SYSTEM:
+            kept: Json = json.loads(part.raw)
+            return kept
+        case _:
+            return None
+
+
+def lean(message: Json) -> Json:
+    """The message without what its defaults say anyhow: null in its fields and its parts', nothing used."""
+    slim = {name: value for name, value in message.items() if value is not None}
+    if "parts" in slim:
+        slim["parts"] = [
+            {k: v for k, v in p.items() if v is not None or k == "content"} for p in slim["parts"]
+        ]
+    if used := {name: value for name, value in slim.pop("usage", {}).items() if value}:
+        slim["usage"] = used
+    return slim
+
+
+def _time(given: Any) -> datetime | None:
+    return when(given) if given else None
+
+
+def timestamp(at: datetime) -> str:
+    """The time as pydantic writes it."""
+    return at.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,380 @@
+"""Message histories of pydantic-ai are taken down, and come back as they were."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic_ai import (
+    Agent,
+    BinaryContent,
+    CachePoint,
+    DocumentUrl,
+    FilePart,
+    ImageUrl,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    NativeToolCallPart,
+    NativeToolReturnPart,
+    RequestUsage,
+    SystemPromptPart,
+    TextContent,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.messages import CompactionPart, RetryFeedbackPart, RetryInfo
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+import stenolog
+from stenolog import (
+    AssistantMessage,
+    Conversation,
+    Image,
+    ModeSwitch,
+    StaleAppend,
+    ToolCall,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
+from stenolog.frameworks import append_pydantic_ai, to_pydantic_ai
+from tests.examples.harness import clean
+from tests.strategies import json_values
+
+AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
+PIXEL = b"\xff\xfe\xfb\xef"
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Iterator[Conversation]:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        yield log["parser"]
+    clean(tmp_path / "talks.db")
+
+
+def as_json(messages: list[ModelMessage]) -> Any:
+    return ModelMessagesTypeAdapter.dump_python(messages, mode="json")
+
+
+def scripted(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+    """Calls two tools, and then answers."""
+    returns = [part for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
+    if returns:
+        return ModelResponse(parts=[TextPart("; ".join(str(part.content) for part in returns))])
+    thought = ThinkingPart("Both pages.", signature="c2ln", provider_name="anthropic")
+    calls = [ToolCallPart("fetch", {"page": page}, tool_call_id=f"c-{page}-{len(messages)}") for page in "ab"]
+    return ModelResponse(
+        parts=[thought, TextPart("I look."), *calls], usage=RequestUsage(input_tokens=9, output_tokens=4)
+    )
+
+
+def librarian() -> Agent[None, str]:
+    agent = Agent(FunctionModel(scripted), instructions="You know all books.")
+
+    @agent.tool_plain
+    def fetch(page: str) -> dict[str, str]:
+        return {"page": page}
+
+    return agent
+
+
+def test_what_an_agent_did_is_taken_down_and_goes_on_from_the_log(talk: Conversation) -> None:
+    first = librarian().run_sync("Read")
+    append_pydantic_ai(talk, first.all_messages())
+    history = to_pydantic_ai(talk)
+    second = librarian().run_sync("Again", message_history=history)
+    append_pydantic_ai(talk, second.all_messages())
+
+    assert as_json(history) == as_json(first.all_messages())
+    assert as_json(to_pydantic_ai(talk)) == as_json(second.all_messages())
+    assert [entry.event.kind for entry in talk.entries()] == ["mode_switch"] + 2 * [
+        "user_message",
+        "assistant_message",
+        "tool_result",
+        "tool_result",
+        "assistant_message",
+    ]
+
+
+def test_the_events_are_those_of_any_other_conversation(talk: Conversation) -> None:
+    append_pydantic_ai(talk, librarian().run_sync("Read").all_messages())
+    switch, asked, called, *results, answered = [entry.event for entry in talk.entries()]
+
+    assert isinstance(switch, ModeSwitch)
+    assert switch.cards["assistant"].persona == "You know all books."  # type: ignore[union-attr]
+    assert isinstance(asked, UserMessage)
+    assert asked.text == "Read"
+    assert isinstance(called, AssistantMessage)
+    assert called.tool_calls[0] == ToolCall(id="c-a-1", name="fetch", arguments='{"page":"a"}')
+    assert called.usage == Usage(input=9, output=4)
+    assert [(result.name, result.text) for result in results if isinstance(result, ToolResult)] == [
+        ("fetch", '{"page":"a"}'),
+        ("fetch", '{"page":"b"}'),
+    ]
+    assert isinstance(answered, AssistantMessage)
+    assert answered.model == "function:scripted:"
+
+
+def test_appending_twice_appends_nothing_and_a_longer_history_only_what_is_new(talk: Conversation) -> None:
+    history: list[ModelMessage] = [
+        ModelRequest(parts=[UserPromptPart("Hello", timestamp=AT)]),
+        ModelResponse(parts=[TextPart("Yes?")], timestamp=AT),
+    ]
+
+    first = append_pydantic_ai(talk, history)
+    again = append_pydantic_ai(talk, history)
+    shorter = append_pydantic_ai(talk, history[:1])
+    more = append_pydantic_ai(talk, [*history, ModelRequest(parts=[UserPromptPart("Go on", timestamp=AT)])])
+
+    assert [len(first), len(again), len(shorter), len(more)] == [3, 0, 0, 1]
+
+
+def test_a_history_that_goes_on_elsewhere_is_refused_and_nothing_is_written(talk: Conversation) -> None:
+    one = librarian().run_sync("One").all_messages()
+    append_pydantic_ai(talk, one)
+    mine = librarian().run_sync("Mine", message_history=one).all_messages()
+    append_pydantic_ai(talk, librarian().run_sync("Another's", message_history=one).all_messages())
+    position = talk.position
+
+    with pytest.raises(StaleAppend):
+        append_pydantic_ai(talk, mine)
+
+    assert talk.position == position
+
+
+def test_a_history_that_was_rewritten_takes_the_place_and_the_log_keeps_both(talk: Conversation) -> None:
+    one = librarian().run_sync("One").all_messages()
+    append_pydantic_ai(talk, one)
+    compacted: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart("In short: one.")]), one[-1]]
+
+    append_pydantic_ai(talk, compacted, replace=True)
+
+    assert as_json(to_pydantic_ai(talk)) == as_json(compacted)
+    assert [entry.event.text for entry in talk.entries() if isinstance(entry.event, UserMessage)] == [
+        "One",
+        "In short: one.",
+    ]
+
+
+def test_a_request_of_the_conversation_shows_what_was_said(talk: Conversation) -> None:
+    append_pydantic_ai(talk, librarian().run_sync("Read").all_messages())
+
+    body = talk.request("assistant", upto=5, wire="anthropic").body
+
+    assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
+    assert body["system"][0]["text"] == "You know all books."
+
+
+def test_the_log_keeps_no_text_twice(talk: Conversation) -> None:
+    append_pydantic_ai(talk, librarian().run_sync("Read all of it").all_messages())
+
+    stored = b"".join(record.payload for record in talk.records())
+
+    words = (b"Read all of it", b"Both pages.", b"I look.", b'\\"page\\":\\"a\\"}"', b"You know all books.")
+    assert [stored.count(word) for word in words] == [1, 1, 1, 2, 1]
+
+
+EVERYTHING: list[ModelMessage] = [
+    ModelRequest(
+        parts=[
+            SystemPromptPart("Sys"),
+            UserPromptPart(
+                [
+                    "Look",
+                    BinaryContent(PIXEL, media_type="image/png"),
+                    BinaryContent(b"%PDF", media_type="application/pdf", vendor_metadata={"a": None}),
+                    ImageUrl("https://example.org/a.png"),
+                    DocumentUrl("https://example.org/a.pdf", force_download=True),
+                    TextContent("more", metadata={"n": None}),
+                    CachePoint(),
+                ]
+            ),
+        ],
+        instructions="Be brief",
+        run_id="r1",
+        metadata={"k": None},
+    ),
+    ModelResponse(
+        parts=[
+            ThinkingPart("hm", id="rs", signature="gAAAA", provider_name="openai", provider_details={"x": 1}),
+            NativeToolCallPart("web_search", {"q": None}, tool_call_id="n1", provider_name="openai"),
+            NativeToolReturnPart("web_search", [1, None], tool_call_id="n1", timestamp=AT),
+            FilePart(BinaryContent(PIXEL, media_type="image/png")),
+            TextPart("said", id="t", provider_details={"logprobs": []}),
+            ToolCallPart("a", '{"x": 1}', tool_call_id="c1"),
+            ToolCallPart("b", None, tool_call_id="c2"),
+            ToolCallPart("c", "not json", tool_call_id="c3"),
+            CompactionPart(content="short", id="k"),
+        ],
+        usage=RequestUsage(input_tokens=3, cache_read_tokens=2, details={"q": 1}),
+        model_name="gpt-5.2",
+        provider_name="openai",
+        provider_response_id="resp_1",
+        finish_reason="tool_call",
+        conversation_id="conv",
+        state="interrupted",
+    ),
+    ModelRequest(
+        parts=[
+            ToolReturnPart("b", [PIXEL.hex(), None, {"z": 1}], "c2", metadata={"m": 1}),
+            ToolReturnPart(
+                "a", ["seen", BinaryContent(PIXEL, media_type="image/png")], "c1", outcome="denied"
+            ),
+            RetryFeedbackPart("Once more", retry=RetryInfo(cause="model_retry", attempt=1)),
+        ]
+    ),
+    ModelRequest(parts=[]),
+    ModelResponse(parts=[]),
+    ModelResponse(parts=[TextPart("")]),
+]
+
+
+def test_every_part_comes_back(talk: Conversation) -> None:
+    append_pydantic_ai(talk, EVERYTHING)
+
+    pictures = [
+        part
+        for entry in talk.entries()
+        if isinstance(entry.event, UserMessage | ToolResult)
+        for part in entry.event.parts
+        if isinstance(part, Image) and part.blob
+    ]
+
+    assert as_json(to_pydantic_ai(talk)) == as_json(EVERYTHING)
+    assert len(pictures) == 2
+    assert append_pydantic_ai(talk, to_pydantic_ai(talk)) == []
+
+
+def test_what_others_have_written_is_given_as_messages(talk: Conversation) -> None:
+    call = ToolCall(id="c1", name="shell", arguments='{"cmd": "pytest"}')
+    entries = talk.extend(
+        [
+            UserMessage(text="Which test fails?"),
+            AssistantMessage(agent="coder", text="I look.", tool_calls=[call]),
+            ToolResult(call_id="c1", text="FAILED", is_error=True),
+        ]
+    )
+    asked, said, returned = to_pydantic_ai(talk)
+
+    assert asked.parts == [UserPromptPart("Which test fails?", timestamp=entries[0].at)]
+    assert said.parts == [TextPart("I look."), ToolCallPart("shell", '{"cmd": "pytest"}', "c1")]
+    assert returned.parts == [
+        ToolReturnPart("shell", "FAILED", "c1", outcome="failed", timestamp=entries[2].at)
+    ]
+
+
+def test_calls_without_results_are_run_or_closed(talk: Conversation) -> None:
+    append_pydantic_ai(talk, librarian().run_sync("Read").all_messages()[:2])
+
+    kept = librarian().run_sync(message_history=to_pydantic_ai(talk))
+    closed = librarian().run_sync("What now?", message_history=to_pydantic_ai(talk, pending="close"))
+    outcomes = [p.outcome for m in closed.all_messages() for p in m.parts if isinstance(p, ToolReturnPart)]
+
+    assert kept.output == "{'page': 'a'}; {'page': 'b'}"
+    assert outcomes[:2] == ["interrupted"] * 2
+
+
+texts = st.sampled_from(["", "a", "ü\n", "{}", "null", '{"a":1}'])
+times = st.datetimes(timezones=st.just(UTC), min_value=datetime(1970, 1, 1), max_value=datetime(2100, 1, 1))
+binaries = st.builds(
+    BinaryContent, st.binary(max_size=4), media_type=st.sampled_from(["image/png", "application/pdf"])
+)
+prompts = texts | st.lists(
+    texts
+    | binaries
+    | st.builds(ImageUrl, st.just("https://a/b.png"))
+    | st.builds(CachePoint)
+    | st.builds(TextContent, texts, metadata=json_values()),
+    max_size=3,
+)
+ids = st.sampled_from(["c1", "c2", "c3"])
+details = st.none() | st.dictionaries(texts, json_values(), max_size=2)
+request_parts: st.SearchStrategy[Any] = st.one_of(
+    st.builds(SystemPromptPart, texts, timestamp=times, dynamic_ref=st.none() | texts),
+    st.builds(UserPromptPart, prompts, timestamp=times),
+    st.builds(
+        ToolReturnPart,
+        texts,
+        json_values() | st.lists(texts | binaries, max_size=2),
+        ids,
+        metadata=json_values(),
+        timestamp=times,
+        outcome=st.sampled_from(["success", "failed", "denied", "interrupted"]),
+    ),
+)
+provided = {"provider_name": st.sampled_from([None, "openai", "anthropic"]), "provider_details": details}
+named = provided | {"id": st.none() | texts}
+response_parts: st.SearchStrategy[Any] = st.one_of(
+    st.builds(TextPart, texts, **named),
+    st.builds(ThinkingPart, texts, signature=st.none() | texts, **named),
+    st.builds(
+        ToolCallPart,
+        texts,
+        st.none() | texts | st.dictionaries(texts, json_values(), max_size=2),
+        ids,
+        **named,
+    ),
+    st.builds(NativeToolCallPart, texts, st.dictionaries(texts, json_values(), max_size=2), ids, **named),
+    st.builds(FilePart, binaries, **named),
+)
+common = {"run_id": st.none() | texts, "conversation_id": st.none() | texts, "metadata": details}
+requests = st.builds(
+    ModelRequest,
+    st.lists(request_parts, max_size=3),
+    timestamp=st.none() | times,
+    instructions=st.none() | texts,
+    **common,
+)
+responses = st.builds(
+    ModelResponse,
+    st.lists(response_parts, max_size=3),
+    usage=st.builds(RequestUsage, input_tokens=st.integers(0, 9), output_tokens=st.integers(0, 9)),
+    model_name=st.none() | texts,
+    timestamp=times,
+    provider_response_id=st.none() | texts,
+    provider_details=details,
+    finish_reason=st.sampled_from([None, "stop", "tool_call"]),
+    state=st.sampled_from(["complete", "interrupted"]),
+    **common,
+)
+
+
+@settings(max_examples=150)
+@given(histories=st.lists(st.lists(requests | responses, max_size=4), min_size=1, max_size=3))
+def test_any_history_comes_back_however_it_was_appended(histories: list[list[ModelMessage]]) -> None:
+    with stenolog.open(":memory:") as log:
+        whole: list[ModelMessage] = []
+        for more in histories:
+            whole = [*whole, *more]
+            append_pydantic_ai(log["any"], whole)
+            found = as_json(to_pydantic_ai(log["any"]))
+            again = append_pydantic_ai(log["any"], whole)
+
+            assert (json.dumps(found, sort_keys=True), again) == (
+                json.dumps(as_json(whole), sort_keys=True),
+                [],
+            )
+
+
+@settings(max_examples=150)
+@given(one=st.lists(requests | responses, max_size=4), other=st.lists(requests | responses, max_size=4))
+def test_any_history_can_take_the_place_of_another(
+    one: list[ModelMessage], other: list[ModelMessage]
+) -> None:
+    with stenolog.open(":memory:") as log:
+        append_pydantic_ai(log["any"], one)
+        append_pydantic_ai(log["any"], other, replace=True)
+        found = as_json(to_pydantic_ai(log["any"]))
+
+    assert found == as_json(other) or found[: len(other)] == as_json(other)
