@@ -6,10 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ModeSwitch, Unknown, UserMessage
+from stenolog.domain.impulses import cover_fault
 from stenolog.domain.settings import settings
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, evolve
+from stenolog.domain.summaries import Summary
 from stenolog.domain.values import Span
+
+from .pairing import pair
 
 LEAST = 2
 """A summary takes the place of so many messages at least."""
@@ -19,21 +23,34 @@ def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[Span, ...]:
     """The spans that a summary for a lane may cover; none where there is too little that is new.
 
     What stays as it is: the last `keep` messages, what somebody last said to the lane, what the system says,
-    and a call whose result is not there yet, with all behind it.
+    and a call whose result is not there yet, with all behind it. Summaries are covered whole or not at all.
     """
-    log, state, ends = [*entries], INITIAL, [0]
+    log, state, ends = [*entries], INITIAL, list[int]()
+    halves = {p for call, result in pair(log).results.items() for p in range(call.position, result)}
     for entry in log:
         state = evolve(state, entry)
-        if not any(state.open_calls()):
+        if not any(state.open_calls()) and entry.position not in halves:
             ends.append(entry.position)
     messages = [entry for entry in log if not isinstance(entry.event, ModeSwitch | Unknown)]
     older = messages[: max(0, len(messages) - keep)]
     limit = older[-1].position if older else 0
-    stays = {_asked(messages, lane)} | {entry.position for entry in messages if _is_systems(entry)}
-    last = max(end for end in ends if end <= limit)
-    first = next((entry.position for entry in messages if entry.position not in stays), last + 1)
-    spans = tuple(_around(stays, max(first, settings(log).context_from), last))
-    return spans if _new(messages, spans, state) >= LEAST else ()
+    first, stays = _beginning(messages, lane, state, settings(log).context_from)
+    for last in reversed([end for end in ends if first <= end <= limit]):
+        spans = tuple(_around(stays, first, last))
+        if _new(messages, spans, state) < LEAST:
+            break
+        if not cover_fault(state, Summary(state.position + 1, lane, spans)):
+            return spans
+    return ()
+
+
+def _beginning(messages: Sequence[Entry], lane: str, state: State, reset: int) -> tuple[int, set[int]]:
+    """Where a summary may begin, and which positions stay, but for those that are covered already."""
+    taken = [span for summary in state.summaries for span in summary.spans]
+    own = {_asked(messages, lane), *(entry.position for entry in messages if _is_systems(entry))}
+    stays = {position for position in own if not any(position in span for span in taken)}
+    said = [entry.position for entry in messages if entry.position >= reset and entry.position not in stays]
+    return min([*said[:1], *(span.first for span in taken)], default=1), stays
 
 
 def _asked(messages: Sequence[Entry], lane: str) -> int:

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stenolog import (
     Agent,
     AssistantMessage,
     Conversation,
+    Entry,
     Event,
     ModelFailed,
     ModeSwitch,
     Span,
+    State,
     Team,
     ToolCall,
     ToolResult,
     UserMessage,
+    evolve,
 )
 from stenolog.adapters.engine import condensing
 from stenolog.context import Budget, LastN, Pins
@@ -27,7 +34,12 @@ from stenolog.domain.decide import decide
 from stenolog.engine import condense
 from stenolog.models import Prompt, Scripted
 from stenolog.projections.condensing import middle
+from stenolog.projections.context import context
+from stenolog.projections.requests import lanes
+from stenolog.testing import entries
 from tests.engine.given import opened, run, worked
+from tests.requests.histories import history
+from tests.strategies import decided
 
 LOOK = ToolCall(id="c1", name="look", arguments="{}")
 
@@ -111,7 +123,7 @@ def test_after_a_reset_only_what_came_since_is_condensed(tmp_path: Path) -> None
         talk.append(ModeSwitch(context_from=10), expected=9)
         talk.extend(rounds(2))
 
-        assert spans(talk) == [(10, 14)]
+        assert spans(talk) == [(11, 14)]
 
 
 def test_a_request_that_is_small_enough_is_left_alone(tmp_path: Path) -> None:
@@ -197,3 +209,29 @@ def test_a_crash_before_the_summary_is_merged_asks_no_model_again(
 
         assert made is not None
         assert (made.event.text, len(talk.log)) == ("They looked.", 2)  # type: ignore[union-attr]
+
+
+def summarised(log: list[Entry], keep: int) -> Iterator[tuple[Entry, bool]]:
+    """A summary for each lane behind the log, as far as there is anything to summarise; whether it holds."""
+    state = reduce(evolve, log, State())
+    for lane in lanes(log):
+        if lane.agent and (covers := middle(log, lane.address, keep)):
+            made = AssistantMessage(agent=lane.agent, purpose="summary", covers=covers, text="Short.")
+            decide(state, made)
+            entry = Entry("talk", state.position + 1, "summary", log[-1].at, "", made)
+            yield entry, any(each.position == entry.position for each in context([*log, entry]).summaries)
+
+
+def test_whatever_a_log_holds_a_summary_of_its_middle_is_legal() -> None:
+    assert sum(1 for seed in range(200) for _ in summarised(history(seed), keep=3)) > 200
+
+
+@given(decided(max_size=24), st.integers(0, 6))
+def test_of_a_log_that_was_decided_on_a_summary_holds_and_nothing_is_summarised_twice(
+    said: list[Event], keep: int
+) -> None:
+    log = entries(*said)
+    for entry, holds in summarised(log, keep):
+        assert isinstance(entry.event, AssistantMessage)
+        assert holds
+        assert middle([*log, entry], entry.event.agent, keep + 1) == ()
