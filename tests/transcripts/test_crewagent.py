@@ -15,6 +15,7 @@ from stenolog import (
     LlmError,
     ModeSwitch,
     NotATranscript,
+    Run,
     Source,
     Text,
     ToolCall,
@@ -22,7 +23,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.adapters.transcripts import Report, import_file, originals, recognise
-from stenolog.domain.events import Known
+from stenolog.domain.events import UNCHANGED, Known
 from tests.requests.judging import complaints
 from tests.transcripts.crewagent_given import Message, call, folder, imported, index, keep, message
 from tests.transcripts.given import Import
@@ -270,6 +271,14 @@ def test_a_message_that_switches_the_mode_is_a_mode_switch(into: Import, tmp_pat
     assert [event.kind for event in events] == ["user_message", "mode_switch", "user_message"]
     assert into.talk.settings().mode == "run"
     assert len(into.entries) == 4  # the message behind it needs no other switch
+
+
+def test_a_message_of_a_run_begins_it_and_one_of_another_mode_ends_it(into: Import, tmp_path: Path) -> None:
+    begin = message("m1", "user", "Go", mode="run", runId="r1", nodeId="n1")
+
+    said(into, tmp_path, A_TURN[0] | {"id": "m0"}, begin, message("m2", "user", "Thanks"))
+
+    assert [switch.active_run for switch in into.settings] == [UNCHANGED, Run(id="r1", node="n1"), None]
 
 
 def test_a_large_result_is_kept_whole_behind_a_preview(into: Import, tmp_path: Path) -> None:

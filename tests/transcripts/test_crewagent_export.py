@@ -156,7 +156,7 @@ ROLES = st.sampled_from(("system", "developer", "user", "assistant", "tool", "fu
 FOREIGN = st.builds(lambda role, fields: {"role": role, **fields}, ROLES, _fields())
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.lists(FOREIGN, max_size=8), st.booleans())
 def test_whatever_a_message_holds_comes_back_as_it_was(messages: list[Message], results: bool) -> None:
     own = [each for each in messages if not isinstance(each.get("stenolog"), dict)]
@@ -173,7 +173,7 @@ def test_whatever_a_message_holds_comes_back_as_it_was(messages: list[Message], 
 # A log, through the old app's files
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(histories(12) | decided(12))
 @example(story())
 def test_a_log_that_is_exported_and_imported_is_the_same_and_sends_the_same(history: list[Event]) -> None:

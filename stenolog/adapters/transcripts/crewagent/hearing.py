@@ -25,7 +25,7 @@ from stenolog.domain.events import (
 )
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.settings import DEFAULT_MODE
-from stenolog.domain.values import Card, Source
+from stenolog.domain.values import Card, Run, Source
 
 from ..failures import category
 from ..fields import compact, items, obj, text
@@ -53,6 +53,7 @@ class Ear:
     def __init__(self, *, results: bool = True) -> None:
         self.mode = DEFAULT_MODE
         self.agent = MAIN
+        self._is_in_run = False
         self._results = results
         self._is_told = False
 
@@ -60,8 +61,9 @@ class Ear:
         """Remember what an event means for the messages behind it."""
         self.mode = mode_after(event, self.mode)
         match event:
-            case ModeSwitch(joins=joins):
+            case ModeSwitch(joins=joins, active_run=run):
                 self.agent = joins[0] if joins else self.agent
+                self._is_in_run = self._is_in_run if run is UNCHANGED else run is not None
             case AssistantMessage(agent=agent) | LlmError(agent=agent):
                 self.agent = agent
             case _:
@@ -86,7 +88,7 @@ class Ear:
         role, kind = text(plain.get("role")), text(plain.get("partType"))
         common: dict[str, Any] = {"run": text(plain.get("runId")), "node": text(plain.get("nodeId"))}
         if kind == "mode_switch":
-            return ModeSwitch(mode=text(plain.get("mode")) or UNCHANGED, **common)
+            return self.switch(plain, **common)
         common["in_context"] = _in_context(plain, kind)
         if kind == "llm_error":
             return _error(plain, self.agent, common)
@@ -103,6 +105,12 @@ class Ear:
         return UserMessage(
             parts=user_parts(plain.get("content"), blobs), author=_name(plain), **{**common, **known}
         )
+
+    def switch(self, plain: Message, **common: Any) -> ModeSwitch:
+        """The switch to the mode of a message, and to its run."""
+        id, node = text(plain.get("runId")), text(plain.get("nodeId"))
+        run = Run(id=id, node=node) if id else None if self._is_in_run else UNCHANGED
+        return ModeSwitch(mode=text(plain.get("mode")) or UNCHANGED, active_run=run, **common)
 
     def _system(self, plain: Message, common: dict[str, Any], blobs: Blobs) -> Known:
         said = plain.get("content")

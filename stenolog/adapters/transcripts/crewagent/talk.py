@@ -85,13 +85,14 @@ class CrewAgent:
         mode = text(plain.get("mode"))
         if not self._is_open:
             self._is_open = True
-            self._switch(f"{key_of(id)}:settings", self._opening(mode))
+            self._switch(f"{key_of(id)}:settings", self._opening(plain))
         elif mode and mode != self._ear.mode and plain.get("partType") != "mode_switch":
-            self._switch(f"{key_of(id)}:mode", ModeSwitch(mode=mode, source=self._source()))
+            self._switch(f"{key_of(id)}:mode", self._ear.switch(plain, source=self._source()))
 
-    def _opening(self, mode: str) -> ModeSwitch:
+    def _opening(self, plain: Message) -> ModeSwitch:
         return ModeSwitch(
-            mode=mode or text(self._about.get("mode")) or DEFAULT_MODE,
+            mode=text(plain.get("mode")) or text(self._about.get("mode")) or DEFAULT_MODE,
+            active_run=self._ear.switch(plain).active_run,
             title=text(self._about.get("title")) or UNCHANGED,
             joins=[MAIN],
             cards={MAIN: Card()},
