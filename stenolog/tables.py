@@ -2,12 +2,14 @@
 
 from .adapters.tables.declaring import CONVERSATION, POSITION, Delete, Table
 from .adapters.tables.messages import conversation_messages
+from .adapters.tables.postgres import Follower
 from .adapters.tables.sqlite import Kept, Standing, keep, kept_in
 
 __all__ = [
     "CONVERSATION",
     "POSITION",
     "Delete",
+    "Follower",
     "Kept",
     "Standing",
     "Table",

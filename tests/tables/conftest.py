@@ -1,4 +1,4 @@
-"""A log in a file, with times and ids that are the same in every run."""
+"""A log in a file, with times and ids that are the same in every run; a PostgreSQL server of our own."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
+import psycopg
 import pytest
 
 import stenolog
 from stenolog import Log
+from tests.tables.server import programs, serving
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+NUMBERS = count(1)
 
 
 @pytest.fixture
@@ -27,3 +30,22 @@ def log(path: Path) -> Iterator[Log]:
         path, clock=lambda: START + timedelta(seconds=next(ticks)), ids=lambda: f"e{next(numbers)}"
     ) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """How to connect to a PostgreSQL server that lives as long as the tests."""
+    bin = programs()
+    if bin is None:
+        pytest.skip("no PostgreSQL is installed here")
+    with serving(bin) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def dsn(server: str) -> str:
+    """How to connect to a database of one's own on it."""
+    name = f"t{next(NUMBERS)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+    return server.replace("dbname=postgres", f"dbname={name}")

@@ -20,12 +20,15 @@ FAULT_LENGTH = 300
 
 
 class Database(Protocol):
-    """Where tables are kept. `conversations` names its table of streams and names, `types` what columns are,
-    `raises` its errors."""
+    """Where tables are kept. `conversations` is its table of streams and names, `types` what columns are."""
 
     conversations: ClassVar[str]
     types: ClassVar[dict[type, str]]
-    raises: ClassVar[tuple[type[Exception], ...]]
+
+    @property
+    def raises(self) -> tuple[type[Exception], ...]:
+        """Its own errors."""
+        ...
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The rows that a statement gives; `?` stands for a value."""

@@ -34,7 +34,7 @@ class InSQLite:
 
     conversations: ClassVar[str] = "conversations"
     types: ClassVar[dict[type, str]] = TYPES
-    raises: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
+    raises: tuple[type[Exception], ...] = (sqlite3.Error,)
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection

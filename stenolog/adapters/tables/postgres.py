@@ -1,0 +1,257 @@
+"""Tables in PostgreSQL, kept up to date by a follower of the log.
+
+    with Follower(log, "dbname=acme", conversation_messages) as follower:
+        follower.follow()
+
+Rows, the names of conversations and how far the follower has come are written in one transaction: wherever
+it is killed, it goes on with what is missing, and nothing is there twice. Any number may follow one log; they
+take turns.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import starmap
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from stenolog.adapters.stores import reading
+from stenolog.domain.errors import CallerError, MissingExtra, StoreFailed, TableFailed
+
+from .database import Committed, Intake, drop, inherit, made, make, note_fault, prepare
+from .declaring import TYPES, Table
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from stenolog.adapters.log import Log
+
+PAGE = 500
+"""How many entries a transaction takes in."""
+TURN = 0x53544E4F
+"""The advisory lock that followers take turns by: "STNO"."""
+WAIT = 1.0
+"""Seconds before a connection that was lost is made anew."""
+LOGGER = logging.getLogger("stenolog")
+OWN = (
+    """CREATE TABLE IF NOT EXISTS stenolog_conversations (
+        stream BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)""",
+    "CREATE INDEX IF NOT EXISTS stenolog_names ON stenolog_conversations (name)",
+    """CREATE TABLE IF NOT EXISTS stenolog_tracking (
+        name TEXT NOT NULL PRIMARY KEY, position BIGINT NOT NULL, digest TEXT NOT NULL)""",
+)
+ADVANCE = """INSERT INTO stenolog_tracking VALUES (?, ?, ?)
+    ON CONFLICT (name) DO UPDATE SET position = excluded.position, digest = excluded.digest"""
+
+
+class InPostgres:
+    """A PostgreSQL database, for tables."""
+
+    conversations: ClassVar[str] = "stenolog_conversations"
+    types: ClassVar[dict[type, str]] = {**TYPES, bytes: "BYTEA", datetime: "TIMESTAMPTZ"}
+
+    def __init__(self, connection: psycopg.Connection, raises: tuple[type[Exception], ...]) -> None:
+        self.connection = connection
+        self.raises = raises
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows that a statement gives; `?` stands for a value."""
+        cursor = self.connection.execute(statement.replace("?", "%s"), values)
+        return cursor.fetchall() if cursor.description else []
+
+    def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """The statement once for each. Text cannot hold NUL here: U+FFFD stands in its place."""
+        with self.connection.cursor() as cursor:
+            told = [list(map(_told, row)) for row in rows]
+            cursor.executemany(statement.replace("?", "%s"), told)
+
+
+class Here(NamedTuple):
+    """What the log has at one moment: its conversations (stream, name, parent, fork position), the digest of
+    the last entry that was taken in (empty: it is not there), and the next ones."""
+
+    conversations: list[tuple[int, str, int | None, int | None]]
+    digest: str
+    entries: Iterator[tuple[int, int, Any]]
+
+
+class Follower:
+    """Keeps tables in PostgreSQL up to date with a log; `dsn` is what libpq takes.
+
+    Makes the tables, and makes those anew that were made by another version or other columns. Raises
+    `MissingExtra` without psycopg, `StoreFailed` where there is no connection.
+    """
+
+    def __init__(self, log: Log, dsn: str, *tables: Table) -> None:
+        try:
+            import psycopg
+        except ImportError:
+            raise MissingExtra("postgres", "psycopg") from None
+        if not tables:
+            raise CallerError("expected a table to keep up to date, found none")
+        self._psycopg = psycopg
+        self._datastore = log.datastore
+        self._dsn = dsn
+        self._tables = tables
+        self._connection: psycopg.Connection | None = None
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Follower:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the connection back."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def follow(self, timeout: float | None = None) -> None:
+        """Catch up whenever the log has grown, until it is closed, or has been quiet for `timeout` seconds.
+
+        A connection that is lost is made anew. Raises `TableFailed`, as `catch_up`.
+        """
+        woken = threading.Event()
+        with self._datastore.bell.listening(woken.set):
+            while not self._datastore.closed:
+                woken.clear()  # before reading: what comes after that wakes us again
+                try:
+                    self.catch_up()
+                except StoreFailed as error:
+                    if not self._datastore.closed:
+                        LOGGER.warning("%s; again in %s s", error, WAIT)
+                        woken.wait(WAIT)
+                        woken.set()
+                if not woken.wait(timeout):
+                    return
+
+    def catch_up(self) -> None:
+        """Take in whatever the tables lack, and what was renamed or deleted since.
+
+        Raises `TableFailed` where a table's function fails, once the other tables are up to date; what it had
+        taken in before that stays.
+        """
+        faults = [fault for table in self._tables if (fault := self._catch_up(table))]
+        if faults:
+            raise TableFailed("; ".join(faults))
+
+    def rebuild(self) -> None:
+        """Drop the tables and make them anew from the log. Raises `TableFailed`, as `catch_up`."""
+        with self._transaction() as database:
+            for table in self._tables:
+                self._make(database, table)
+        self.catch_up()
+
+    def _prepare(self) -> None:
+        """Make what is not there, or was made otherwise."""
+        with self._transaction() as database:
+            for statement in OWN:
+                database.run(statement)
+            prepare(database)
+            for table in self._tables:
+                found = made(database, table.name)
+                if found is None or found.signature != table.signature:
+                    self._make(database, table)
+
+    def _catch_up(self, table: Table) -> str:
+        """Take in all that a table lacks; why it goes no further, empty where it is up to date."""
+        while True:
+            with self._transaction() as database:
+                name = table.name
+                found = made(database, name)
+                if found is None or found.signature != table.signature:
+                    return f"{name}: expected {table.signature}; found {found}"
+                ((after, digest),) = database.run(
+                    "SELECT position, digest FROM stenolog_tracking WHERE name = ?", (name,)
+                )
+                here = self._look(after)
+                if here.digest not in ("", digest):
+                    return f"{name}: it follows another log; `rebuild` makes it one of this one"
+                _mirror(database, here)
+                reached, fault = Intake(database, table).take(starmap(Committed, here.entries))
+                if reached:
+                    database.run(ADVANCE, (name, reached, self._digest(reached)))
+                if fault or found.fault:
+                    note_fault(database, name, fault)
+            if fault or not reached:
+                return fault and f"{name}: {fault}"
+
+    def _look(self, after: int) -> Here:
+        """The log at one moment, from behind a notification on."""
+        with self._datastore.reading() as connection:
+            connection.execute("BEGIN")
+            try:
+                conversations = connection.execute(
+                    "SELECT stream, name, parent, fork_position FROM conversations ORDER BY stream"
+                ).fetchall()
+                return Here(
+                    conversations, _digest(connection, after), reading.committed(connection, after, PAGE)
+                )
+            finally:
+                connection.execute("ROLLBACK")
+
+    def _digest(self, notification: int) -> str:
+        with self._datastore.reading() as connection:
+            return _digest(connection, notification)
+
+    def _make(self, database: InPostgres, table: Table) -> None:
+        there = database.run("SELECT to_regclass(?)", (f'"{table.name}"',)) != [(None,)]
+        if there and made(database, table.name) is None:
+            raise CallerError(f"{table.name!r}: the database has a table of this name, which is not ours")
+        drop(database, table.name)
+        make(database, table)
+        database.run(ADVANCE, (table.name, 0, ""))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[InPostgres]:
+        """A transaction, in turn with other followers. Raises `StoreFailed` where the connection fails, and
+        `TableFailed` for what else the database refuses."""
+        raised = self._psycopg.Error
+        try:
+            if self._connection is None:
+                self._connection = self._psycopg.connect(self._dsn, autocommit=True)
+            with self._connection.transaction():
+                self._connection.execute("SELECT pg_advisory_xact_lock(%s)", (TURN,))
+                yield InPostgres(self._connection, (raised,))
+        except self._psycopg.OperationalError as error:
+            self.close()
+            raise StoreFailed(f"PostgreSQL: {str(error).strip()}") from error
+        except raised as error:
+            raise TableFailed(f"PostgreSQL: {str(error).strip()}") from error
+
+
+def _digest(connection: sqlite3.Connection, notification: int) -> str:
+    """The digest of an entry, by which another log is told from this one; empty where it is not there."""
+    statement = "SELECT digest FROM stored_events WHERE rowid = ?"
+    row = connection.execute(statement, (notification,)).fetchone()
+    return row[0].hex() if row else ""
+
+
+def _mirror(database: InPostgres, here: Here) -> None:
+    """Have the same conversations under the same names as the log."""
+    there = dict(database.run("SELECT stream, name FROM stenolog_conversations"))
+    for stream, name, parent, fork in here.conversations:
+        if stream not in there:
+            database.run("INSERT INTO stenolog_conversations VALUES (?, ?)", (stream, name))
+            inherit(database, stream, parent, fork)
+        elif there.pop(stream) != name:
+            database.run("UPDATE stenolog_conversations SET name = ? WHERE stream = ?", (name, stream))
+    if there:
+        database.run("DELETE FROM stenolog_conversations WHERE stream = ANY(?)", (list(there),))
+
+
+def _told(value: Any) -> Any:
+    return value.replace("\0", "\ufffd") if isinstance(value, str) else value
