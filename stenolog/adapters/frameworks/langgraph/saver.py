@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import ChainMap
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from threading import RLock
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ from stenolog.domain.errors import CallerError
 
 from .messages import name_of
 from .shelf import Shelf, record
-from .telling import Telling, messages_in
+from .telling import Found, Telling, messages_in
 from .threads import Saved, Thread
 from .values import Reading, Ref, Writing
 
@@ -266,17 +267,27 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
             "values": {channel: refs[channel] for channel in values},
             "metadata": writing.ref(metadata),
         }
-        head = thread.position + len(self._shelf.opening(thread, where.thread))
-        telling = Telling(thread, where.ns, self._shelf.agent, head)
-        switched = {}
+        telling = Telling(thread, where.ns, self._shelf.agent, self._shelf.head(thread, where.thread))
+        switched: dict[str, Any] = {}
         if self.tell:
-            telling.tell(messages_in(values, refs, ChainMap(writing.links, thread.links)))
-            if not where.ns:
-                hides = telling.hides()
+            delta = metadata.get("counters_since_delta_snapshot") or {}
+            state = messages_in(values, refs, ChainMap(writing.links, thread.links))
+            telling.tell(chain(state, self._written(thread, where, delta)))
+            if not where.ns and not delta:  # a delta channel does not say what it holds
+                hides, adopted = telling.hides(), telling.adopted()
                 switched = {"hides": hides} if hides != thread.hidden else {}
-                kept |= {"adopted": adopted} if (adopted := telling.adopted()) else {}
+                kept |= {"adopted": adopted} if adopted else {}
         self._shelf.keep(telling.blobs | writing.finish(kept))
         return [*telling.drafts, record(kept, **switched)]
+
+    def _written(self, thread: Thread, where: _Where, channels: Collection[str]) -> Iterator[Found]:
+        """The messages that were written to these channels since the checkpoint before."""
+        parent = thread.saved.get((where.ns, where.id or ""))
+        reading = self._reading(thread)
+        for write in thread.writes(parent) if parent else ():
+            if write.channel in channels:
+                values = {write.channel: reading.value(write.value)}
+                yield from messages_in(values, {write.channel: write.value}, thread.links)
 
     def _standing(
         self, thread: Thread, where: _Where, checkpoint: Checkpoint, new: ChannelVersions

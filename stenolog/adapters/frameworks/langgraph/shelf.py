@@ -58,6 +58,10 @@ class Shelf:
             return [Draft(ModeSwitch(joins=(self.agent,), meta=told))]
         return [Draft(ModeSwitch(mode="agent", joins=(self.agent,), meta=told), OPENING_ID)]
 
+    def head(self, thread: Thread, id: str) -> int:
+        """The position behind which the next append puts what was decided on."""
+        return thread.position + len(self.opening(thread, id))
+
     def append(self, id: str, decide: Callable[[Thread], list[Draft]]) -> None:
         """Append what is decided on the thread as it stands; where others were first, it is decided again."""
         while True:

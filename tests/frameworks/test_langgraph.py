@@ -1,0 +1,273 @@
+"""Graphs of LangGraph over the log: what they get back, and what the log tells of them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.base import id as ids
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+import stenolog
+from stenolog import Log
+from stenolog.frameworks import LangGraphSaver
+from tests.examples.harness import clean
+from tests.frameworks.langgraph_graphs import Talk, crew, fan_out, model, talking
+
+ONE: Any = {"configurable": {"thread_id": "one"}}
+ASKED = {"messages": [HumanMessage("Where is it?", id="q1")]}
+LATER = {"messages": [HumanMessage("And now?", id="q2")]}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with stenolog.open(tmp_path / "graph.db", synchronous="normal") as log:
+        yield log
+    clean(tmp_path / "graph.db")
+
+
+def words(log: Log, name: str = "one", *, hidden: bool = False) -> list[tuple[str, str]]:
+    """Who said what, of what is in context or of what is hidden; a tool card with what came of it."""
+    return [
+        (item.author, f"{item.call.name}: {item.output[0].text}" if item.call and item.output else item.text)  # type: ignore[union-attr]
+        for item in log[name].timeline()
+        if item.kind in ("message", "tool") and item.hidden is hidden
+    ]
+
+
+def said(state: dict[str, Any]) -> list[str]:
+    return [message.content for message in state["messages"]]
+
+
+TOLD = [
+    ("user", "Where is it?"),
+    ("assistant", "Let me see."),
+    ("assistant", "look: a cat in the hat"),
+    ("assistant", "look: a cat in the box"),
+    ("assistant", "I know: a cat in the box."),
+]
+
+
+def test_a_state_comes_back_as_it_was_and_its_messages_are_told(log: Log) -> None:
+    app = talking(LangGraphSaver(log))
+
+    state = app.invoke(ASKED, ONE)
+
+    assert app.get_state(ONE).values == state
+    assert words(log) == TOLD
+    assert log["one"].state().anomalies == 0
+
+
+def test_what_it_gives_back_is_what_the_saver_of_langgraph_gives_back(log: Log) -> None:
+    ours, theirs = LangGraphSaver(log), InMemorySaver()
+    for saver in (ours, theirs):
+        app = talking(saver)
+        app.invoke(ASKED, ONE)
+        app.invoke(LATER, ONE)
+
+    assert [without_chance(made) for made in ours.list(ONE)] == [
+        without_chance(made) for made in theirs.list(ONE)
+    ]
+
+
+def without_chance(made: CheckpointTuple) -> Any:
+    """A checkpoint without what LangGraph draws by chance: the ids of checkpoints and tool results."""
+    values = dict(made.checkpoint["channel_values"])
+    values["messages"] = [(type(m).__name__, m.content) for m in values.get("messages", ())]
+    written = [(channel, type(value)) for _, channel, value in made.pending_writes or ()]
+    return made.metadata, values, written
+
+
+def test_a_request_can_be_built_from_what_was_told(log: Log) -> None:
+    talking(LangGraphSaver(log)).invoke(ASKED, ONE)
+    log["one"].append(stenolog.UserMessage(text="Thanks!"))
+
+    request = log["one"].request("assistant", wire="openai-chat")
+    roles = [message["role"] for message in request.body["messages"]]
+
+    assert request.sendable
+    assert roles == ["user", "assistant", "tool", "tool", "assistant", "user"]
+
+
+def test_an_interrupted_graph_goes_on_in_another_process_with_the_file_alone(tmp_path: Path) -> None:
+    may = {"messages": [HumanMessage("May I?", id="q1")]}
+    with stenolog.open(tmp_path / "a.db") as log:
+        asked = talking(LangGraphSaver(log)).invoke(may, ONE)
+    with stenolog.open(tmp_path / "a.db") as log:
+        app = talking(LangGraphSaver(log))
+        before = app.get_state(ONE)
+        state = app.invoke(Command(resume="yes"), ONE)
+
+        assert [pause.value for pause in asked["__interrupt__"]] == ["Sure?"]
+        assert (before.next, [pause.value for pause in before.interrupts]) == (("tools",), ["Sure?"])
+        assert said(state)[-1] == "I know: yes."
+        assert words(log)[-2:] == [("assistant", "ask: yes"), ("assistant", "I know: yes.")]
+
+
+def test_an_async_graph_is_served_as_well(log: Log) -> None:
+    async def main() -> Any:
+        app = talking(LangGraphSaver(log))
+        await app.ainvoke(ASKED, ONE)
+        history = [state.values async for state in app.aget_state_history(ONE)]
+        return (await app.aget_state(ONE)).values, history
+
+    now, history = asyncio.run(main())
+
+    assert history[0] == now
+    assert words(log) == TOLD
+
+
+def test_a_fork_in_the_past_hides_what_came_after_it_and_loses_nothing(log: Log) -> None:
+    saver = LangGraphSaver(log)
+    app = talking(saver)
+    app.invoke(ASKED, ONE)
+    app.invoke(LATER, ONE)
+    past = next(state for state in app.get_state_history(ONE) if len(state.values["messages"]) == 5)
+
+    app.invoke({"messages": [HumanMessage("Or then?", id="q3")]}, past.config)
+
+    assert words(log) == [*TOLD, ("user", "Or then?"), *TOLD[1:]]
+    assert words(log, hidden=True) == [("user", "And now?"), *TOLD[1:]]
+    ends = [said(end.checkpoint["channel_values"])[5] for end in saver.branches("one")]
+    assert ends == ["Or then?", "And now?"]
+
+
+def test_a_message_that_was_changed_is_told_as_an_edit_and_one_that_was_removed_is_hidden(log: Log) -> None:
+    app = talking(LangGraphSaver(log))
+    app.invoke(ASKED, ONE)
+
+    app.update_state(ONE, {"messages": [HumanMessage("Where was it?", id="q1"), RemoveMessage("answer-q1")]})
+
+    assert ("user", "Where was it?") in words(log)
+    assert words(log, hidden=True) == [TOLD[0], TOLD[-1]]
+
+
+def test_a_changed_message_that_is_changed_back_is_in_context_again(log: Log) -> None:
+    app = talking(LangGraphSaver(log))
+    app.invoke(ASKED, ONE)
+    first = app.get_state(ONE).config
+    app.update_state(ONE, {"messages": [HumanMessage("Where was it?", id="q1")]})
+
+    app.update_state(first, {"looked": ["again"]})
+
+    assert words(log) == TOLD
+    assert words(log, hidden=True) == [("user", "Where was it?")]
+
+
+def test_a_subgraph_speaks_as_the_node_that_it_is_and_is_told_once(log: Log) -> None:
+    saver = LangGraphSaver(log)
+    app = crew(saver)
+
+    app.invoke(ASKED, ONE)
+
+    assert [author for author, _ in words(log)] == ["user", *["researcher"] * 4, "writer"]
+    spaces = {made.config["configurable"]["checkpoint_ns"].split(":")[0] for made in saver.list(ONE)}
+    assert spaces == {"", "researcher"}
+
+
+def test_tasks_at_once_all_write_and_a_failed_one_is_run_again_alone(log: Log) -> None:
+    app = fan_out(LangGraphSaver(log))
+    subjects = [f"cat {n}" for n in range(8)]
+
+    state = app.invoke({"subjects": subjects}, ONE)
+
+    assert state["jokes"] == [f"A joke about {one}" for one in subjects]
+    assert app.get_state(ONE).values == state
+
+
+def test_what_a_finished_task_wrote_is_not_asked_for_again_after_a_failure(log: Log) -> None:
+    runs: list[str] = []
+
+    def failing(state: Talk) -> dict[str, Any]:
+        runs.append(type(state["messages"][-1]).__name__)
+        if len(runs) == 2:
+            raise OSError("gone")
+        return model(state)
+
+    app = talking(LangGraphSaver(log), failing)
+    with pytest.raises(OSError, match="gone"):
+        app.invoke(ASKED, ONE)
+    app.invoke(None, ONE)
+
+    assert runs == ["HumanMessage", "ToolMessage", "ToolMessage"]
+    assert words(log) == TOLD
+
+
+def test_of_two_invocations_at_once_both_are_in_the_log_and_both_ends_are_found(log: Log) -> None:
+    saver = LangGraphSaver(log)
+    together = Barrier(2)
+
+    def slow(state: Talk) -> dict[str, Any]:
+        if isinstance(state["messages"][-1], HumanMessage):
+            together.wait(10)
+        return model(state)
+
+    app = talking(saver, slow)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda asked: app.invoke(asked, ONE), [ASKED, LATER]))
+
+    told = words(log) + words(log, hidden=True)
+    assert sorted(text for author, text in told if author == "user") == ["And now?", "Where is it?"]
+    assert len([text for _, text in told if text.startswith("I know")]) == 2
+    ends = saver.branches("one")
+    assert {said(end.checkpoint["channel_values"])[0] for end in ends} == {"And now?", "Where is it?"}
+
+
+def test_a_clock_that_runs_ahead_loses_no_turn(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    app, now = talking(LangGraphSaver(log)), time.time_ns
+    with monkeypatch.context() as ahead:
+        ahead.setattr(time, "time_ns", lambda: now() + 3600 * 10**9)
+        app.invoke(ASKED, ONE)
+    monkeypatch.setattr(ids, "_last_v6_timestamp", None)  # as in another process
+    state = app.invoke(LATER, ONE)
+
+    assert said(state)[0] == "Where is it?"
+    assert len(app.get_state(ONE).values["messages"]) == 10
+
+
+def test_a_copy_is_a_fork_of_the_conversation_and_outlives_its_source(log: Log) -> None:
+    saver = LangGraphSaver(log)
+    talking(saver).invoke(ASKED, ONE)
+    two: Any = {"configurable": {"thread_id": "two"}}
+    before = log["one"].position
+
+    saver.copy_thread("one", "two")
+    saver.delete_thread("one")
+    state = talking(saver).invoke(LATER, two)
+
+    assert (log["one"].position, next(log["two"].entries(before)).event.fork) == (before + 1, True)  # type: ignore[union-attr]
+    assert said(state)[0] == "Where is it?"
+    assert (saver.get_tuple(ONE), log.names()) == (None, ["two"])
+    assert [made.config["configurable"]["thread_id"] for made in saver.list(None, limit=1)] == ["two"]
+
+
+@pytest.mark.parametrize("id", [7, " padded ", "x" * 300, "a\nb"])
+def test_a_thread_may_have_any_id(log: Log, id: object) -> None:
+    saver = LangGraphSaver(log)
+    config: Any = {"configurable": {"thread_id": id}}
+
+    talking(saver).invoke(ASKED, config)
+
+    assert said(talking(saver).get_state(config).values)[0] == "Where is it?"
+    assert {made.config["configurable"]["thread_id"] for made in saver.list(None)} == {str(id)}
+    assert saver.conversation(id).position > 0
+
+
+def test_a_message_without_an_id_and_one_that_json_cannot_hold_are_told_too(log: Log) -> None:
+    def odd(state: Talk) -> dict[str, Any]:
+        return {
+            "messages": [AIMessage([{"type": "text", "text": "half \ud800"}, {"type": "odd", "x": {1, 2}}])]
+        }
+
+    talking(LangGraphSaver(log), odd).invoke(ASKED, ONE)
+
+    assert words(log)[1][1] == "half ?"

@@ -1,0 +1,238 @@
+"""How checkpoints are kept: exactly, once, in the clear only where that is wanted, and for good."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langgraph.checkpoint.base import Checkpoint, empty_checkpoint
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.base import CipherProtocol
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+from langgraph.types import Send
+
+import stenolog
+from stenolog.adapters.transcripts import export_jsonl, import_file
+from stenolog.domain.errors import CallerError, MissingBlob
+from stenolog.frameworks import LangGraphSaver
+from tests.frameworks.langgraph_graphs import growing, talking
+
+ONE: Any = {"configurable": {"thread_id": "one", "checkpoint_ns": ""}}
+
+texts = st.text(max_size=8) | st.sampled_from(["long " * 60, "a\nb"])
+messages = st.builds(HumanMessage, texts, id=texts) | st.builds(
+    AIMessage,
+    texts,
+    tool_calls=st.lists(st.builds(lambda id: {"id": id, "name": "f", "args": {"n": 1}}, texts)),
+)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False)
+    | texts
+    | st.binary(max_size=80)
+    | st.uuids()
+    | st.just(datetime(2026, 1, 2, tzinfo=UTC))
+)
+values: st.SearchStrategy[Any] = st.recursive(
+    scalars | messages,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(texts | st.integers(0, 9), inner, max_size=3)
+        | st.sets(st.integers(0, 9), max_size=3)
+        | st.builds(deque, st.lists(inner, max_size=3))
+        | st.builds(Send, st.sampled_from(["a", "b"]), inner)
+    ),
+    max_leaves=12,
+)
+
+
+def holding(step: int, **values: Any) -> Checkpoint:
+    """A checkpoint with these values in its channels, all of them new."""
+    return {**empty_checkpoint(), "channel_values": values, "channel_versions": dict.fromkeys(values, step)}
+
+
+def put(saver: Any, config: Any, checkpoint: Checkpoint, **metadata: Any) -> Any:
+    return saver.put(config, checkpoint, {"source": "loop", **metadata}, checkpoint["channel_versions"])
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(["messages", "notes", "x"]), values, max_size=3), max_size=5))
+def test_any_value_comes_back_as_the_serializer_would_give_it_back(states: list[dict[str, Any]]) -> None:
+    with stenolog.open(":memory:") as log:
+        ours, theirs = LangGraphSaver(log), InMemorySaver()
+        for saver in (ours, theirs):
+            config = ONE
+            for step, state in enumerate(states, 1):
+                config = put(saver, config, holding(step, **state))
+                saver.put_writes(config, [("x", value) for value in state.values()], "task")
+        again = LangGraphSaver(log)
+
+        kept = [[_plain(made) for made in saver.list(ONE)] for saver in (ours, again, theirs)]
+
+        assert kept[0] == kept[1] == kept[2]
+
+
+def _plain(made: Any) -> str:
+    pending = [(channel, value) for _, channel, value in made.pending_writes]
+    return repr((made.checkpoint["channel_values"], pending)).replace("deque([], maxlen=None)", "deque([])")
+
+
+@given(states=st.lists(st.lists(st.integers(0, 4), max_size=6), max_size=8))
+def test_messages_in_any_order_of_states_are_told_so_that_those_of_the_last_state_are_in_context(
+    states: list[list[int]],
+) -> None:
+    with stenolog.open(":memory:") as log:
+        saver, config = LangGraphSaver(log), ONE
+        for step, state in enumerate(states, 1):
+            said: list[BaseMessage] = [HumanMessage(f"words {n}", id=f"m{n}") for n in dict.fromkeys(state)]
+            config = put(saver, config, holding(step, messages=said))
+        shown = {item.text for item in log["one"].timeline() if item.kind == "message" and not item.hidden}
+        told = [item.text for item in log["one"].timeline() if item.kind == "message"]
+
+        assert shown == {f"words {n}" for n in (states or [[]])[-1]}
+        assert sorted(told) == sorted({f"words {n}" for state in states for n in state})
+
+
+def test_bytes_grow_with_what_is_said_and_not_with_its_square(tmp_path: Path) -> None:
+    def size(turns: int) -> int:
+        path = tmp_path / f"{turns}.db"
+        with stenolog.open(path, synchronous="normal") as log:
+            saver, config, said = LangGraphSaver(log), ONE, list[BaseMessage]()
+            for turn in range(turns):
+                said = [*said, AIMessage(f"{turn}" + "x" * 800, id=f"m{turn}")]
+                config = put(saver, config, holding(turn + 1, messages=said))
+        return os.path.getsize(path)
+
+    assert size(200) < 4.2 * size(50)
+    assert size(200) < 6 * 200 * 800
+
+
+def test_a_thousand_messages_are_sent_to_many_tasks_without_being_kept_for_each(tmp_path: Path) -> None:
+    said = [HumanMessage(f"{n}" + "x" * 800, id=f"m{n}") for n in range(300)]
+    with stenolog.open(tmp_path / "a.db", synchronous="normal") as log:
+        saver = LangGraphSaver(log)
+        config = put(saver, ONE, holding(1, messages=said))
+        before = len(log.blobs)
+        for task in range(20):
+            saver.put_writes(config, [("__pregel_tasks", Send("tools", {"messages": said}))], f"task {task}")
+        found = saver.get_tuple(config)
+
+        assert len(log.blobs) == before
+        assert found is not None
+        assert [value.arg["messages"] for _, _, value in found.pending_writes or ()] == [said] * 20
+
+
+class Reverse(CipherProtocol):
+    """Hides words from whoever does not look twice."""
+
+    def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
+        return "reverse", plaintext[::-1]
+
+    def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
+        return ciphertext[::-1]
+
+
+def test_with_a_serializer_that_encrypts_nothing_is_told_and_no_word_stands_in_the_file(
+    tmp_path: Path,
+) -> None:
+    state = {"messages": [HumanMessage("the secret word", id="m1")], "note": "the secret word"}
+    with stenolog.open(tmp_path / "a.db") as log:
+        saver = LangGraphSaver(log, serde=EncryptedSerializer(Reverse()))
+        config = put(saver, ONE, holding(1, **state))
+        found = saver.get_tuple(config)
+        kinds = {entry.event.kind for entry in log["one"].entries()}
+
+    assert found is not None
+    assert (found.checkpoint["channel_values"], kinds) == (state, {"mode_switch"})
+    assert b"secret" not in (tmp_path / "a.db").read_bytes()
+
+
+def test_a_blob_that_is_gone_is_an_error_and_never_an_empty_state() -> None:
+    with stenolog.open(":memory:") as log:
+        saver = LangGraphSaver(log)
+        config = put(saver, ONE, holding(1, messages=[HumanMessage("hello", id="m1")]))
+        with log.datastore.writing() as connection:
+            connection.execute("DELETE FROM blobs")
+
+        with pytest.raises(MissingBlob):
+            saver.get_tuple(config)
+
+
+def test_pruning_keeps_what_a_delta_channel_is_rebuilt_from() -> None:
+    with stenolog.open(":memory:") as log:
+        saver, config = LangGraphSaver(log), ONE
+        config = put(saver, config, holding(1, notes=["first"]))
+        for note in ("second", "third"):
+            saver.put_writes(config, [("notes", [note])], note)
+            config = put(saver, config, holding(1))
+        before = saver.get_delta_channel_history(config=config, channels=["notes"])
+
+        saver.prune(["one"])
+
+        assert saver.get_delta_channel_history(config=config, channels=["notes"]) == before
+        assert before["notes"]["seed"] == ["first"]
+        assert [value for _, _, value in before["notes"]["writes"]] == [["second"], ["third"]]
+        assert len(list(saver.list(ONE))) == 1
+
+
+def test_messages_in_a_delta_channel_are_rebuilt_and_told(tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "a.db") as log:
+        app = growing(LangGraphSaver(log))
+        for n in range(2):
+            state = app.invoke({"messages": [HumanMessage(f"Where? {n}", id=f"q{n}")]}, ONE)
+    with stenolog.open(tmp_path / "a.db") as log:
+        again = growing(LangGraphSaver(log)).get_state(ONE).values
+        told = [item.text for item in log["one"].timeline() if item.kind == "message" and not item.hidden]
+
+    assert again == state
+    assert told == [m.content for m in state["messages"] if m.type != "tool"]
+
+
+def test_only_known_ways_of_pruning_are_taken() -> None:
+    with stenolog.open(":memory:") as log, pytest.raises(CallerError, match="strategy: expected"):
+        LangGraphSaver(log).prune(["one"], strategy="most")
+
+
+def test_what_was_told_beside_the_graph_stays_in_context() -> None:
+    with stenolog.open(":memory:") as log:
+        saver = LangGraphSaver(log)
+        log["one"].append(stenolog.UserMessage(text="before"))
+        config = put(saver, ONE, holding(1, messages=[SystemMessage("be kind", id="m0")]))
+        log["one"].append(stenolog.UserMessage(text="beside"))
+        put(saver, config, holding(2, messages=[ToolMessage("alone", tool_call_id="none", id="m1")]))
+
+        shown = [item.text for item in log["one"].timeline() if item.text and not item.hidden]
+
+        assert shown == ["before", "beside", "alone"]
+
+
+def test_ids_and_sets_keep_their_types() -> None:
+    state = {"id": UUID(int=7), "set": {1}, "queue": deque([1]), "bytes": b"\x00"}
+    with stenolog.open(":memory:") as log:
+        saver = LangGraphSaver(log)
+        found = saver.get_tuple(put(saver, ONE, holding(1, **state)))
+
+        assert found is not None
+        assert found.checkpoint["channel_values"] == state
+
+
+def test_a_thread_is_exported_and_imported_with_its_checkpoints(tmp_path: Path) -> None:
+    talk = tmp_path / "talk.jsonl"
+    with stenolog.open(tmp_path / "a.db") as log:
+        app = talking(LangGraphSaver(log))
+        state = app.invoke({"messages": [HumanMessage("Where?", id="q1")]}, ONE)
+        with talk.open("w", encoding="utf-8") as stream:
+            export_jsonl(log["one"], stream)
+    with stenolog.open(tmp_path / "b.db") as log:
+        import_file(log, talk)
+
+        assert talking(LangGraphSaver(log)).get_state(ONE).values == state
