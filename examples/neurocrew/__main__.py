@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -33,7 +34,7 @@ def main() -> None:
     options = arguments()
     with stenolog.open(options.db) as log, suppress(KeyboardInterrupt):
         asyncio.run(talk(log, options))
-        if not options.telegram:
+        if log["crew"].position:
             print("", *report(log["crew"]), sep="\n")
     if not (options.telegram or options.console):
         print("Talk with them: python -m examples.neurocrew --console, or --telegram (see its README.md)")
@@ -67,4 +68,7 @@ def arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except stenolog.StenologError as error:
+        sys.exit(f"✗ {error}")

@@ -27,6 +27,8 @@ async def require(told: Told) -> str:
 
 
 async def _pinned(told: Told, tag: str) -> str:
+    if not told.rest:
+        return "(expected a text)"
     await told.team.say(told.talk, UserMessage(text=told.rest, author=told.author, tags=[tag]), id=told.id)
     return f"(pinned: {tag})"
 

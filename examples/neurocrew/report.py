@@ -14,7 +14,7 @@ def report(talk: Conversation) -> Iterator[str]:
     views: dict[str, list[int]] = {}
     for entry in talk.entries():
         match entry.event:
-            case LlmError(agent=agent, message=message):
+            case LlmError(agent=agent, category="process_exited", message=message):
                 yield f"  {agent} is told everything anew: {message}"
             case AssistantMessage(agent=agent, receipt=receipt) if receipt and entry.position < begin:
                 views.setdefault(agent, []).append(receipt.view)
