@@ -25,8 +25,8 @@ def main() -> None:
     session = ""
     for prompt in prompts():
         session += prompt
-        for word in answer(session, prompt).split(" "):
-            print(word, end=" ", flush=True)
+        for word in re.findall(r"\S+\s*", answer(session, prompt)):
+            print(word, end="", flush=True)
             time.sleep(0.02)
         print(f"\n{END}", flush=True)
 
