@@ -80,6 +80,15 @@ def test_there_is_a_line_for_each_line_of_the_tables() -> None:
     assert {n: sum(row.system == n for row in ALL) for n in wanted} == wanted
 
 
+def test_each_system_has_an_example_with_one_command_and_an_outcome() -> None:
+    named = re.findall(r"^\| (\d) \| `python -m examples\.(\w+)` \|", PAGE.read_text("utf-8"), re.MULTILINE)
+
+    assert [int(system) for system, _ in named] == [1, 2, 3, 4, 5]
+    for _, example in named:
+        for file in ("__main__.py", "outcome.py", "README.md"):
+            assert (ROOT / "examples" / example / file).is_file(), f"{example}/{file}"
+
+
 def found(tree: ast.Module, path: list[str]) -> Iterator[ast.stmt]:
     """The classes and the function by which a test is named, the outer first; none where one is missing."""
     body, chain = tree.body, list[ast.stmt]()
