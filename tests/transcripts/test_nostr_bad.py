@@ -18,7 +18,7 @@ from stenolog.adapters.transcripts import import_file
 from stenolog.adapters.transcripts.nostr.events import NostrEvent
 from stenolog.adapters.transcripts.nostr.signatures import checker
 from tests.transcripts.given import Import, importing, lines
-from tests.transcripts.signing import Json, bot, event, key, profile
+from tests.transcripts.signing import NOON, Json, bot, event, key, profile, signed
 from tests.transcripts.soundness import assert_sound
 
 ROOT = event("ann", "Build it.", kind=11, to="pm")
@@ -95,6 +95,21 @@ def test_so_it_is_in_a_list_and_among_what_a_relay_said(into: Import, bad: Json,
 
     assert (texts(into), into.report.skipped) == of_list
     assert of_list[1][0].reason.startswith(why)
+
+
+def test_so_it_is_in_a_conversation_that_tenex_keeps(into: Import) -> None:
+    def packed(event: Json, content: str | None = None) -> str:
+        made = [0, *[event[name] for name in ("pubkey", "created_at", "kind", "tags", "content")]]
+        made[5] = event["content"] if content is None else content
+        return json.dumps([*made, event["id"], event["sig"]])
+
+    half = signed("coder", [0, key("coder"), NOON + 5, 1111, [["E", ROOT["id"]]], "Half \ufffd"])
+    bad = [packed(BUILT, "Burnt."), "[" * 500, "7", '"', "[0, 1]", packed(BUILT)[:-9], 7]
+    history = [packed(ROOT), *bad, packed(half, "Half \ud800"), packed(WELL)]
+    into.file(json.dumps({"id": ROOT["id"], "title": "T", "history": history}).encode())
+
+    assert texts(into) == ["Build it.", "Half \ufffd", "Well done."]
+    assert [skipped.line for skipped in into.report.skipped] == [2, 3, 4, 5, 6, 7, 8]
 
 
 def test_the_good_one_of_two_with_one_id_is_taken_whichever_comes_first(into: Import) -> None:

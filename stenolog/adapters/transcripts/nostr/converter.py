@@ -99,10 +99,10 @@ class Nostr:
                 self._setup.card(name, persona=self._whole.people.instructions.get(pubkey, ""))
         if speaker and event.value("llm-model"):
             self._setup.card(speaker, model=event.value("llm-model"))
-        title = event.value("title") or event.value("subject")
-        if title and event.created_at >= self._titled:
-            self._setup.title, self._titled = title, event.created_at
         leads = speaker or event.pubkey == self._who.user
+        title = event.value("title") or event.value("subject")
+        if title and (leads or event.kind == METADATA) and event.created_at >= self._titled:
+            self._setup.title, self._titled = title, event.created_at
         if leads and event.value("phase") and event.created_at >= self._latest:
             self._setup.mode = event.value("phase")
         self._latest = max(self._latest, event.created_at)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from hashlib import sha256
+from io import BytesIO
 from typing import Any, NamedTuple
 
 from ..fields import Json, compact, items
+from ..lines import Reading
 
 FIELDS = ("id", "pubkey", "created_at", "kind", "tags", "content")
 PROFILE, METADATA = 0, 513
@@ -79,10 +80,7 @@ def unpacked(text: str) -> Json:
     """The event in a text of TENEX's conversation files: a list in the order that is hashed, then signature
     and id in any order. What is none is given as it is found, to be refused by name.
     """
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    found = next((value for _, value in Reading().values(BytesIO(text.encode("utf-8", "replace")))), None)
     if not isinstance(found, list) or len(found) < 6:
         return found
     names = ("pubkey", "created_at", "kind", "tags", "content")
