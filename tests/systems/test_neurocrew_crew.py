@@ -28,10 +28,13 @@ DEV, TESTER, OWNER = "Backend Dev", "Tester", "Owner"
 NAMES = (DEV, TESTER, OWNER)
 
 
-def crew(*models: Model, moderator: str = "", **options: Any) -> Team:
-    """Three roles in turn, which remember their sessions."""
+AT_ONCE = Retries(base=0.0)
+
+
+def crew(*models: Model, moderator: str = "", retries: Retries = AT_ONCE, **options: Any) -> Team:
+    """Up to three roles in turn, which remember their sessions."""
     agents = [
-        Agent(name, llm=model, policy=Delta(), retries=options.pop("retries", Retries(base=0.0)))
+        Agent(name, llm=model, policy=Delta(), retries=retries)
         for name, model in zip(NAMES, models, strict=False)
     ]
     return Team(agents, turns=RoundRobin(pass_token=PASS, moderator=moderator), **options)

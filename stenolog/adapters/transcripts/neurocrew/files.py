@@ -16,7 +16,8 @@ from ..lines import Reading, Record, Skipped
 from ..told import Told
 from .messages import AGENT, NAMED, NeuroCrew, content_of, role_of
 
-_LISTS = ("conversation", "messages")
+THEIRS = "conversation"
+_LISTS = (THEIRS, "messages")
 """Where the messages stand in an object."""
 _OTHER_APIS = frozenset(("tool_calls", "tool_call_id", "function_call"))
 
@@ -29,7 +30,7 @@ def is_chat(document: Json) -> bool:
     told = obj(document)
     place = _list_in(told)
     messages = [obj(message) for message in items(told[place] if place else document)]
-    if any(_is_of_another_api(message) for message in messages):
+    if place != THEIRS and any(_is_of_another_api(message) for message in messages):
         return False
     if told:
         return place != "" and "chat_id" in told.keys() | obj(told.get("metadata")).keys()

@@ -14,7 +14,7 @@ from stenolog.domain.errors import IdTaken
 from stenolog.domain.events import UNCHANGED, AssistantMessage, ModeSwitch, UserMessage
 from stenolog.domain.turns import RoundRobin
 
-from ..fields import Json, compact, key_of, name_of, text, when
+from ..fields import Json, compact, name_of, text, when
 from ..lines import Record
 from ..scribe import Scribe
 from ..steps import Held, Step
@@ -28,6 +28,7 @@ _SAID = ("content", "text")
 _USERS = ("user", "human")
 _AGENTS = (AGENT, "assistant")
 _SYSTEM = ("system", "developer")
+_IDS = ("id", "message_id")
 _TIMES = ("timestamp", "created_at", "time")
 _MILLISECONDS = range(10**11, 10**15)
 """Where a number counts no seconds since 1970, which would be after the year 5138."""
@@ -52,7 +53,7 @@ def agent_of(message: dict[str, Any]) -> str:
 
 
 def _keys(records: Sequence[Record]) -> list[str]:
-    """The id of each: its own, else a digest of all that it says of itself, with its place if not its time.
+    """The entry id of each: a digest of all that it holds; of one without a time or an id, its place besides.
 
     So a file that was cut at its beginning still shows which of its messages are known.
     """
@@ -66,12 +67,9 @@ def _keys(records: Sequence[Record]) -> list[str]:
 
 
 def _key(record: Record) -> str:
-    message = record.value
-    own = message.get("id", message.get("message_id"))
-    if isinstance(own, int | str) and own != "" and not isinstance(own, bool):
-        return key_of(f"message-{own}")
-    digest = _digest(message)
-    return digest if any(message.get(name) for name in _TIMES) else f"{record.line}-{digest}"
+    digest = _digest(record.value)
+    is_told_apart = any(record.value.get(name) for name in (*_TIMES, *_IDS))
+    return digest if is_told_apart else f"{record.line}-{digest}"
 
 
 class NeuroCrew:
@@ -173,8 +171,8 @@ def _rest(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _own_id(message: dict[str, Any]) -> str:
-    own = message.get("id", message.get("message_id", ""))
-    return str(own) if isinstance(own, int | str) else ""
+    own = next((message[name] for name in _IDS if isinstance(message.get(name), int | str)), "")
+    return str(own)
 
 
 def _time(message: dict[str, Any], default: datetime) -> datetime:
