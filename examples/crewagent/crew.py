@@ -23,7 +23,7 @@ AROUND = Instructions(
 """How a mode differs from another: the history is the same in all of them."""
 SIZE = Budget(messages=24, characters=120_000)
 """The old app had 80 messages; with 24, the story is short enough to be read to where it is cut."""
-TRIES = Retries(attempts={"process_exited": 100}, base=0.05, cap=0.05)
+TRIES = Retries(attempts={**Retries().attempts, "process_exited": 100, "timeout": 1}, base=0.1, cap=2.0)
 """However often the program is killed, it asks again; after a timeout, a person decides."""
 SOURCE = "def parse(text):\n    return datetime.fromisoformat(text)\n"
 PASSED = 200_000

@@ -127,9 +127,6 @@ def _told(own: str, document: Json, about: Message, failed: str = "") -> Told:
     if isinstance(document, dict) and isinstance(document.get("messages"), list):
         document = document["messages"]
     if not isinstance(document, list):
-        failed, document = (
-            f"{own}/{MESSAGES}: expected a list of messages, found {type(document).__name__}",
-            [],
-        )
-    records = [Record(str(number), message) for number, message in enumerate(document, 1)]
+        failed = f"{own}/{MESSAGES}: expected a list of messages, found {type(document).__name__}"
+    records = [Record(str(number), message) for number, message in enumerate(items(document), 1)]
     return Told(own, records, partial(CrewAgent, about=about), failed=failed)

@@ -36,7 +36,6 @@ from . import schema
 from .schema import OURS, SYSTEM, Difference, Message
 from .writing import Place, is_sent, written
 
-ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 CATEGORIES: tuple[ErrorCategory, ...] = get_args(ErrorCategory)
 PURPOSES: tuple[Purpose, ...] = ("summary", "memory", "routing")
 ASIDE = ("widget", "mode_switch")
@@ -183,14 +182,11 @@ def _answer(plain: Message, kind: str, id: str, common: dict[str, Any]) -> Assis
 def _call(call: Any, stand_in: str) -> ToolCall:
     """A call in OpenAI's form, or with name and arguments beside its id."""
     found = obj(call)
+    if obj(found.get("function")) or obj(found.get("custom")):
+        return tool_call(found, stand_in)
     name = text(found.get("name")) or text(found.get("toolName"))
-    given = found.get("arguments", found.get("args", found.get("input")))
-    if not (obj(found.get("function")) or obj(found.get("custom"))):
-        found = {
-            "id": found.get("id", found.get("toolCallId")),
-            "function": {"name": name, "arguments": given},
-        }
-    return tool_call(found, stand_in)
+    function = {"name": name, "arguments": found.get("arguments", found.get("args", found.get("input")))}
+    return tool_call({"id": found.get("id", found.get("toolCallId")), "function": function}, stand_in)
 
 
 def _result(plain: Message, common: dict[str, Any], blobs: Blobs) -> ToolResult:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections import Counter
 from datetime import datetime
-from hashlib import sha256
 
 from stenolog.domain.entry import EPOCH, check_name
 from stenolog.domain.errors import InvalidEvent
@@ -15,7 +13,7 @@ from stenolog.domain.values import Card, Source
 
 from ..fields import Json, key_of, obj, text, when
 from ..lines import Record
-from ..media import Blobs
+from ..media import Blobs, keep_base64
 from ..openai.messages import MAIN
 from ..scribe import Scribe
 from ..steps import Held, Step
@@ -117,8 +115,6 @@ def time_of(value: Json, default: datetime) -> datetime:
 def _blobs(message: Message) -> Blobs:
     """What an export has put beside the message, because nothing in it says so."""
     blobs: Blobs = {}
-    for sha, content in obj((ours_of(message) or {}).get("blobs")).items():
-        data = b64decode(text(content))
-        if sha256(data).hexdigest() == sha:
-            blobs[sha] = data
+    for content in obj((ours_of(message) or {}).get("blobs")).values():
+        keep_base64(text(content), blobs)
     return blobs
