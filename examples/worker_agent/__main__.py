@@ -6,7 +6,7 @@ import argparse
 import asyncio
 
 import stenolog
-from stenolog import Log
+from stenolog import CallerError, Log
 from stenolog.engine import Limits
 from stenolog.models import Model, model_of
 
@@ -40,8 +40,12 @@ def main() -> None:
     options.add_argument("--db", default="worker_agent.db", help="the log; a second start goes on from it")
     options.add_argument("--model", help="a real one, such as openai:gpt-5.2; its key is in the environment")
     given = options.parse_args()
+    try:
+        model = model_of(given.model) if given.model else scripted()
+    except CallerError as error:
+        options.error(str(error))
     with stenolog.open(given.db) as log:
-        asyncio.run(do(log, model_of(given.model) if given.model else scripted()))
+        asyncio.run(do(log, model))
         show(log)
 
 
