@@ -127,7 +127,7 @@ class Outlet:
         except asyncio.CancelledError:
             await asyncio.wait([sending], timeout=GRACE)
             sending.cancel()
-            await asyncio.wait([sending])
+            await asyncio.gather(sending, return_exceptions=True)
             raise
 
     async def _send_and_note(self, piece: Piece) -> None:

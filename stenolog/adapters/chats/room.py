@@ -55,7 +55,8 @@ class Room:
         """Do what a command such as `/reset` tells; what to say to that, in Markdown. With an `id`, what
         changes something is done once."""
         reply = await call(command.name, Told(self.talk, self.team, command.rest, id, author))
-        self.wake()
+        if await asyncio.to_thread(lambda: self.talk.position):  # it does not begin with a command
+            self.wake()
         return reply
 
     def wake(self) -> None:

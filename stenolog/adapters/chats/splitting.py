@@ -63,12 +63,14 @@ class _Cutter:
     """The pieces so far, and the lines of the one that is being filled."""
 
     def __init__(self, limit: int, weigh: Weigh) -> None:
-        self.limit = limit
+        self.limit = limit + 1  # every line is weighed with its line break, which the last one has not
         self.weigh = weigh
         self.pieces: list[str] = []
         self.fence: Fence | None = None
         self._lines: list[str] = []
         self._weight = 0
+        self._is_bare = False
+        """Whether a block of code has just begun, and has no code yet."""
 
     def take(self, line: str) -> None:
         """The next line of the text."""
@@ -89,8 +91,7 @@ class _Cutter:
     def _begin(self, fence: Fence) -> None:
         if self._room() < self._weighed(fence.line) + self._weighed(fence.mark) + 2:
             self._flush()
-        self.fence = fence
-        self._add(fence.line)
+        self._open(fence)
 
     def _text(self, line: str) -> None:
         if self._weighed(line) > self._room() and not self._is_fresh():
@@ -110,7 +111,7 @@ class _Cutter:
 
     def _is_fresh(self) -> bool:
         """Whether nothing is in the piece yet but the fence that begins it."""
-        return len(self._lines) <= (self.fence is not None)
+        return len(self._lines) <= self._is_bare
 
     def _cut(self, line: str) -> tuple[str, str]:
         """As much of a line as there is room for, cut behind a blank where there is one, and the rest."""
@@ -126,16 +127,22 @@ class _Cutter:
     def _add(self, line: str) -> None:
         self._lines.append(line)
         self._weight += self._weighed(line)
+        self._is_bare = False
+
+    def _open(self, fence: Fence) -> None:
+        self.fence = fence
+        self._add(fence.line)
+        self._is_bare = True
 
     def _flush(self) -> None:
         """End the piece; within a block of code the next one begins with its fence."""
         lines, fence = self._lines, self.fence
         if fence:
-            lines = lines[:-1] if self._is_fresh() else [*lines, fence.mark]
+            lines = lines[:-1] if self._is_bare else [*lines, fence.mark]
         self.pieces.extend(_trimmed(lines))
         self._lines, self._weight = [], 0
         if fence:
-            self._add(fence.line)
+            self._open(fence)
 
 
 def _trimmed(lines: list[str]) -> Iterator[str]:

@@ -63,6 +63,7 @@ class Chat:
         self.bots = bots
         self.manner = manner
         self._mute: set[int] = set()
+        self._replies: set[asyncio.Task[None]] = set()
         heading = HEADING if not bots.own and len(team.agents) > 1 else ""
         limit = LIMIT - RESERVED if bots.own else LIMIT
         outlet = Outlet(
@@ -83,11 +84,21 @@ class Chat:
             try:
                 yield self
             finally:
-                showing.cancel()
-                await asyncio.gather(showing, return_exceptions=True)
+                for task in (showing, *self._replies):
+                    task.cancel()
+                await asyncio.gather(showing, *self._replies, return_exceptions=True)
 
-    async def reply(self, bot: Bot, text: str) -> None:
-        """Say what is not in the log; it is given up after a few failures."""
+    def reply(self, bot: Bot, text: str) -> None:
+        """Say what is not in the log. Nobody waits for it, and it is given up after a few failures."""
+        task = asyncio.create_task(self._reply(bot, text))
+        self._replies.add(task)
+        task.add_done_callback(self._replies.discard)
+
+    async def rest(self) -> None:
+        """Wait until nothing is to be done here but by a person, and all that was said has gone out."""
+        await asyncio.gather(self.room.rest(), *self._replies)
+
+    async def _reply(self, bot: Bot, text: str) -> None:
         for part in split(text, LIMIT, weigh):
             for failures in range(1, TRIES + 1):
                 try:

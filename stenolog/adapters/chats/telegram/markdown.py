@@ -17,7 +17,7 @@ HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(\S.*?)(?:[ \t]+#+)?[ \t]*")
 BULLET = re.compile(r"([ \t]*)[-*+] (?=.*\S)")
 QUOTE = re.compile(r"> ?")
 INLINE = re.compile(
-    r"(?P<ticks>`+)(?P<code>[^`\n]*[^`\s][^`\n]*)(?P=ticks)(?!`)"
+    r"(?P<ticks>(?<!`)`+(?!`))(?P<code>[^\n]*?\S[^\n]*?)(?<!`)(?P=ticks)(?!`)"
     r"|\\(?P<escaped>[!-/:-@\[-`{-~])"
     r"|\[(?P<words>[^\[\]\n]*[^\[\]\s][^\[\]\n]*)\]\((?P<url>https?://[^\s()<>\\`]+)\)"
     r"|\*\*(?=\S)(?P<bold>[^*`\n]*[^*`\s])\*\*"

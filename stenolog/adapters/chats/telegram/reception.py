@@ -71,7 +71,6 @@ class Reception:
         self._speaks = {bots.first.id: ""} | {bot.id: agent for agent, bot in bots.own.items()}
         self._ours = ("", *(bot.username.casefold() for bot in bots.all))
         self._known: dict[str, None] = {}
-        self._replies: set[asyncio.Task[None]] = set()
 
     async def take(self, bot: Bot, updates: Sequence[telegram.Update]) -> None:
         """Take what a bot was told: chat by chat, in order. It is in the log when this returns."""
@@ -80,12 +79,6 @@ class Reception:
             if said := heard(update):
                 chats.setdefault(said.chat, []).append(said)
         await asyncio.gather(*(self._in_order(bot, said) for said in chats.values()))
-
-    async def close(self) -> None:
-        """Give up the replies that have not arrived."""
-        for task in self._replies:
-            task.cancel()
-        await asyncio.gather(*self._replies, return_exceptions=True)
 
     async def _in_order(self, bot: Bot, messages: Sequence[Heard]) -> None:
         for said in messages:
@@ -124,11 +117,11 @@ class Reception:
         if chat is None:
             LOGGER.info("chat %s is not allowed: it gets no answer", said.chat)
         elif fault := self.bounds.fault(said):
-            self._reply(chat, bot, fault)
+            chat.reply(bot, fault)
         elif (command := typed(said.text)) and not said.media:
             if not said.edited and command.to.casefold() in self._ours:
                 id = self._id(bot, said)
-                self._reply(chat, bot, await chat.room.tell(command, id=id, author=said.author))
+                chat.reply(bot, await chat.room.tell(command, id=id, author=said.author))
         else:
             await self._hear(chat, bot, said)
 
@@ -148,7 +141,7 @@ class Reception:
             if isinstance(error, MachineError):
                 raise
             LOGGER.warning("chat %s: a message was not taken: %s", said.chat, error)
-            self._reply(chat, bot, f"I could not take that: {error}")
+            chat.reply(bot, f"I could not take that: {error}")
 
     def _addressees(self, bot: Bot, said: Heard) -> tuple[str, ...]:
         """Whom it names; else whose words it answers; else the one whose bot it was told alone."""
@@ -178,12 +171,6 @@ class Reception:
                 LOGGER.info("%r: %s; it is tried again", bot, error)
                 await asyncio.sleep(self.backoff(failures))
         return await bot.fetch(file)
-
-    def _reply(self, chat: Chat, bot: Bot, text: str) -> None:
-        """Say something beside the log; nobody waits for it."""
-        task = asyncio.create_task(chat.reply(bot, text))
-        self._replies.add(task)
-        task.add_done_callback(self._replies.discard)
 
 
 def _edited(talk: Conversation, said: Heard, event: UserMessage, first: str) -> UserMessage | None:

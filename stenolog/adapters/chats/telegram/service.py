@@ -86,6 +86,7 @@ class Telegram:
         self._bounds = Bounds(longest, largest)
         self._poll = poll
         self._bots = _bots(token, tokens or {}, (base_url or SERVER).rstrip("/"))
+        self._ready = asyncio.Event()
         self._stopped = asyncio.Event()
         self._opened = AsyncExitStack()
         self._rooms = AsyncExitStack()
@@ -115,6 +116,12 @@ class Telegram:
         """Have `serve` end in good order."""
         self._stopped.set()
 
+    async def rest(self) -> None:
+        """Wait until nothing is to be done in any chat but by a person, and all that was said has gone out;
+        for that it has to be served."""
+        await self._ready.wait()
+        await asyncio.gather(*(chat.rest() for chat in self._open.values()))
+
     async def serve(self) -> None:
         """Hear, work and answer until stopped, cancelled, or told so by SIGTERM; what is under way then is
         put down in good order, and the next start goes on from there.
@@ -123,7 +130,6 @@ class Telegram:
         """
         from .reception import Reception
 
-        self._stopped.clear()
         bots, manner = self._bots, self._manner
         agents = tuple(self.team.agents)
         reception = Reception(bots, agents, manner.names, self._enter, self._bounds, manner.backoff)
@@ -132,11 +138,13 @@ class Telegram:
                 for chat in sorted(self.chats):
                     if await asyncio.to_thread(self.log.__contains__, self._conversation(chat)):
                         await self._enter(chat)
+                self._ready.set()
                 with _terminated(self.stop):
                     await self._listen(reception)
             finally:
-                await reception.close()
                 self._open.clear()
+                self._ready.clear()
+                self._stopped.clear()
 
     async def _listen(self, reception: Reception) -> None:
         """Ask all bots what they are told, until stopped, or until one of them cannot be asked any more."""

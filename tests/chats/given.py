@@ -1,0 +1,60 @@
+"""What the tests of chats are given: a log, a team by a function, a served stand-in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from stenolog import Agent, Log, Team
+from stenolog.chats import Telegram
+from stenolog.models import Prompt, Scripted
+
+from .standin import TOKEN, StandIn
+
+OTHER = "654321:BBQ-secret-of-the-other"
+
+
+def at_once(failures: int) -> float:
+    """No waiting in tests."""
+    return 0.01
+
+
+def asked(prompt: Prompt) -> str:
+    """What was asked last, without its frame."""
+    content = next(m["content"] for m in reversed(prompt.body["messages"]) if m["role"] == "user")
+    return str(content).replace('<message sender="Ann Lee">\n', "").replace("\n</message>", "")
+
+
+def echo(prompt: Prompt) -> str:
+    """An answer that repeats what was asked."""
+    return f"you said {asked(prompt)}"
+
+
+def team(reply: Callable[[Prompt], object] = echo, *names: str, **options: Any) -> Team:
+    """A team of agents that answer by a function."""
+    models = {name: Scripted(reply, endless=True, piece=5000) for name in names or ("coder",)}
+    return Team([Agent(name, llm=model) for name, model in models.items()], **options)
+
+
+@asynccontextmanager
+async def served(api: StandIn, who: Team, log: Log, **options: Any) -> AsyncGenerator[Telegram, None]:
+    """Telegram, served by the stand-in until the block ends."""
+    options = {"token": TOKEN, "chats": [1], "poll": 1, "backoff": at_once, **options}
+    if "tokens" in options:
+        del options["token"]
+    async with Telegram(who, log, base_url=api.url, **options) as telegram:
+        serving = asyncio.create_task(telegram.serve())
+        try:
+            yield telegram
+        finally:
+            telegram.stop()
+            await serving
+
+
+async def until(there: Callable[[], object], seconds: float = 10.0) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(seconds):
+        while not there():
+            await asyncio.sleep(0.005)

@@ -1,0 +1,529 @@
+"""Telegram, against a stand-in for its server: what is heard, what is said, and who is not listened to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stenolog
+from stenolog import AssistantMessage, CallerError, File, Image, Log, ModeSwitch, ToolCall, UserMessage
+from stenolog.chats import Telegram, split, units
+from stenolog.engine import RoundRobin
+from stenolog.models import Prompt, Scripted
+from stenolog.tools import tool
+
+from .given import OTHER, asked, at_once, echo, served, team, until
+from .standin import BROKEN, FLOOD, HANGS_UP, KICKED, TOKEN, USER, Answer, StandIn
+
+BOT, ROLE = 123456, 654321
+
+
+@pytest.fixture
+def api() -> Iterator[StandIn]:
+    with StandIn() as api:
+        yield api
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        yield log
+
+
+def said(log: Log, name: str = "telegram-1") -> list[UserMessage]:
+    return [e.event for e in log[name].entries() if isinstance(e.event, UserMessage) and e.event.parts]
+
+
+def run(api: StandIn, log: Log, count: int, who: stenolog.Team | None = None, **options: Any) -> list[str]:
+    """Serve until so many messages have arrived, all is confirmed and all have come to rest; their texts."""
+
+    async def main() -> None:
+        async with served(api, who or team(), log, **options) as telegram:
+            await until(lambda: len(api.sent) >= count and not api.unconfirmed())
+            await telegram.rest()
+
+    asyncio.run(main())
+    return api.texts()
+
+
+def test_a_message_is_answered(api: StandIn, log: Log) -> None:
+    message = api.say("Hello.")
+
+    assert run(api, log, 1) == ["you said Hello."]
+    assert [(m.author, m.text) for m in said(log)] == [("Ann Lee", "Hello.")]
+    assert said(log)[0].source == stenolog.Source(system="telegram", id=f"1/{message}")
+    assert f"telegram:{BOT}:1:{message}" in [entry.id for entry in log["telegram-1"].entries()]
+    assert api.sent[0].mode == "MarkdownV2"
+
+
+def test_each_chat_has_a_conversation_of_its_own(api: StandIn, log: Log) -> None:
+    for chat in (1, 2, -3):
+        api.say(f"from {chat}", chat)
+    run(api, log, 3, chats=[1, 2, -3])
+
+    assert sorted(log) == ["telegram--3", "telegram-1", "telegram-2"]
+    assert {sent.chat: sent.text for sent in api.sent} == {n: f"you said from {n}" for n in (1, 2, -3)}
+
+
+def test_a_function_may_name_the_conversation(api: StandIn, log: Log) -> None:
+    api.say("Hello")
+    run(api, log, 1, conversation=lambda chat: f"crew/{chat}")
+
+    assert list(log) == ["crew/1"]
+
+
+def test_a_chat_that_is_not_allowed_gets_no_answer_and_leaves_no_trace(
+    api: StandIn, log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    for text in ("Hello", "/status", "/reset"):
+        api.say(text, chat=66)
+    api.say("Hello", chat=1)
+    with caplog.at_level(logging.INFO, "stenolog.chats"):
+        run(api, log, 1)
+
+    assert ({sent.chat for sent in api.sent}, list(log)) == ({1}, ["telegram-1"])
+    assert "chat 66 is not allowed: it gets no answer" in caplog.messages
+
+
+def test_no_chat_is_allowed_unless_it_is_named(api: StandIn, log: Log) -> None:
+    api.say("Hello")
+    run(api, log, 0, chats=())
+
+    assert (api.sent, list(log)) == ([], [])
+
+
+def test_what_is_delivered_twice_is_stored_once(api: StandIn, log: Log) -> None:
+    api.say("Hello")
+    [update] = api._updates[BOT]
+    run(api, log, 1)
+    api._updates[BOT].append(update)
+    run(api, log, 1)
+    api._updates[BOT].append(update | {"update_id": 99})
+    run(api, log, 1)
+
+    assert ([message.text for message in said(log)], api.texts()) == (["Hello"], ["you said Hello"])
+
+
+def test_an_edited_message_takes_the_place_of_its_last_wording(api: StandIn, log: Log) -> None:
+    message = api.say("one")
+    run(api, log, 1)
+    api.say("two", edit=message)
+    run(api, log, 2)
+    api.say("three", edit=message)
+    api.say("three", edit=message)
+    run(api, log, 3)
+    positions = {
+        e.event.text: e.position for e in log["telegram-1"].entries() if isinstance(e.event, UserMessage)
+    }
+
+    assert [(m.text, m.replaces) for m in said(log)] == [
+        ("one", None),
+        ("two", positions["one"]),
+        ("three", positions["two"]),
+    ]
+
+
+def test_an_edit_of_what_was_never_heard_is_a_new_message(api: StandIn, log: Log) -> None:
+    api.say("short now", edit=17)
+
+    assert run(api, log, 1) == ["you said short now"]
+
+
+def test_an_update_is_confirmed_only_once_it_is_in_the_log(
+    api: StandIn, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.say("Hello")
+    who, unconfirmed = team(), []
+    say = who.say
+
+    async def watched(*args: Any, **options: Any) -> Any:
+        unconfirmed.append(api.unconfirmed())
+        entries = await say(*args, **options)
+        unconfirmed.append(api.unconfirmed())
+        return entries
+
+    monkeypatch.setattr(who, "say", watched)
+    run(api, log, 1, who)
+
+    assert (unconfirmed, api.unconfirmed()) == ([1, 1], 0)
+
+
+def test_a_store_that_is_busy_delays_a_message_and_loses_none(
+    api: StandIn, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.say("Hello")
+    who, failures = team(), [stenolog.StoreBusy("busy"), stenolog.StoreBusy("busy")]
+    say = who.say
+
+    async def busy(*args: Any, **options: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return await say(*args, **options)
+
+    monkeypatch.setattr(who, "say", busy)
+
+    assert run(api, log, 1, who) == ["you said Hello"]
+
+
+def test_long_answers_arrive_in_pieces_with_their_code_whole(api: StandIn, log: Log) -> None:
+    code = [f"value_{nth} = {nth} * 'x'  # 😀" for nth in range(400)]
+    answer = "\n".join(["It is **this**.", "```python", *code, "```", "Done."])
+    api.say("Code, please")
+    run(api, log, 1, team(lambda _: answer))
+    lines = [line for text in api.texts() for line in text.splitlines()]
+
+    assert [line for line in lines if line.startswith("value_")] == code
+    assert [sent for sent in api.sent if units(sent.raw) > 4096 or sent.mode != "MarkdownV2"] == []
+    assert all(sent.raw.count("```") % 2 == 0 for sent in api.sent)
+    assert (lines[0], lines[-1]) == ("It is this.", "Done.")
+
+
+def test_what_telegram_cannot_parse_is_sent_as_it_stands(api: StandIn, log: Log) -> None:
+    api.troubles["sendMessage"].append(Answer(400, "Bad Request: can't parse entities: whatever"))
+    api.say("*Hello*")
+
+    assert run(api, log, 1) == ["you said *Hello*"]
+    assert api.sent[0].mode == ""
+
+
+def test_a_text_that_is_refused_in_every_form_leaves_a_note_and_what_follows_arrives(
+    api: StandIn, log: Log
+) -> None:
+    api.troubles["sendMessage"].extend([Answer(400, "Bad Request: odd"), Answer(400, "Bad Request: odd")])
+    api.say("one")
+    run(api, log, 1)
+    api.say("two")
+
+    assert run(api, log, 2) == ["(This cannot be shown here: Odd)", "you said two"]
+
+
+def test_flood_control_is_waited_for(api: StandIn, log: Log) -> None:
+    api.troubles["sendMessage"].extend([FLOOD, FLOOD])
+    api.troubles["getUpdates"].append(FLOOD)
+    api.say("Hello")
+
+    assert run(api, log, 1) == ["you said Hello"]
+    assert api.asked.count("sendMessage") == 3
+
+
+def test_failures_of_the_net_are_tried_again(api: StandIn, log: Log) -> None:
+    api.troubles["getMe"].extend([HANGS_UP, BROKEN])
+    api.troubles["getUpdates"].extend(
+        [BROKEN, HANGS_UP, Answer(409, "Conflict: terminated by other getUpdates")]
+    )
+    api.troubles["sendMessage"].extend([BROKEN, HANGS_UP, Answer(500, "Internal Server Error")])
+    api.say("Hello")
+
+    assert run(api, log, 1) == ["you said Hello"]
+
+
+def test_a_server_that_is_slow_is_waited_for(api: StandIn, log: Log) -> None:
+    api.troubles["sendMessage"].append(Answer(after=0.3))
+    api.say("Hello")
+
+    assert run(api, log, 1) == ["you said Hello"]
+
+
+def test_a_chat_that_the_bot_was_kicked_from_blocks_no_other(
+    api: StandIn, log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.closed[BOT, -5] = KICKED
+    api.say("Hello", chat=-5)
+    api.say("Hello", chat=1)
+    run(api, log, 1, chats=[1, -5])
+    note = "nothing goes to telegram:123456:-5 any more: Forbidden: bot was kicked from the group chat"
+
+    assert ([sent.chat for sent in api.sent], f"telegram--5: {note}" in caplog.messages) == ([1], True)
+    assert log["telegram--5"].timeline()[-1].text == "you said Hello"
+
+
+def test_what_could_not_be_delivered_is_once_the_bot_is_back(api: StandIn, log: Log) -> None:
+    api.closed[BOT, 1] = KICKED
+    api.say("one")
+
+    async def main() -> None:
+        async with served(api, team(), log):
+            await until(lambda: "sendMessage" in api.asked)
+            api.closed.clear()
+            api.say("two")
+            await until(lambda: len(api.sent) == 2)
+
+    asyncio.run(main())
+
+    assert api.texts() == ["you said one", "you said two"]
+
+
+def test_a_restart_goes_on_with_what_is_unfinished_and_delivers_what_was_not(api: StandIn, log: Log) -> None:
+    talk = log["telegram-1"]
+    talk.append(AssistantMessage(agent="coder", text="imported, and never said here"))
+    talk.append(UserMessage(text="one"), id=f"telegram:{BOT}:1:1")
+    talk.append(AssistantMessage(agent="coder", text="answered before the crash"))
+    asyncio.run(team().say(talk, "two"))
+
+    assert run(api, log, 2) == ["answered before the crash", "you said two"]
+    assert run(api, log, 2) == ["answered before the crash", "you said two"]
+
+
+def test_a_bot_shows_that_somebody_is_at_work(api: StandIn, log: Log) -> None:
+    api.say("Hello")
+    slow = stenolog.Team([stenolog.Agent("coder", llm=Scripted(echo, pause=0.05, piece=3))])
+    run(api, log, 1, slow)
+
+    assert api.actions == [(BOT, 1)]
+
+
+def test_what_is_said_while_agents_work_is_heard_by_the_next_step(api: StandIn, log: Log) -> None:
+    begun = asyncio.Event()
+
+    async def look() -> str:
+        """Look."""
+        begun.set()
+        await until(lambda: any(m.text == "and this" for m in said(log)))
+        return "seen"
+
+    def reply(prompt: Prompt) -> object:
+        if prompt.body["messages"][-1]["role"] == "tool" or "and this" in str(prompt.body):
+            return f"heard {'both' if 'and this' in str(prompt.body) else 'one'}"
+        return ToolCall(id="1", name="look")
+
+    who = stenolog.Team([stenolog.Agent("coder", llm=Scripted(reply, endless=True), tools=[look])])
+
+    async def main() -> None:
+        async with served(api, who, log):
+            api.say("this")
+            await begun.wait()
+            api.say("and this")
+            await until(lambda: api.texts())
+
+    asyncio.run(main())
+
+    assert set(api.texts()) == {"heard both"}
+
+
+def test_several_agents_behind_one_bot_have_their_names_above_their_answers(api: StandIn, log: Log) -> None:
+    passing = RoundRobin(pass_token=".....")
+
+    def reply(prompt: Prompt) -> str:
+        return "....." if "said" in str(prompt.body) else "I said it."
+
+    api.say("Hello")
+    run(api, log, 1, team(reply, "dev", "qa", turns=passing), names={"dev": "Backend_Dev"})
+
+    assert api.texts() == ["Backend_Dev\nI said it."]
+
+
+def test_a_mention_and_an_answer_say_whom_a_message_is_for(api: StandIn, log: Log) -> None:
+    api.say("@QA, look at this. mail@dev.org")
+    quoted = {
+        "message_id": 9,
+        "date": 1,
+        "chat": {"id": 1, "type": "private"},
+        "text": "Backend Dev\nI said it.",
+    }
+    quoted["from"] = {"id": BOT, "is_bot": True, "first_name": "Bot"}
+    api.say("why?", reply_to_message=quoted)
+    api.say("all")
+    run(api, log, 2, team(echo, "dev", "qa"), names={"dev": "Backend Dev"})
+
+    assert [tuple(message.to) for message in said(log)] == [("qa",), ("dev",), ()]
+
+
+def test_each_agent_may_have_a_bot_of_its_own(api: StandIn, log: Log) -> None:
+    api.say("to the crew", chat=-1, bots=(BOT, ROLE))
+    run(api, log, 2, team(echo, "dev", "qa"), tokens={"dev": TOKEN, "qa": OTHER}, chats=[-1])
+
+    assert [message.text for message in said(log, "telegram--1")] == ["to the crew"]
+    assert sorted(sent.bot for sent in api.sent) == [BOT, ROLE]
+    assert {sent.text for sent in api.sent} == {"you said to the crew"}
+
+
+def test_alone_with_the_bot_of_an_agent_one_speaks_with_that_agent(api: StandIn, log: Log) -> None:
+    api.say("to qa", bots=(ROLE,))
+    run(api, log, 1, team(echo, "dev", "qa"), tokens={"dev": TOKEN, "qa": OTHER})
+
+    assert (tuple(said(log)[0].to), [sent.bot for sent in api.sent]) == (("qa",), [ROLE])
+
+
+def test_the_first_bot_speaks_for_one_that_may_not(api: StandIn, log: Log) -> None:
+    api.closed[ROLE, -1] = KICKED
+    api.say("@bot654321 hello", chat=-1)
+    run(api, log, 1, team(echo, "dev", "qa"), tokens={"dev": TOKEN, "qa": OTHER}, chats=[-1])
+
+    assert [(sent.bot, sent.text) for sent in api.sent] == [(BOT, "qa\nyou said @bot654321 hello")]
+
+
+def test_pictures_and_documents_become_parts(api: StandIn, log: Log) -> None:
+    api.files |= {"p": b"picture", "d": b"document"}
+    sizes = [{"file_id": f, "file_unique_id": f, "width": w, "height": w} for f, w in (("s", 9), ("p", 90))]
+    api.say(photo=sizes, caption="look")
+    api.say(document={"file_id": "d", "file_unique_id": "d", "file_name": "a.csv", "mime_type": "text/csv"})
+    run(api, log, 2)
+    first, second = said(log)
+
+    assert isinstance(first.parts[1], Image)
+    assert isinstance(second.parts[0], File)
+    assert (first.text, log.blobs[first.parts[1].blob]) == ("look", b"picture")
+    assert (second.parts[0].name, second.parts[0].media_type) == ("a.csv", "text/csv")
+    assert log.blobs[second.parts[0].blob] == b"document"
+
+
+def test_what_is_too_much_or_too_strange_is_refused_with_a_reason(api: StandIn, log: Log) -> None:
+    api.say("long " * 100)
+    api.say(voice={"file_id": "v", "file_unique_id": "v", "duration": 3})
+    api.say(document={"file_id": "d", "file_unique_id": "d", "file_size": 2000})
+    texts = run(api, log, 3, longest=100, largest=1000)
+
+    assert sorted(texts) == [
+        "I can take text, pictures and documents only.",
+        "That is too large: 2,000 bytes, and I can take 1,000.",
+        "That is too long: 500 characters, and I can take 100.",
+    ]
+    assert list(log) == []
+
+
+def test_a_file_that_is_larger_than_it_claims_is_refused(api: StandIn, log: Log) -> None:
+    api.files["d"] = b"x" * 2000
+    api.say(document={"file_id": "d", "file_unique_id": "d", "file_size": 10})
+
+    assert run(api, log, 1, largest=1000) == [
+        "I could not take that: it has 2,000 bytes, and I can take 1,000"
+    ]
+    assert list(log) == []
+
+
+def test_what_nobody_has_said_is_no_message(api: StandIn, log: Log) -> None:
+    api.say(new_chat_members=[USER])
+    api.say("from another bot", sender={"id": 8, "is_bot": True, "first_name": "B"})
+    api.say("Hello")
+
+    assert run(api, log, 1) == ["you said Hello"]
+    assert len(said(log)) == 1
+
+
+def test_reset_is_a_new_start_for_the_agents_and_loses_nothing(api: StandIn, log: Log) -> None:
+    def reply(prompt: Prompt) -> str:
+        return (
+            f"{sum(m['role'] == 'user' for m in prompt.body['messages'])} messages, the last: {asked(prompt)}"
+        )
+
+    api.say("one")
+    run(api, log, 1, team(reply))
+    api.say("two")
+    run(api, log, 2, team(reply))
+    api.say("/reset")
+    run(api, log, 3, team(reply))
+    api.say("three")
+    run(api, log, 4, team(reply))
+    resets = [e.id for e in log["telegram-1"].entries() if isinstance(e.event, ModeSwitch)]
+
+    assert api.texts() == [
+        "1 messages, the last: one",
+        "2 messages, the last: two",
+        "A new start: the agents no longer see entries 1 to 5. The log keeps them.",
+        "1 messages, the last: three",
+    ]
+    assert (log["telegram-1"].settings().context_from, resets[-1]) == (6, f"telegram:{BOT}:1:5")
+    assert [item.text for item in log["telegram-1"].timeline() if item.text][:2] == ["one", api.texts()[0]]
+
+
+def test_commands_for_other_bots_are_not_ours(api: StandIn, log: Log) -> None:
+    api.say("/status@another_bot", chat=-1)
+    api.say("/status@bot123456", chat=-1)
+
+    assert run(api, log, 1, chats=[-1]) == ["0 entries. Nobody has the turn.\n• coder: rests"]
+    assert list(log) == []
+
+
+def test_a_call_is_approved_in_the_chat(api: StandIn, log: Log) -> None:
+    @tool(approval=True)
+    def sell(loaves: int) -> str:
+        """Sell loaves."""
+        return f"{loaves} sold"
+
+    call = ToolCall(id="1", name="sell", arguments='{"loaves": 3}')
+
+    def reply(prompt: Prompt) -> object:
+        return "Sold." if prompt.body["messages"][-1]["role"] == "tool" else call
+
+    who = stenolog.Team([stenolog.Agent("coder", llm=Scripted(reply, endless=True), tools=[sell])])
+    api.say("Sell three")
+    run(api, log, 1, who)
+    api.say("/approve")
+    texts = run(api, log, 3, who)
+
+    assert "sell({" in texts[0]
+    assert sorted(texts[1:]) == ["It runs: sell.", "Sold."]
+
+
+def test_what_is_no_token_is_refused_without_being_shown(log: Log) -> None:
+    with pytest.raises(CallerError) as caught:
+        Telegram(team(), log, token="no:token at all")
+
+    assert str(caught.value) == "token: expected one such as 123456:ABC-def, found 15 other characters"
+
+
+@pytest.mark.parametrize("options", [{}, {"token": TOKEN, "tokens": {"coder": TOKEN}}])
+def test_there_is_one_bot_for_all_or_one_for_each(log: Log, options: dict[str, Any]) -> None:
+    with pytest.raises(CallerError, match="token=, or tokens="):
+        Telegram(team(), log, **options)
+
+
+def test_a_bot_for_nobody_in_the_team_is_refused(log: Log) -> None:
+    with pytest.raises(CallerError, match="expected agents of the team, found cook"):
+        Telegram(team(), log, tokens={"cook": TOKEN})
+
+
+def test_a_token_that_telegram_refuses_ends_it(api: StandIn, log: Log) -> None:
+    api.troubles["getMe"].append(Answer(401, "Unauthorized"))
+
+    async def main() -> None:
+        async with served(api, team(), log):
+            pass
+
+    with pytest.raises(CallerError, match="Telegram refuses the token of bot 123456"):
+        asyncio.run(main())
+
+
+def test_a_token_that_is_withdrawn_meanwhile_ends_it_too(api: StandIn, log: Log) -> None:
+    api.troubles["getUpdates"].append(Answer(401, "Unauthorized"))
+
+    async def main() -> None:
+        async with Telegram(team(), log, token=TOKEN, base_url=api.url, backoff=at_once) as telegram:
+            await telegram.serve()
+
+    with pytest.raises(CallerError, match="Telegram refuses the token of bot 123456"):
+        asyncio.run(main())
+
+
+def test_the_token_is_in_no_log_no_error_no_repr_and_no_file(
+    api: StandIn, log: Log, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    api.troubles["sendMessage"].extend(
+        [BROKEN, HANGS_UP, FLOOD, Answer(400, "Bad Request: can't parse entities")]
+    )
+    api.troubles["getFile"].extend([HANGS_UP, BROKEN])
+    api.files["d"] = b"document"
+    api.say("Hello")
+    api.say(document={"file_id": "d", "file_unique_id": "d"})
+    with caplog.at_level(logging.DEBUG):
+        run(api, log, 2)
+    shown = [f"{record.getMessage()} {record.args} {record.exc_info}" for record in caplog.records]
+    telegram = Telegram(team(), log, token=TOKEN, base_url=api.url)
+    secret = TOKEN.partition(":")[2]
+
+    assert [line for line in [*shown, repr(telegram)] if secret in line] == []
+    assert any("HTTP Request: POST" in line for line in shown)
+    assert [path.name for path in tmp_path.iterdir() if secret.encode() in path.read_bytes()] == []
+    assert repr(telegram) == "<Telegram bot 123456 in 0 chats>"
+
+
+def test_a_long_answer_is_cut_where_the_house_cuts_it(api: StandIn, log: Log) -> None:
+    api.say("Hello")
+    run(api, log, 1, team(lambda _: "word " * 2000))
+
+    assert api.texts() == split("word " * 2000)
