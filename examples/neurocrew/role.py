@@ -17,7 +17,7 @@ END, PASS = "<<<end>>>", "....."
 NAMES = {"developer": "Software Developer", "reviewer": "Code Reviewer", "owner": "Product Owner"}
 ANSWERS = {
     "developer": {
-        "Build a login": "Plan: a table of users, and a cookie with the id of a session. Review it, please.",
+        "Build a login": "Plan: a table of users, a cookie with a session's id. Review it, please.",
         "After a day": "Then a session ends after 24 hours.",
         "No password": "They are stored hashed, and no log line holds one.",
         "lost password": "A link in a mail lets you choose another, once.",

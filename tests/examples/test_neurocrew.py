@@ -54,7 +54,7 @@ def test_what_is_typed_is_said_line_by_line(tmp_path: Path) -> None:
     )
 
     assert done.stdout.splitlines()[:8] == [
-        "Software Developer: Plan: a table of users, and a cookie with the id of a session. Review it, please.",
+        "Software Developer: Plan: a table of users, a cookie with a session's id. Review it, please.",
         "Code Reviewer: Good, but a session must end some time. After how long?",
         "Product Owner: After a day: bakers get up early.",
         "Software Developer: Then a session ends after 24 hours.",
