@@ -8,14 +8,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .adapters.frameworks.ag_ui import ag_ui_events, ag_ui_live, ag_ui_messages
     from .adapters.frameworks.langgraph import LangGraphSaver
     from .adapters.frameworks.openai_agents import OpenAIAgentsSession
     from .adapters.frameworks.opentelemetry import export_spans
     from .adapters.frameworks.pydantic_ai import append_pydantic_ai, to_pydantic_ai
+    from .adapters.frameworks.pydantic_ai_recorder import PydanticAIRecorder
 
 _WHERE: dict[str, str] = {
     "LangGraphSaver": "langgraph",
+    "ag_ui_events": "ag_ui",
+    "ag_ui_live": "ag_ui",
+    "ag_ui_messages": "ag_ui",
     "OpenAIAgentsSession": "openai_agents",
+    "PydanticAIRecorder": "pydantic_ai_recorder",
     "append_pydantic_ai": "pydantic_ai",
     "export_spans": "opentelemetry",
     "to_pydantic_ai": "pydantic_ai",
@@ -25,6 +31,7 @@ _WHERE: dict[str, str] = {
 __all__: list[str] = [
     "LangGraphSaver",
     "OpenAIAgentsSession",
+    "PydanticAIRecorder",
     "append_pydantic_ai",
     "export_spans",
     "to_pydantic_ai",

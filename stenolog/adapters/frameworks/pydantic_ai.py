@@ -9,6 +9,7 @@ Every message comes back as it was, with its times, ids, usage and whatever its 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.conversation import Conversation, Pending
@@ -19,6 +20,7 @@ from stenolog.domain.values import Card
 
 from .pydantic_ai_drafts import Drafting
 from .pydantic_ai_messages import Exchange, exchanges, read
+from .pydantic_ai_parts import Json
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -36,11 +38,12 @@ def to_pydantic_ai(
     there is a prompt, pydantic-ai refuses it, unless `pending` is "close": it answers them itself then,
     with "interrupted". `agent` is whose card tells the instructions. Raises `MissingBlob`.
     """
-    known = _read(talk, talk.position if upto is None else upto, agent)
+    known = known_to(talk, talk.position if upto is None else upto, agent)
     messages = [message for exchange in known for message in exchange.messages]
-    if pending == "close" and known and _is_waiting(known):
-        messages[-1] = messages[-1] | {"state": "interrupted"}
-    return _adapter().validate_json(compact(messages))
+    if pending == "close" and known and is_waiting(known[-1]):
+        left = messages.pop() if known[-1].response is None else {"kind": "request", "parts": []}
+        messages.append(left | {"state": "interrupted"})
+    return validated(messages)
 
 
 def append_pydantic_ai(
@@ -69,10 +72,12 @@ def written(
     *,
     replaces: bool,
     card: Card | None = None,
+    ends: bool = False,
 ) -> list[Entry]:
-    """The same, where the conversation stands at that position."""
-    known = _read(talk, position, agent)
-    given = exchanges(_adapter().dump_python(list(messages), mode="json"))
+    """The same, where the conversation stands at that position; `ends`: the agent's run is over."""
+    known = known_to(talk, position, agent)
+    given = exchanges(adapter().dump_python(list(messages), mode="json"))
+    given[-1:] = [replaced(last, ends=ends) for last in given[-1:]]
     drafting = Drafting(agent, talk.settings(upto=position), card, talk.log.blobs)
     drafts = drafting.to_write(known, given, position=position, replaces=replaces)
     if drafts is None:
@@ -82,20 +87,24 @@ def written(
     return talk.extend(drafts, expected=position)
 
 
-def _read(talk: Conversation, position: int, agent: str) -> list[Exchange]:
+def validated(messages: Sequence[Json]) -> list[ModelMessage]:
+    return adapter().validate_json(compact(messages))
+
+
+def known_to(talk: Conversation, position: int, agent: str) -> list[Exchange]:
+    """The exchanges that are in context at a position."""
     return read(talk.entries(upto=position), talk.settings(upto=position), agent, talk.log.blobs)
 
 
-def _is_waiting(known: Sequence[Exchange]) -> bool:
+def is_waiting(last: Exchange) -> bool:
     """Whether calls are left without a result at the end."""
-    last = known[-1]
     if last.response is not None:
         return any(part["part_kind"] == "tool-call" for part in last.response["parts"])
     parts = (part for message in last.requests for part in message["parts"])
     return bool(set(last.calls) - {part.get("tool_call_id") for part in parts})
 
 
-def _adapter() -> TypeAdapter[list[Any]]:
+def adapter() -> TypeAdapter[list[Any]]:
     try:
         from pydantic_ai import ModelMessagesTypeAdapter
     except ImportError:

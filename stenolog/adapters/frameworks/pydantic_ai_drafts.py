@@ -43,7 +43,8 @@ class Drafting:
     ) -> list[Draft] | None:
         """What makes the exchanges that are known those that are given; None where they are others.
 
-        Where `replaces`, others take the place of those that are known: these are hidden.
+        Where `replaces`, others take the place of those that are known: these are hidden. Of a last exchange
+        that `ends`, it is noted that it does.
         """
         same = _number_of_same(known, given)
         there, new = known[same:], given[same:]
@@ -75,12 +76,13 @@ class Drafting:
         return self._written(there, asked, given)
 
     def _written(self, there: Exchange, asked: list[Draft], given: Exchange) -> Iterator[Draft]:
-        if there.messages == given.messages:
+        if there.messages == given.messages and there.ends == given.ends:
             return
         yield from self._dealt(given)
         whole = Exchange(given.calls, run=[*there.run, *asked])
         beyond = difference(whole.plain(0, self.card.persona, self._blobs), given.requests)
         note: Json = {} if there.requests == given.requests else {"requests": beyond}
+        note |= {"ends": True} if given.ends else {}
         if given.response is not None:
             yield from asked
             yield self._said(given.response, note)

@@ -8,8 +8,8 @@ there; the request that it is a part of finds it there, and is noted too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stenolog.adapters.transcripts.fields import obj
@@ -19,7 +19,7 @@ from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.projections.context import within
 
 from .differing import applied
-from .pydantic_ai_parts import SYSTEM, Json, lean, plain_part, plain_response
+from .pydantic_ai_parts import SYSTEM, Json, lean, plain_part, plain_response, shown
 
 OURS = "pydantic_ai"
 """The key in `meta` of the note about what a message says beyond its events."""
@@ -29,8 +29,9 @@ OURS = "pydantic_ai"
 class Exchange:
     """What was asked, and the response; `first` is the position that it begins at.
 
-    `run` holds the entries of its requests that are there, and `requests` the messages that they are.
-    `calls` are the names of the calls that it may answer, by id, in their order.
+    `run` holds the entries of its requests that are there, and `requests` the messages that they are; so many
+    as are `noted` pydantic-ai has put into messages itself. `calls` are the names of the calls that it may
+    answer, by id, in their order. `ends`: the run was over with it, and needs no response.
     """
 
     calls: dict[str, str] = field(default_factory=dict)
@@ -39,6 +40,13 @@ class Exchange:
     requests: list[Json] = field(default_factory=list)
     noted: int = 0
     response: Json | None = None
+    ends: bool = False
+
+    @property
+    def early(self) -> list[Draft]:
+        """The results that were written as soon as they were there, and of which no message knows yet."""
+        run = self.run[self.noted :] if self.response is None else []
+        return run if all(isinstance(draft.event, ToolResult) for draft in run) else []
 
     @property
     def messages(self) -> list[Json]:
@@ -57,7 +65,26 @@ class Exchange:
 
     def _part(self, draft: Draft, blobs: Mapping[str, bytes]) -> Json:
         event: Any = draft.event
-        return plain_part(event, draft.at or EPOCH, self.calls.get(getattr(event, "call_id", ""), ""), blobs)
+        part = plain_part(event, draft.at or EPOCH, self.calls.get(getattr(event, "call_id", ""), ""), blobs)
+        if "returned" in note_of(event):
+            part["content"] = content_of(returned(event, blobs))
+        return part
+
+
+def note_of(event: Any) -> Json:
+    """What is noted with an event; empty where nothing is."""
+    return obj(obj(getattr(event, "meta", None)).get(OURS))
+
+
+def returned(event: ToolResult, blobs: Mapping[str, bytes]) -> Any:
+    """What a tool gave back, as JSON: a value, or a `ToolReturn` with one."""
+    return applied(shown(event.parts, blobs), obj(note_of(event).get("returned")))
+
+
+def content_of(value: Any) -> Any:
+    """What of that is the content of the part."""
+    is_return = isinstance(value, dict) and value.get("kind") == "tool-return" and "return_value" in value
+    return value["return_value"] if is_return else value
 
 
 def read(entries: Iterable[Entry], now: Settings, agent: str, blobs: Mapping[str, bytes]) -> list[Exchange]:
@@ -76,17 +103,29 @@ def read(entries: Iterable[Entry], now: Settings, agent: str, blobs: Mapping[str
     return [*found, open_one] if open_one.requests else found
 
 
+def without_early(known: Sequence[Exchange]) -> list[Exchange]:
+    """The same as pydantic-ai has left it: calls that are to be run again, though some have a result."""
+    if not known or not known[-1].early:
+        return [*known]
+    *before, last = known
+    told = replace(last, requests=last.requests[:-1])  # the early ones are a request of their own
+    return [*before, told] if told.requests else before
+
+
 def _take(exchange: Exchange, entry: Entry, persona: str, blobs: Mapping[str, bytes]) -> None:
     """Read one entry on."""
     event: Any = entry.event
-    note = obj(obj(getattr(event, "meta", None)).get(OURS))
+    note = note_of(event)
     if _is_heard(event):
         exchange.run.append(Draft(event, entry.id, entry.at))
+        exchange.ends = False
         exchange.first = exchange.first or entry.position
     if "requests" in note:
         exchange.requests = applied(exchange.plain(0, persona, blobs), note["requests"])
         exchange.noted = len(exchange.run)
         exchange.first = exchange.first or entry.position
+    if note.keys() - {"returned"}:
+        exchange.ends = "ends" in note
     if isinstance(event, AssistantMessage) and event.purpose == "answer":
         _settle(exchange, persona, blobs)
         exchange.first = exchange.first or entry.position
@@ -96,7 +135,6 @@ def _take(exchange: Exchange, entry: Entry, persona: str, blobs: Mapping[str, by
 def _settle(exchange: Exchange, persona: str, blobs: Mapping[str, bytes]) -> None:
     """What came after the last note is a request of its own."""
     exchange.requests = [*exchange.requests, *exchange.plain(exchange.noted, persona, blobs)]
-    exchange.noted = len(exchange.run)
 
 
 def _is_heard(event: object) -> bool:

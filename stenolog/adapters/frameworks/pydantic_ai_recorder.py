@@ -1,0 +1,183 @@
+"""A capability of pydantic-ai's agents that takes every step of a run down as it happens.
+
+    recorder = PydanticAIRecorder(talk)
+    agent = Agent("openai:gpt-5.2", capabilities=[recorder])
+    prompt = None if recorder.is_unfinished else "Which test fails?"
+    result = agent.run_sync(prompt, message_history=recorder.history())
+
+A question is in the log before the model is asked, an answer before its tools run, each result of a tool as
+soon as it is there. Killed anywhere and started again, the run goes on, and no tool whose result is in the
+log runs again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.transcripts.fields import compact
+from stenolog.adapters.transcripts.media import Blobs
+from stenolog.domain.entry import Draft
+from stenolog.domain.errors import MissingExtra, StaleAppend
+from stenolog.domain.events import ToolResult
+from stenolog.domain.values import Card, Source, Tool
+
+from .differing import difference
+from .pydantic_ai import AGENT, is_waiting, known_to, validated, written
+from .pydantic_ai_messages import OURS, content_of, returned, without_early
+from .pydantic_ai_parts import SYSTEM, contents, shown
+
+try:
+    from pydantic import ConfigDict, TypeAdapter
+    from pydantic_ai import AgentRunResult, ModelMessage, RunContext, ToolCallPart, ToolDefinition, ToolReturn
+    from pydantic_ai.capabilities import AbstractCapability, WrapToolExecuteHandler
+    from pydantic_ai.messages import ToolReturnContent
+    from pydantic_graph import End
+except ImportError:
+    raise MissingExtra("pydantic-ai", "pydantic-ai") from None
+
+if TYPE_CHECKING:
+    from pydantic_ai.capabilities import AgentNode, NodeResult
+    from pydantic_ai.models import ModelRequestContext
+
+RETURNED: TypeAdapter[Any] = TypeAdapter(
+    ToolReturn | ToolReturnContent, config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+)
+
+
+class PydanticAIRecorder(AbstractCapability[Any]):
+    """Takes the runs of an agent down in a conversation; `agent` is what the log calls it.
+
+    One run at a time: where somebody else has appended since `history()` was read, or appends during the
+    run, the next step raises `StaleAppend`, and what they wrote stands. A tool that was under way when the
+    process died runs again; one that raised, too. Deltas of a stream are not kept.
+    """
+
+    def __init__(self, talk: Conversation, *, agent: str = AGENT) -> None:
+        super().__init__()
+        self.talk = talk
+        self.agent = agent
+        self._read_at: int | None = None
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the log ends in mid-run: a question without an answer, or calls that have yet to be run."""
+        known = known_to(self.talk, self.talk.position, self.agent)
+        if not known or known[-1].ends:
+            return False
+        return known[-1].response is None or is_waiting(known[-1])
+
+    def history(self) -> list[ModelMessage]:
+        """What is in context, for `message_history=`; a run that is unfinished goes on without a prompt."""
+        self._read_at = self.talk.position
+        known = without_early(known_to(self.talk, self._read_at, self.agent))
+        return validated([message for exchange in known for message in exchange.messages])
+
+    async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
+        return await asyncio.to_thread(_Run, self)
+
+
+class _Run(PydanticAIRecorder):
+    """One run: where the log stands for it, and the results that another one has left."""
+
+    def __init__(self, recorder: PydanticAIRecorder) -> None:
+        super().__init__(recorder.talk, agent=recorder.agent)
+        self._lock = Lock()
+        self._position = recorder.talk.position
+        self._replaces = recorder._read_at == self._position
+        if recorder._read_at not in (None, self._position):
+            raise StaleAppend(self.talk.name, expected=recorder._read_at or 0, found=self._position)
+        recorder._read_at = None
+        known = known_to(self.talk, self._position, self.agent)
+        self._early = dict(map(self._returned, known[-1].early)) if known else {}
+        self._seen: tuple[int, int] | None = None
+        self._card: Card | None = None
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        self._card = _card(request_context)
+        await self._keep(ctx.messages)
+        self._early = {}
+        return request_context
+
+    async def after_node_run(
+        self, ctx: RunContext[Any], *, node: AgentNode[Any], result: NodeResult[Any]
+    ) -> NodeResult[Any]:
+        if not isinstance(result, End):  # what a run ends with is taken down in `after_run`
+            await self._keep(ctx.messages)
+        return result
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        handler: WrapToolExecuteHandler,
+    ) -> Any:
+        await self._keep(ctx.messages)
+        if call.tool_call_id in self._early:
+            return self._early.pop(call.tool_call_id)
+        result = await handler(args)
+        await asyncio.to_thread(self._keep_result, call, result)
+        return result
+
+    async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
+        await self._keep(result.all_messages(), ends=True)
+        return result
+
+    async def _keep(self, messages: Sequence[ModelMessage], ends: bool = False) -> None:
+        seen = (len(messages), id(messages[-1])) if messages else None
+        if seen != self._seen or ends:
+            await asyncio.to_thread(self._write, list(messages), ends)
+            self._seen = seen
+
+    def _write(self, messages: list[ModelMessage], ends: bool) -> None:
+        with self._lock:
+            entries = written(
+                self.talk,
+                messages,
+                self._position,
+                self.agent,
+                replaces=self._replaces,
+                card=self._card,
+                ends=ends,
+            )
+            self._position, self._replaces = self._position + len(entries), True
+
+    def _keep_result(self, call: ToolCallPart, result: Any) -> None:
+        """Append what a tool gave back, before the other tools of the same step have come to their end."""
+        blobs: Blobs = {}
+        value = RETURNED.dump_python(result, mode="json")
+        parts = contents(content_of(value), blobs)
+        event = ToolResult(
+            call_id=call.tool_call_id,
+            name=call.tool_name,
+            parts=parts,
+            meta={OURS: {"returned": difference(shown(parts, blobs), value)}},
+            source=Source(system=SYSTEM, role="tool-return"),
+        )
+        for data in blobs.values():
+            self.talk.log.blobs.put(data)
+        with self._lock:
+            self._position = self.talk.append(event, expected=self._position).position
+
+    def _returned(self, draft: Draft) -> tuple[str, Any]:
+        """The id of a call, and what the tool gave back."""
+        assert isinstance(draft.event, ToolResult)
+        value = returned(draft.event, self.talk.log.blobs)
+        return draft.event.call_id, RETURNED.validate_json(compact(value))
+
+
+def _card(asked: ModelRequestContext) -> Card:
+    """What the model is asked with; the instructions come with the messages."""
+    tools = [
+        Tool(name=tool.name, description=tool.description or "", parameters=tool.parameters_json_schema)
+        for tool in asked.model_request_parameters.function_tools
+    ]
+    return Card(model=asked.model.model_name, provider=asked.model.system, tools=tools)

@@ -1,0 +1,253 @@
+"""A run of a pydantic-ai agent is taken down step by step, and goes on from wherever it was killed."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from pydantic_ai import (
+    Agent,
+    BinaryContent,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturn,
+    ToolReturnPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+import stenolog
+from stenolog import Conversation, StaleAppend, ToolResult, UserMessage
+from stenolog.frameworks import PydanticAIRecorder, append_pydantic_ai, to_pydantic_ai
+from tests.examples.harness import clean
+
+ROOT = Path(__file__).parents[2]
+
+
+class Page(BaseModel):
+    page: str
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Iterator[Conversation]:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        yield log["books"]
+    clean(tmp_path / "talks.db")
+
+
+def as_json(messages: list[ModelMessage]) -> Any:
+    return ModelMessagesTypeAdapter.dump_python(messages, mode="json")
+
+
+def scripted(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+    """Calls two tools at once, and then says what they gave back."""
+    returns = [part for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
+    if returns:
+        return ModelResponse(parts=[TextPart("; ".join(part.model_response_str() for part in returns))])
+    calls = [ToolCallPart(name, {}, tool_call_id=f"{name}-{len(messages)}") for name in ("fast", "slow")]
+    return ModelResponse(parts=calls)
+
+
+def librarian(
+    recorder: PydanticAIRecorder, slow: Callable[[], Any] = lambda: Page(page="slow")
+) -> Agent[None, str]:
+    agent = Agent(FunctionModel(scripted), instructions="You know all books.", capabilities=[recorder])
+
+    @agent.tool_plain
+    def fast() -> ToolReturn[Page]:
+        return ToolReturn(Page(page="fast"), content=["see", BinaryContent(b"\xff", media_type="image/png")])
+
+    agent.tool_plain(name="slow")(slow)
+    return agent
+
+
+def kinds(talk: Conversation) -> list[str]:
+    return [entry.event.kind for entry in talk.entries()]
+
+
+TURN = ["user_message", "assistant_message", "tool_result", "tool_result"]
+
+
+def test_what_it_takes_down_is_what_the_run_did(talk: Conversation) -> None:
+    recorder = PydanticAIRecorder(talk)
+
+    result = librarian(recorder).run_sync("Read")
+
+    assert as_json(to_pydantic_ai(talk)) == as_json(result.all_messages())
+    assert kinds(talk) == [
+        "mode_switch",
+        *TURN,
+        "user_message",
+        "assistant_message",
+    ]  # the picture is a prompt
+    assert (recorder.is_unfinished, append_pydantic_ai(talk, result.all_messages())) == (False, [])
+
+
+def test_one_run_follows_another(talk: Conversation) -> None:
+    recorder = PydanticAIRecorder(talk)
+    agent = librarian(recorder)
+
+    agent.run_sync("Read")
+    result = agent.run_sync("Again", message_history=recorder.history())
+
+    assert as_json(to_pydantic_ai(talk)) == as_json(result.all_messages())
+    assert "hides" not in {field for item in talk.timeline() for field in item.detail.split()}
+
+
+def test_a_result_is_in_the_log_while_another_tool_still_runs(talk: Conversation) -> None:
+    seen: list[list[str]] = []
+
+    def slow() -> str:
+        wait = threading.Event()
+        while len(seen) < 400 and kinds(talk)[-1] != "tool_result":
+            seen.append(kinds(talk))
+            wait.wait(0.05)
+        return "slow"
+
+    librarian(PydanticAIRecorder(talk), slow).run_sync("Read")
+    results = [e.event for e in talk.entries() if isinstance(e.event, ToolResult)]
+
+    assert len(seen) < 400
+    assert [result.name for result in results] == ["fast", "slow"]
+
+
+def test_an_answer_by_a_tool_ends_the_run(talk: Conversation) -> None:
+    def answer(*_: Any) -> ModelResponse:
+        return ModelResponse(parts=[ToolCallPart("final_result", {"response": 3})])
+
+    recorder = PydanticAIRecorder(talk)
+    agent = Agent(FunctionModel(answer), output_type=int, capabilities=[recorder])
+
+    assert agent.run_sync("How many?").output == 3
+    assert recorder.is_unfinished is False
+    assert agent.run_sync("Again?", message_history=recorder.history()).output == 3
+
+
+def test_a_streamed_run_is_taken_down(talk: Conversation) -> None:
+    async def stream(*_: Any) -> AsyncIterator[str]:
+        yield "Hello "
+        yield "there"
+
+    async def go() -> Any:
+        recorder = PydanticAIRecorder(talk)
+        agent = Agent(FunctionModel(stream_function=stream), capabilities=[recorder])
+        async with agent.run_stream("Hi") as result:
+            async for _ in result.stream_text():
+                pass
+        return result.all_messages()
+
+    assert as_json(asyncio.run(go())) == as_json(to_pydantic_ai(talk))
+
+
+def test_a_run_whose_model_failed_goes_on_without_a_prompt(talk: Conversation) -> None:
+    recorder = PydanticAIRecorder(talk)
+
+    def fail(*_: Any) -> ModelResponse:
+        raise RuntimeError("overloaded")
+
+    agent = librarian(recorder)
+    with pytest.raises(RuntimeError):
+        agent.run_sync("Read", model=FunctionModel(fail))
+    was_unfinished = recorder.is_unfinished
+    result = agent.run_sync(message_history=recorder.history())
+
+    assert was_unfinished
+    assert as_json(to_pydantic_ai(talk)) == as_json(result.all_messages())
+    assert kinds(talk).count("user_message") == 2
+
+
+def test_somebody_who_appends_meanwhile_stops_the_run_and_keeps_his_words(talk: Conversation) -> None:
+    recorder = PydanticAIRecorder(talk)
+
+    def slow() -> str:
+        talk.append(UserMessage(text="And mine?"))
+        return "slow"
+
+    with pytest.raises(StaleAppend):
+        librarian(recorder, slow).run_sync("Read")
+
+    assert "And mine?" in [item.text for item in talk.timeline()]
+
+
+def test_a_history_that_was_read_too_long_ago_is_refused(talk: Conversation) -> None:
+    recorder = PydanticAIRecorder(talk)
+    agent = librarian(recorder)
+    agent.run_sync("Read")
+    history = recorder.history()
+    librarian(other := PydanticAIRecorder(talk)).run_sync("Between", message_history=other.history())
+    position = talk.position
+
+    with pytest.raises(StaleAppend):
+        agent.run_sync("Again", message_history=history)
+
+    assert talk.position == position
+
+
+PROGRAM = """
+import os, sys
+sys.path.insert(0, {root!r})
+import stenolog
+from stenolog.frameworks import PydanticAIRecorder
+from tests.frameworks.test_pydantic_ai_recorder import librarian
+
+def slow():
+    print("slow", flush=True)
+    if sys.argv[2] == "die":
+        while "tool_result" not in [entry.event.kind for entry in talk.entries()]:
+            pass
+        os._exit(9)
+    return "slow"
+
+with stenolog.open(sys.argv[1]) as log:
+    talk = log["books"]
+    recorder = PydanticAIRecorder(talk)
+    agent = librarian(recorder, slow)
+    prompt = None if recorder.is_unfinished else "Read"
+    print(agent.run_sync(prompt, message_history=recorder.history()).output)
+"""
+
+
+def test_a_run_that_was_killed_goes_on_and_no_tool_with_a_result_runs_again(
+    tmp_path: Path, talk: Conversation
+) -> None:
+    def program(how: str) -> tuple[int, str]:
+        command = [sys.executable, "-c", PROGRAM.format(root=str(ROOT)), str(tmp_path / "talks.db"), how]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode in (0, 9), done.stderr
+        return done.returncode, done.stdout
+
+    killed = program("die")
+    before = kinds(talk)
+    went_on = program("live")
+    names = [entry.event.name for entry in talk.entries() if isinstance(entry.event, ToolResult)]
+
+    assert (killed, before) == ((9, "slow\n"), ["mode_switch", *TURN[:3]])
+    assert went_on == (0, 'slow\n{"page":"fast"}; slow\n')
+    assert names == ["fast", "slow"]
+
+
+def test_a_run_that_was_killed_can_be_followed_by_other_words(talk: Conversation) -> None:
+    def die() -> str:
+        while kinds(talk)[-1] != "tool_result":
+            threading.Event().wait(0.01)
+        raise KeyboardInterrupt
+
+    recorder = PydanticAIRecorder(talk)
+    with pytest.raises(KeyboardInterrupt):
+        librarian(recorder, die).run_sync("Read")
+    agent = librarian(PydanticAIRecorder(talk))
+    history = to_pydantic_ai(talk, pending="close")
+    result = agent.run_sync("What now?", message_history=history)
+    [fast, slow] = [p for p in result.all_messages()[2].parts if isinstance(p, ToolReturnPart)]
+
+    assert (fast.content, slow.outcome) == ({"page": "fast"}, "interrupted")
+    assert as_json(to_pydantic_ai(talk)) == as_json(result.all_messages())
