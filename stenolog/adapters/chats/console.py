@@ -14,7 +14,7 @@ from stenolog.adapters.log import Log
 from stenolog.domain.events import UserMessage
 
 from .commands import typed
-from .hearing import mentioned
+from .hearing import called, mentioned
 from .outlet import Outlet
 from .port import Piece
 from .rendering import NO_NAMES, pieces
@@ -67,7 +67,7 @@ class Console:
         if command := typed(line):
             self.show(await self.room.tell(command, id=id, author=self.author))
         elif line.strip():
-            to = mentioned(line, {name.casefold(): name for name in self.team.agents})
+            to = mentioned(line, called(self.team.agents))
             await self.room.hear(UserMessage(text=line, author=self.author), to=to, id=id)
 
     async def _send(self, piece: Piece) -> None:

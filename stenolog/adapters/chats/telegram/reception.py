@@ -11,7 +11,7 @@ from typing import NamedTuple
 import telegram
 
 from stenolog.adapters.chats.commands import typed
-from stenolog.adapters.chats.hearing import mentioned
+from stenolog.adapters.chats.hearing import called, mentioned
 from stenolog.adapters.chats.port import Backoff
 from stenolog.adapters.chats.rendering import name_of
 from stenolog.adapters.chats.room import Room
@@ -65,7 +65,7 @@ class Reception:
         self.enter = enter
         self.bounds = bounds
         self.backoff = backoff
-        self._called = {name.casefold(): name for name in agents}
+        self._called = called(agents)
         self._called |= {bot.username.casefold(): agent for agent, bot in bots.own.items()}
         self._headed = {name_of(agent, names): agent for agent in agents}
         self._speaks = {bots.first.id: ""} | {bot.id: agent for agent, bot in bots.own.items()}

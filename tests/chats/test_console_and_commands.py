@@ -1,0 +1,265 @@
+"""A chat at the terminal, and the commands that every chat has."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import stenolog
+from stenolog import Agent, Log, ModelFailed, Team, ToolCall, UserMessage
+from stenolog.adapters.chats.commands import Typed, typed
+from stenolog.chats import Console, Outlet, Piece, Room, commands
+from stenolog.engine import RoundRobin
+from stenolog.models import Prompt, Scripted
+
+from .given import at_once, echo, team, until
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    with stenolog.open(":memory:") as log:
+        yield log
+
+
+def shown(log: Log, who: Team, *lines: str, **options: Any) -> list[str]:
+    """What is shown at the terminal for these lines."""
+    texts: list[str] = []
+    asyncio.run(Console(who, log, lines=lines, show=texts.append, **options).serve())
+    return texts
+
+
+def test_each_line_is_heard_when_all_has_come_to_rest_after_the_one_before(log: Log) -> None:
+    assert shown(log, team(), "one", "two", "") == ["you said one", "you said two"]
+
+
+def test_lines_that_are_known_from_the_start_are_said_once_however_often_it_is_started(log: Log) -> None:
+    shown(log, team(), "one", "/reset", "two")
+    length = log["console"].position
+
+    assert shown(log, team(), "one", "/reset", "two", "three")[-1] == "you said three"
+    assert log["console"].position == length + 2
+
+
+def test_lines_come_from_stdin_where_none_are_given(
+    log: Log, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("one\ntwo\n"))
+    asyncio.run(Console(team(), log).serve())
+
+    assert capsys.readouterr().out == "you said one\nyou said two\n"
+
+
+def test_a_start_delivers_what_was_said_and_not_shown(log: Log) -> None:
+    asyncio.run(team().ask(log["console"], "one"))
+
+    assert (shown(log, team()), shown(log, team())) == (["you said one"], [])
+
+
+def test_a_name_of_several_words_is_called_with_underscores(log: Log) -> None:
+    assert shown(log, team(echo, "Backend Dev", "Tester"), "@backend_dev, look") == [
+        "Backend Dev: you said @backend_dev, look"
+    ]
+
+
+def test_agents_of_several_are_shown_by_name_and_mentioned_by_name(log: Log) -> None:
+    texts = shown(log, team(echo, "dev", "qa"), "@QA look", names={"qa": "Tester"}, author="Ann Lee")
+
+    assert texts == ["Tester: you said @QA look"]
+    assert [e.event.author for e in log["console"].entries() if isinstance(e.event, UserMessage)] == [
+        "Ann Lee"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/reset", Typed("reset", "", "")),
+        ("/Context@crew_bot  dev ", Typed("context", "crew_bot", "dev")),
+        ("/refuse too\nmuch", Typed("refuse", "", "too\nmuch")),
+        ("/home/ann is full", None),
+        ("see /reset", None),
+        ("/", None),
+    ],
+)
+def test_a_command_is_a_word_behind_a_slash(text: str, expected: Typed | None) -> None:
+    assert typed(text) == expected
+
+
+def test_help_lists_every_command(log: Log) -> None:
+    [text] = shown(log, team(), "/help")
+
+    assert text.splitlines() == [f"/{name} {what}" for name, what in commands()]
+    assert list(log) == []
+
+
+def test_start_says_who_is_here(log: Log) -> None:
+    assert shown(log, team(echo, "dev", "qa"), "/start") == [
+        "Here are dev, qa. Write, and they will hear it. /help lists the commands."
+    ]
+
+
+def test_what_is_no_command_is_told_so(log: Log) -> None:
+    assert shown(log, team(), "/rest") == ["There is no command /rest; /help lists them."]
+
+
+def test_status_says_whose_turn_it_is_and_what_each_lane_does(log: Log) -> None:
+    passing = RoundRobin(pass_token=".....")
+    who = team(
+        lambda prompt: "....." if "said" in str(prompt.body) else echo(prompt), "dev", "qa", turns=passing
+    )
+
+    assert shown(log, who, "one", "/status")[-1].splitlines() == [
+        "4 entries. Nobody has the turn: all others passed.",
+        "- dev: rests",
+        "- qa: rests",
+    ]
+
+
+def test_an_agent_that_has_failed_goes_on_when_it_is_told_to(log: Log) -> None:
+    model = Scripted(ModelFailed("refused", "no"), "Well, then.")
+    texts = shown(log, Team([Agent("dev", llm=model)]), "one", "/status", "/continue", "/continue")
+
+    assert texts == [
+        "(dev could not answer: the model declined. /continue goes on.)",
+        "3 entries. Nobody has the turn.\n- dev: has failed (refused), /continue goes on",
+        "It goes on.",
+        "Well, then.",
+        "There is nothing to go on with.",
+    ]
+
+
+def test_what_is_under_way_is_cancelled_and_goes_on_again(log: Log) -> None:
+    begun = asyncio.Event()
+
+    async def look() -> str:
+        """Look."""
+        begun.set()
+        await asyncio.sleep(60)
+        return "seen"
+
+    model = Scripted(ToolCall(id="1", name="look"), echo)
+    who, texts = Team([Agent("dev", llm=model, tools=[look])]), list[str]()
+
+    async def send(piece: Piece) -> None:
+        texts.append(piece.text)
+
+    async def main() -> list[str]:
+        room = Room(who, Outlet(log["ann"], "mail:ann", send))
+        async with room.open():
+            await room.hear("one")
+            await begun.wait()
+            replies = [await room.tell(Typed("status", "", "")), await room.tell(Typed("cancel", "", ""))]
+            await room.rest()
+            replies.append(await room.tell(Typed("cancel", "", "")))
+            replies.append(await room.tell(Typed("continue", "", "")))
+            await until(lambda: texts)
+            return replies
+
+    replies = asyncio.run(main())
+
+    assert replies == [
+        "3 entries. Nobody has the turn.\n- dev: runs look",
+        "Stopped.",
+        "/cancel: user_message: nothing to cancel (dev is idle); legal now: to name a lane that is there",
+        "It goes on.",
+    ]
+    assert len(texts) == 1
+
+
+def test_a_reset_while_agents_work_stops_them_first(log: Log) -> None:
+    begun = asyncio.Event()
+
+    async def look() -> str:
+        """Look."""
+        begun.set()
+        await asyncio.sleep(60)
+        return "seen"
+
+    model = Scripted(ToolCall(id="1", name="look"), lambda prompt: str(len(prompt.body["messages"])))
+    who, texts = Team([Agent("dev", llm=model, tools=[look])]), list[str]()
+
+    async def send(piece: Piece) -> None:
+        texts.append(piece.text)
+
+    async def main() -> str:
+        async with Room(who, Outlet(log["ann"], "mail:ann", send)).open() as room:
+            await room.hear("one")
+            await begun.wait()
+            said = await room.tell(Typed("reset", "", ""), id="ann:2")
+            await room.rest()
+            await room.hear("two")
+            await room.rest()
+            return said
+
+    said = asyncio.run(main())
+
+    assert said.startswith("A new start: the agents no longer see entries 1 to ")
+    assert texts == ["1"]
+
+
+def test_a_refusal_may_have_a_reason(log: Log) -> None:
+    from stenolog.tools import tool
+
+    @tool(approval=True)
+    def sell() -> str:
+        """Sell."""
+        return "sold"
+
+    def reply(prompt: Prompt) -> object:
+        last = prompt.body["messages"][-1]
+        return ToolCall(id="1", name="sell") if last["content"] == "sell" else f"I heard {last['content']}"
+
+    who = Team([Agent("dev", llm=Scripted(reply, endless=True), tools=[sell])])
+    texts = shown(log, who, "sell", "/refuse too cheap", "/approve")
+
+    assert texts[1:] == ["It does not run: sell.", "I heard too cheap", "No call waits for you."]
+
+
+def test_context_is_an_outline_of_what_an_agent_is_shown(log: Log) -> None:
+    texts = shown(
+        log, team(echo, "dev", "qa"), "@dev one", "/reset", "@dev two", "/context dev", "/context cook"
+    )
+
+    assert texts[-2].splitlines()[0].startswith("What dev sees at ")
+    assert any(line.startswith("- left out: ") and ", reset, " in line for line in texts[-2].splitlines())
+    assert texts[-1] == "/context: expected one of dev, qa; found 'cook'"
+
+
+def test_what_cannot_be_said_is_told_to_whoever_says_it(log: Log) -> None:
+    async def main() -> None:
+        room = Room(team(), Outlet(log["ann"], "mail:ann", _nothing, backoff=at_once))
+        await room.hear("one", to="cook")
+
+    with pytest.raises(stenolog.UnknownAgent, match="cook"):
+        asyncio.run(main())
+
+
+def test_a_store_that_is_busy_stops_no_team(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    who, failures, texts = team(), [stenolog.StoreBusy("busy")], list[str]()
+    run = who.run
+
+    def busy(*args: Any, **options: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return run(*args, **options)
+
+    async def send(piece: Piece) -> None:
+        texts.append(piece.text)
+
+    async def main() -> None:
+        async with Room(who, Outlet(log["ann"], "mail:ann", send, backoff=at_once)).open() as room:
+            await room.hear("one")
+            await room.rest()
+
+    monkeypatch.setattr(who, "run", busy)
+    asyncio.run(main())
+
+    assert texts == ["you said one"]
+
+
+async def _nothing(piece: Piece) -> None:
+    raise AssertionError(piece)
