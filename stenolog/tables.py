@@ -4,6 +4,7 @@ from .adapters.tables.declaring import CONVERSATION, POSITION, Delete, Table
 from .adapters.tables.messages import conversation_messages
 from .adapters.tables.postgres import Follower
 from .adapters.tables.sqlite import Kept, Standing, keep, kept_in
+from .adapters.transcripts.load import import_rows
 
 __all__ = [
     "CONVERSATION",
@@ -14,6 +15,7 @@ __all__ = [
     "Standing",
     "Table",
     "conversation_messages",
+    "import_rows",
     "keep",
     "kept_in",
 ]

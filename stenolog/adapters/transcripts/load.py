@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stenolog.domain.entry import Draft
 from stenolog.domain.errors import CallerError, ConversationInUse
@@ -24,6 +24,7 @@ from .recognise import recognise_stream
 from .report import Format, Imported, Report
 from .steps import Append, Held, Step, held
 from .told import Converter, Reader, Told
+from .workflow import files as workflow
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log
@@ -37,6 +38,7 @@ READERS: Mapping[Format, Reader] = {
     "neurocrew": neurocrew.read,
     "crewagent": crewagent.read,
     "nostr": nostr.read,
+    "conversation-messages": workflow.read,
 }
 """The formats whose files hold whole conversations; those of the others are told line by line."""
 
@@ -81,6 +83,21 @@ def import_file(
             for found in report.conversations:
                 if not found.failed and found.name in log:
                     originals.keep(log[found.name], stream, path.name)
+    return report
+
+
+def import_rows(log: Log, rows: Iterable[Any], *, name: str | None = None) -> Report:
+    """Import rows of a table of messages: mappings, or the cursor of a database that has selected them.
+
+    Each workflow (`workflowId`) becomes a conversation of that name; `name` as in `import_file`. What the log
+    holds already is not appended again. Columns that are not known are kept in `meta`.
+    """
+    reading, report = Reading(), Report("rows", "conversation-messages")
+    described = getattr(rows, "description", None)
+    names = [column[0] for column in described] if described else []
+    given = (dict(zip(names, row, strict=True)) if isinstance(row, tuple) else row for row in rows)
+    _import_told(log, workflow.told(given, reading), report, Naming("rows", name))
+    report.skipped = reading.skipped
     return report
 
 

@@ -19,12 +19,13 @@ from .neurocrew.files import is_chat
 from .nostr.files import are_lines_of_a_relay, is_nostr
 from .openai.files import are_messages, conversations_in, is_message
 from .report import Format
+from .workflow.files import SQLITE, are_rows, check_database, is_csv, is_row
 
 LOOKED_AT = 200
 """How many records of a file decide what it is."""
 SUPPORTED = (
     "a Claude Code session, a Codex rollout, OpenAI chat messages, a NeuroCrew chat, CrewAgent messages, "
-    "Nostr events, or a stenolog export"
+    "Nostr events, a table conversation_messages, or a stenolog export"
 )
 _HEAD = 64 * 1024
 """In how many bytes the first good line must begin, where the very first is none."""
@@ -44,6 +45,7 @@ _DOCUMENTS: tuple[tuple[Format, Callable[[Json], bool]], ...] = (
     ("nostr", is_nostr),
     ("neurocrew", is_chat),
     ("crewagent", are_crewagents),
+    ("conversation-messages", are_rows),
     ("openai-chat", lambda document: conversations_in(document) is not None),
 )
 """What a file that is one JSON document may be, the most particular first."""
@@ -92,6 +94,9 @@ def _recognised(stream: BinaryIO) -> Format:
         raise NotATranscript(f"expected {SUPPORTED}, found an empty file")
     if first.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise NotATranscript("expected UTF-8, found UTF-16")
+    if first.startswith(SQLITE):
+        check_database(stream)
+        return "conversation-messages"
     if first.startswith(b"["):
         return _of_list(stream)
     if first.startswith(b"{"):
@@ -99,6 +104,8 @@ def _recognised(stream: BinaryIO) -> Format:
     if b"\n{" in first:
         with suppress(NotATranscript):
             return _of_objects(stream)
+    if is_csv(first):
+        return "conversation-messages"
     raise NotATranscript(f"expected {SUPPORTED}, found text that begins with {first[:20]!r}")
 
 
@@ -155,6 +162,8 @@ def _of_records(records: list[Record]) -> Format | None:
             return "claude-code"
         if are_messages(value.get("messages")):
             return "openai-chat"
+        if is_row(value):
+            return "conversation-messages"
         if is_message(value):
             return _openai_lines(records)
     aside = any(_CLAUDE_ASIDE.get(str(record.value.get("type"))) in record.value for record in records)

@@ -9,7 +9,14 @@ from typing import Literal, TypeAlias
 from .lines import Skipped
 
 Format: TypeAlias = Literal[
-    "claude-code", "codex", "openai-chat", "neurocrew", "nostr", "crewagent", "stenolog"
+    "claude-code",
+    "codex",
+    "openai-chat",
+    "neurocrew",
+    "nostr",
+    "crewagent",
+    "conversation-messages",
+    "stenolog",
 ]
 
 

@@ -1,0 +1,1 @@
+"""Rows of a table `conversation_messages`: what workflows keep in SQL."""

@@ -1,0 +1,125 @@
+"""Rows of `conversation_messages` to events: one workflow is one conversation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+from stenolog.domain.entry import EPOCH
+from stenolog.domain.events import AssistantMessage, Known, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.values import Card, Source
+
+from ..fields import Json, compact, key_of, name_of, text, when
+from ..lines import Record
+from ..scribe import Scribe
+from ..steps import Held, Step
+
+SYSTEM = "conversation_messages"
+WORKFLOWS = ("workflowId", "workflow_id", "workflowid")
+TIMES = ("createdAt", "created_at", "createdat")
+KNOWN = {"id", "role", "content", "agent", *WORKFLOWS, *TIMES}
+LONGEST_ID = 150
+NEVER = datetime(1, 1, 1, tzinfo=UTC)
+MILLISECONDS = range(10**11, 10**15)
+"""A number that counts no seconds since 1970, which would be after the year 5138."""
+
+
+def workflow_of(row: dict[str, Any]) -> str | int | None:
+    """The workflow that a row belongs to; None where it names none."""
+    found = next((row[name] for name in WORKFLOWS if name in row), None)
+    return found if isinstance(found, str | int) else None
+
+
+def at_of(row: dict[str, Any]) -> datetime | None:
+    """When it was said; None where it does not say, or nobody can read it."""
+    found = next((row[name] for name in TIMES if name in row), None)
+    if isinstance(found, str) and found.strip().isdecimal():
+        found = int(found)
+    if isinstance(found, int) and found in MILLISECONDS:
+        found /= 1000
+    at = when(found, NEVER)
+    return None if at is NEVER else at
+
+
+class Rows:
+    """Takes the rows of one workflow, in order, and gives the steps that take them down.
+
+    What the system says to an agent that has not spoken yet is its persona, the first time. A row without an
+    id is known by its own words. Where a row has no time, it has that of the row before it.
+    """
+
+    def __init__(self, log: Held) -> None:
+        self.scribe = Scribe(SYSTEM, "", log)
+        self.beyond: Counter[str] = Counter()
+        self.decided: Counter[str] = Counter()
+        self._at = EPOCH
+        self._opened = False
+        self._known = set(log.agents)
+        self._seen: Counter[str] = Counter()
+
+    def take(self, record: Record) -> list[Step]:
+        """What a row adds."""
+        row = record.value
+        self._at = at_of(row) or self._at
+        if not self._opened:
+            self._opened = True
+            opening = ModeSwitch(mode="chat", source=self.scribe.source("", "settings"))
+            self.scribe.say(opening, "settings", self._at)
+        key = self._key(row)
+        self.scribe.say(self._event(row, key), key, self._at)
+        return self.scribe.drain()
+
+    def end(self) -> list[Step]:
+        """What is left when the rows end."""
+        return self.scribe.drain()
+
+    def _key(self, row: dict[str, Any]) -> str:
+        id = str(row.get("id", ""))
+        if not 0 < len(id) <= LONGEST_ID:
+            id = sha256(compact(row).encode()).hexdigest()[:16]
+        key = key_of(f"row-{id}")
+        self._seen[key] += 1
+        return key if self._seen[key] == 1 else f"{key}-{self._seen[key]}"
+
+    def _event(self, row: dict[str, Any], key: str) -> Known:
+        role, words = text(row.get("role")).casefold(), self._content(row.get("content"))
+        named = text(row.get("agent"))
+        source = self.scribe.source(str(row.get("id", "")), role, key)
+        meta = self._meta(row)
+        match role:
+            case "assistant" | "agent" | "ai" | "model":
+                agent, _, task = named.partition("/")
+                agent = name_of(agent, "assistant")
+                self._known.add(agent)
+                return AssistantMessage(agent=agent, task=task, text=words, meta=meta, source=source)
+            case "tool" | "function":
+                return ToolResult(call_id=key, name=named, text=words, meta=meta, source=source)
+            case "system" | "developer":
+                return self._system(named, words, meta, source)
+            case "user" | "human":
+                return UserMessage(text=words, author=named, meta=meta, source=source)
+            case _:
+                self.decided[f"role {role[:40]!r}, taken as the system's words"] += 1
+                return UserMessage(text=words, author=named, author_kind="system", meta=meta, source=source)
+
+    def _system(self, named: str, words: str, meta: Json, source: Source) -> Known:
+        agent = name_of(named.partition("/")[0], "")
+        if not named or agent in self._known:
+            return UserMessage(text=words, author=named, author_kind="system", meta=meta, source=source)
+        self._known.add(agent)
+        return ModeSwitch(cards={agent: Card(persona=words)}, meta=meta, source=source)
+
+    def _content(self, content: Json) -> str:
+        if isinstance(content, str):
+            return content
+        self.decided["content that is no text, taken as JSON"] += 1
+        return compact(content)
+
+    def _meta(self, row: dict[str, Any]) -> dict[str, Json]:
+        """What has no place in the event; a time that cannot be read among it."""
+        rest = {name: value for name, value in row.items() if name not in KNOWN}
+        if at_of(row) is None:
+            rest |= {name: row[name] for name in TIMES if name in row}
+        return {SYSTEM: rest} if rest else {}
