@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from stenolog import Log
+from stenolog import Conversation, Event, Log
 from stenolog.adapters.transcripts import Report, import_file
 from stenolog.adapters.transcripts.crewagent.export import export_crewagent
 
@@ -77,3 +77,8 @@ def there_and_back(log: Log, place: Path, messages: list[Message]) -> list[Messa
     export_crewagent(log["talk"], place / "out")
     found: list[Message] = read(place / "out")
     return found
+
+
+def told(talk: Conversation) -> list[tuple[str, Any, Event]]:
+    """Id, time and event of every entry."""
+    return [(entry.id, entry.at, entry.event) for entry in talk.entries()]

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 import stenolog
 from stenolog import (
     AssistantMessage,
     Card,
-    Conversation,
-    Draft,
     Event,
     File,
     Image,
@@ -36,13 +28,9 @@ from stenolog import (
 from stenolog.adapters.outputs import store_large
 from stenolog.adapters.transcripts.crewagent.export import export_crewagent
 from stenolog.domain.errors import CallerError, LaterRelease, MissingBlob
-from stenolog.projections.requests import lanes
-from stenolog.testing import story
 from tests.requests.judging import complaints
-from tests.strategies import decided, histories, json_values
 from tests.transcripts.crewagent_given import (
     Message,
-    call,
     folder,
     imported,
     index,
@@ -50,6 +38,7 @@ from tests.transcripts.crewagent_given import (
     message,
     read,
     there_and_back,
+    told,
 )
 from tests.transcripts.given import Import
 from tests.transcripts.test_crewagent import A_TURN, OLD_TURN
@@ -67,21 +56,6 @@ WIDE = [
     message("m9", "assistant", "Sorry.", refusal="No.", reasoning_content="Hm.", mode="run"),
     message("m10", "tool", "line\n" * 9_000, "tool_result", tool_call_id="c9", isError=True, mode="run"),
 ]
-
-
-@contextmanager
-def two_logs() -> Iterator[tuple[Log, Log, Path]]:
-    """Two logs in memory, and a folder between them."""
-    with (
-        stenolog.open(":memory:") as one,
-        stenolog.open(":memory:") as two,
-        tempfile.TemporaryDirectory() as place,
-    ):
-        yield one, two, Path(place)
-
-
-def told(talk: Conversation) -> list[tuple[str, Any, Event]]:
-    return [(entry.id, entry.at, entry.event) for entry in talk.entries()]
 
 
 # The old app's files, through the log
@@ -105,90 +79,7 @@ def test_the_index_comes_back_with_what_nobody_knows(into: Import, tmp_path: Pat
     assert json.loads((tmp_path / "out" / "index.json").read_text()) == {"conversations": [entry]}
 
 
-def _fields() -> st.SearchStrategy[Message]:
-    """Fields that a message may have, of any kind of value."""
-    names = st.sampled_from(
-        (
-            *(
-                "id",
-                "timestamp",
-                "createdAt",
-                "created_at",
-                "content",
-                "includeInContext",
-                "partType",
-                "part_type",
-            ),
-            *(
-                "mode",
-                "runId",
-                "run_id",
-                "nodeId",
-                "tool_calls",
-                "toolCalls",
-                "tool_call_id",
-                "toolCallId",
-                "name",
-            ),
-            *("widget", "error", "isError", "refusal", "function_call", "color", "stenolog"),
-        )
-    )
-    apt = st.sampled_from(
-        (
-            *(
-                "text",
-                "tool_call",
-                "tool_result",
-                "llm_error",
-                "mode_switch",
-                "widget",
-                "summary",
-                "run",
-                "c1",
-            ),
-            *("2026-01-02T03:04:05.678Z", "2026-01-02T03:04:05.678901Z", True, False, [call()], [{"id": 3}]),
-        )
-    )
-    return st.dictionaries(names, apt | json_values(), max_size=8)
-
-
-ROLES = st.sampled_from(("system", "developer", "user", "assistant", "tool", "function", "critic"))
-FOREIGN = st.builds(lambda role, fields: {"role": role, **fields}, ROLES, _fields())
-
-
-@settings(max_examples=80)
-@given(st.lists(FOREIGN, max_size=8), st.booleans())
-def test_whatever_a_message_holds_comes_back_as_it_was(messages: list[Message], results: bool) -> None:
-    own = [each for each in messages if not isinstance(each.get("stenolog"), dict)]
-    with two_logs() as (log, _, place):
-        made = folder(place / "in", talk=own)
-        index(made, [{"id": "talk", "includeToolResultsInContext": results}])
-        imported(log, made)
-        if own:
-            export_crewagent(log["talk"], place / "out")
-
-            assert json.dumps(read(place / "out"), sort_keys=True) == json.dumps(own, sort_keys=True)
-
-
 # A log, through the old app's files
-
-
-@settings(max_examples=80)
-@given(histories(12) | decided(12))
-@example(story())
-def test_a_log_that_is_exported_and_imported_is_the_same_and_sends_the_same(history: list[Event]) -> None:
-    known = [event for event in history if not isinstance(event, Unknown)]
-    with two_logs() as (log, other, place):
-        log["talk"].extend(Draft(event, f"e{nth}") for nth, event in enumerate(known, 1))
-        if not known:
-            return
-        export_crewagent(log["talk"], place)
-        imported(other, place)
-
-        assert told(other["talk"]) == told(log["talk"])
-        for lane in lanes(list(log["talk"].entries())):
-            once, again = (each["talk"].request(lane.agent, task=lane.task) for each in (log, other))
-            assert once.bytes == again.bytes
 
 
 def a_run(log: Log) -> list[Event]:

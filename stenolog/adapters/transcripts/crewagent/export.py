@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, LaterRelease, NotATranscript
-from stenolog.domain.events import Known, ModeSwitch, ToolResult, Unknown
+from stenolog.domain.events import UNCHANGED, Known, ModeSwitch, ToolResult, Unknown
 from stenolog.domain.settings import settings
 from stenolog.projections.context import Context, context
 
@@ -86,11 +86,15 @@ def _is_made(event: Known) -> bool:
     return _is_foreign(event) and event.source is not None and event.source.role == SETTINGS
 
 
+def _opening_of(entries: Sequence[Entry]) -> ModeSwitch:
+    """The opening that an import has made; an empty one where the conversation was begun here."""
+    first = entries[0].event if entries else None
+    return first if isinstance(first, ModeSwitch) and _is_made(first) else ModeSwitch()
+
+
 def _about_of(entries: Sequence[Entry]) -> Message:
     """What the index said of the conversation when it was imported."""
-    first = entries[0].event if entries else None
-    is_imported = isinstance(first, ModeSwitch) and _is_made(first)
-    return obj(first.meta.get(SYSTEM)) if is_imported and isinstance(first, ModeSwitch) else {}
+    return obj(_opening_of(entries).meta.get(SYSTEM))
 
 
 def _id(name: str, entries: Sequence[Entry]) -> str:
@@ -111,7 +115,9 @@ def _about(id: str, entries: Sequence[Entry]) -> Message:
         return {**told, **titled}
     begun = {} if told else {"createdAt": iso(entries[0].at)}
     lately = {"updatedAt": iso(entries[-1].at), "mode": now.mode}
-    return {"id": id, **begun, **told, **titled, **lately}
+    first = _opening_of(entries).mode  # which its messages may not tell, and the latest mode is another
+    opened = {} if first is UNCHANGED else {OURS: {"mode": first}}
+    return {"id": id, **begun, **told, **titled, **lately, **opened}
 
 
 def _indexed(path: Path, about: Message) -> Json:

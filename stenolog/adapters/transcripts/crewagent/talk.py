@@ -89,7 +89,7 @@ class CrewAgent:
 
     def _opening(self, plain: Message) -> ModeSwitch:
         return ModeSwitch(
-            mode=text(plain.get("mode")) or text(self._about.get("mode")) or DEFAULT_MODE,
+            mode=text(plain.get("mode")) or _mode_of(self._about) or DEFAULT_MODE,
             active_run=self._ear.switch(plain).active_run,
             title=text(self._about.get("title")) or UNCHANGED,
             joins=[MAIN],
@@ -110,6 +110,11 @@ def time_of(value: Json, default: datetime) -> datetime:
     """An ISO time, or seconds or milliseconds since 1970."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return when(value / 1000 if is_number and value >= MILLISECONDS else value, default)
+
+
+def _mode_of(about: Message) -> str:
+    """The mode that a conversation began in, where the index tells it; else the latest."""
+    return text((ours_of(about) or {}).get("mode")) or text(about.get("mode"))
 
 
 def _blobs(message: Message) -> Blobs:

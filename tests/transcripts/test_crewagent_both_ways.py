@@ -1,0 +1,140 @@
+"""Whatever stands in CrewAgent's folder or in a log: through the other form and back, nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import stenolog
+from stenolog import Conversation, Draft, Event, Log, Unknown
+from stenolog.adapters.transcripts import export_crewagent
+from stenolog.projections.requests import lanes
+from stenolog.testing import story
+from tests.strategies import decided, histories, json_values
+from tests.transcripts.crewagent_given import Message, call, folder, imported, index, read, told
+
+
+@contextmanager
+def two_logs() -> Iterator[tuple[Log, Log, Path]]:
+    """Two logs in memory, and a folder between them."""
+    with (
+        stenolog.open(":memory:") as one,
+        stenolog.open(":memory:") as two,
+        tempfile.TemporaryDirectory() as place,
+    ):
+        yield one, two, Path(place)
+
+
+def _fields() -> st.SearchStrategy[Message]:
+    """Fields that a message may have, of any kind of value."""
+    names = st.sampled_from(
+        (
+            *(
+                "id",
+                "timestamp",
+                "createdAt",
+                "created_at",
+                "content",
+                "includeInContext",
+                "partType",
+                "part_type",
+            ),
+            *(
+                "mode",
+                "runId",
+                "run_id",
+                "nodeId",
+                "tool_calls",
+                "toolCalls",
+                "tool_call_id",
+                "toolCallId",
+                "name",
+            ),
+            *("widget", "error", "isError", "refusal", "function_call", "color", "stenolog"),
+        )
+    )
+    apt = st.sampled_from(
+        (
+            *(
+                "text",
+                "tool_call",
+                "tool_result",
+                "llm_error",
+                "mode_switch",
+                "widget",
+                "summary",
+                "run",
+                "c1",
+            ),
+            *("2026-01-02T03:04:05.678Z", "2026-01-02T03:04:05.678901Z", True, False, [call()], [{"id": 3}]),
+        )
+    )
+    return st.dictionaries(names, apt | json_values(), max_size=8)
+
+
+ROLES = st.sampled_from(("system", "developer", "user", "assistant", "tool", "function", "critic"))
+FOREIGN = st.builds(lambda role, fields: {"role": role, **fields}, ROLES, _fields())
+
+
+@settings(max_examples=80)
+@given(st.lists(FOREIGN, max_size=8), st.booleans())
+def test_whatever_a_message_holds_comes_back_as_it_was(messages: list[Message], results: bool) -> None:
+    own = [each for each in messages if not isinstance(each.get("stenolog"), dict)]
+    with two_logs() as (log, _, place):
+        made = folder(place / "in", talk=own)
+        index(made, [{"id": "talk", "includeToolResultsInContext": results}])
+        imported(log, made)
+        if own:
+            export_crewagent(log["talk"], place / "out")
+
+            assert json.dumps(read(place / "out"), sort_keys=True) == json.dumps(own, sort_keys=True)
+
+
+@settings(max_examples=80)
+@given(histories(12) | decided(12))
+@example(story())
+def test_a_log_that_is_exported_and_imported_is_the_same_and_sends_the_same(history: list[Event]) -> None:
+    known = [event for event in history if not isinstance(event, Unknown)]
+    with two_logs() as (log, other, place):
+        log["talk"].extend(Draft(event, f"e{nth}") for nth, event in enumerate(known, 1))
+        if not known:
+            return
+        export_crewagent(log["talk"], place)
+        imported(other, place)
+
+        assert told(other["talk"]) == told(log["talk"])
+        assert_the_same_is_sent(log["talk"], other["talk"])
+
+
+@settings(max_examples=50)
+@given(st.lists(FOREIGN, min_size=1, max_size=6), histories(8), st.booleans())
+def test_what_was_imported_and_went_on_here_comes_back_with_both(
+    messages: list[Message], history: list[Event], results: bool
+) -> None:
+    own = [each for each in messages if not isinstance(each.get("stenolog"), dict)] or [{"role": "user"}]
+    known = [Draft(event, f"n{nth}") for nth, event in enumerate(history) if not isinstance(event, Unknown)]
+    with two_logs() as (log, other, place):
+        made = folder(place / "in", talk=own)
+        index(made, [{"id": "talk", "includeToolResultsInContext": results}])
+        imported(log, made)
+        log["talk"].extend(known, expected=log["talk"].position)
+        export_crewagent(log["talk"], place / "out")
+        again = imported(log, place / "out").conversations[0]
+        imported(other, place / "out")
+
+        assert again.appended == 0
+        assert told(other["talk"])[1:] == told(log["talk"])[1:]  # the first has what the index said then
+        assert_the_same_is_sent(log["talk"], other["talk"])
+
+
+def assert_the_same_is_sent(one: Conversation, other: Conversation) -> None:
+    """Every lane has the same request in both."""
+    for lane in lanes(list(one.entries())):
+        requests = (talk.request(lane.agent, task=lane.task) for talk in (one, other))
+        assert next(requests).bytes == next(requests).bytes
