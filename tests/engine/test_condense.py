@@ -175,6 +175,23 @@ def test_what_the_policy_pins_stays_beside_the_summary(tmp_path: Path) -> None:
         assert ("Never touch main." in said, "<summary>\nThey looked.\n</summary>" in said) == (True, True)
 
 
+def test_where_agents_are_shown_what_concerns_them_alone_the_summariser_reads_no_more(tmp_path: Path) -> None:
+    summariser = Scripted("They looked.")
+    secret = UserMessage(text="For the tester alone.", to=["tester"])
+    ours = UserMessage(text="Mend it. " + "Now. " * 400, to=["coder"])
+    with opened(tmp_path / "t.db") as talk:
+        talk.extend([ModeSwitch(joins=["coder", "tester"], scope="addressed"), secret, ours])
+        talk.append(AssistantMessage(agent="coder", text="Mended."))
+        talk.extend([UserMessage(text=f"Again {n}.", to=["coder"]) for n in range(3)])
+        made = run(condense(talk, "coder", Agent("brief", llm=summariser), over=200, keep=2))
+        read, shown = summariser.prompts[0].body["messages"], talk.request("coder").body["messages"]
+
+        assert made is not None
+        assert [text in str(read) for text in ("Mend it.", "Mended.", "tester alone")] == [True, True, False]
+        assert shown[0]["content"] == "<summary>\nThey looked.\n</summary>"
+        assert [text in str(talk.request("tester").body) for text in ("looked", "alone")] == [False, True]
+
+
 def test_a_summariser_that_fails_changes_nothing_and_is_asked_again_the_next_time(tmp_path: Path) -> None:
     turns = iter([ModelFailed("unauthorized", "no such key"), "They looked."])
 

@@ -19,6 +19,7 @@ from stenolog.domain.decide import decide
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import ConversationInUse, ModelFailed, StaleAppend
 from stenolog.domain.events import AssistantMessage, UserMessage
+from stenolog.domain.settings import DEFAULT_SCOPE
 from stenolog.domain.state import Lane
 from stenolog.domain.values import Span
 from stenolog.projections.condensing import middle
@@ -47,18 +48,19 @@ async def condense(
 ) -> Entry | None:
     """Have the middle summarised once the agent's request has more than `over` tokens, or its policy cut it.
 
-    The last `keep` messages stay, and so do open calls, what was last said to the agent, what the system says,
-    and what the agent's policy pins. Gives the summary's entry; None where nothing was to be done. `over` None: only once something was
-    cut. Raises `ModelFailed` where the summariser fails, `IllegalCommand` where somebody else has summarised
-    a part of it meanwhile.
+    The last `keep` messages stay, and so do open calls, what was last said to the agent, what the system
+    says, and what the agent's policy pins. `over` None: only once something was cut. The summariser reads
+    what the agent may see. Gives the summary's entry; None where nothing was to be done. Raises `ModelFailed`
+    where it fails, `IllegalCommand` where somebody else has summarised a part of it meanwhile.
     """
     spans = await asyncio.to_thread(_spans, talk, agent, over, keep)
     if not spans:
         return None
     mark = mark_of(sha256(f"{talk.stream.key}/{spans[0].first}-{spans[-1].last}".encode()).hexdigest())
     fork = await asyncio.to_thread(_fork, talk, spans[-1].last, f"{summariser.name}~{mark}")
-    said = UserMessage(text=task, author=agent, author_kind="agent", to=[summariser.name])
-    text, meta = await _asked(fork, summariser, said)
+    reader = await asyncio.to_thread(_reader, fork, agent, summariser)
+    said = UserMessage(text=task, author=agent, author_kind="agent", to=[reader.name])
+    text, meta = await _asked(fork, reader, said)
     summary = AssistantMessage(agent=agent, purpose="summary", covers=spans, text=text, meta=meta)
     return await asyncio.to_thread(merged, talk, summary, f"condensed-{mark}")
 
@@ -78,6 +80,12 @@ def _fork(talk: Conversation, last: int, name: str) -> Conversation:
         return talk.fork(after=last, name=name)
     except ConversationInUse:
         return talk.log[name]
+
+
+def _reader(fork: Conversation, agent: str, summariser: Agent) -> Agent:
+    """The summariser; in the agent's place where that is shown only what concerns it."""
+    is_open = fork.settings().scope_of(agent) == DEFAULT_SCOPE
+    return summariser if is_open else replace(summariser, name=agent)
 
 
 async def _asked(fork: Conversation, summariser: Agent, said: UserMessage) -> tuple[str, dict[str, Any]]:
