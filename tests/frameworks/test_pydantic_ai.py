@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_ai import (
     Agent,
+    AgentRunResult,
     BinaryContent,
     CachePoint,
     DocumentUrl,
@@ -63,6 +65,10 @@ def talk(tmp_path: Path) -> Iterator[Conversation]:
     clean(tmp_path / "talks.db")
 
 
+def run(agent: Agent[None, Any], *prompt: Any, **options: Any) -> AgentRunResult[Any]:
+    return asyncio.run(agent.run(*prompt, **options))
+
+
 def as_json(messages: list[ModelMessage]) -> Any:
     return ModelMessagesTypeAdapter.dump_python(messages, mode="json")
 
@@ -90,10 +96,10 @@ def librarian() -> Agent[None, str]:
 
 
 def test_what_an_agent_did_is_taken_down_and_goes_on_from_the_log(talk: Conversation) -> None:
-    first = librarian().run_sync("Read")
+    first = run(librarian(), "Read")
     append_pydantic_ai(talk, first.all_messages())
     history = to_pydantic_ai(talk)
-    second = librarian().run_sync("Again", message_history=history)
+    second = run(librarian(), "Again", message_history=history)
     append_pydantic_ai(talk, second.all_messages())
 
     assert as_json(history) == as_json(first.all_messages())
@@ -108,7 +114,7 @@ def test_what_an_agent_did_is_taken_down_and_goes_on_from_the_log(talk: Conversa
 
 
 def test_the_events_are_those_of_any_other_conversation(talk: Conversation) -> None:
-    append_pydantic_ai(talk, librarian().run_sync("Read").all_messages())
+    append_pydantic_ai(talk, run(librarian(), "Read").all_messages())
     switch, asked, called, *results, answered = [entry.event for entry in talk.entries()]
 
     assert isinstance(switch, ModeSwitch)
@@ -141,10 +147,10 @@ def test_appending_twice_appends_nothing_and_a_longer_history_only_what_is_new(t
 
 
 def test_a_history_that_goes_on_elsewhere_is_refused_and_nothing_is_written(talk: Conversation) -> None:
-    one = librarian().run_sync("One").all_messages()
+    one = run(librarian(), "One").all_messages()
     append_pydantic_ai(talk, one)
-    mine = librarian().run_sync("Mine", message_history=one).all_messages()
-    append_pydantic_ai(talk, librarian().run_sync("Another's", message_history=one).all_messages())
+    mine = run(librarian(), "Mine", message_history=one).all_messages()
+    append_pydantic_ai(talk, run(librarian(), "Another's", message_history=one).all_messages())
     position = talk.position
 
     with pytest.raises(StaleAppend):
@@ -154,7 +160,7 @@ def test_a_history_that_goes_on_elsewhere_is_refused_and_nothing_is_written(talk
 
 
 def test_a_history_that_was_rewritten_takes_the_place_and_the_log_keeps_both(talk: Conversation) -> None:
-    one = librarian().run_sync("One").all_messages()
+    one = run(librarian(), "One").all_messages()
     append_pydantic_ai(talk, one)
     compacted: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart("In short: one.")]), one[-1]]
 
@@ -168,7 +174,7 @@ def test_a_history_that_was_rewritten_takes_the_place_and_the_log_keeps_both(tal
 
 
 def test_a_request_of_the_conversation_shows_what_was_said(talk: Conversation) -> None:
-    append_pydantic_ai(talk, librarian().run_sync("Read").all_messages())
+    append_pydantic_ai(talk, run(librarian(), "Read").all_messages())
 
     body = talk.request("assistant", upto=5, wire="anthropic").body
 
@@ -177,7 +183,7 @@ def test_a_request_of_the_conversation_shows_what_was_said(talk: Conversation) -
 
 
 def test_the_log_keeps_no_text_twice(talk: Conversation) -> None:
-    append_pydantic_ai(talk, librarian().run_sync("Read all of it").all_messages())
+    append_pydantic_ai(talk, run(librarian(), "Read all of it").all_messages())
 
     stored = b"".join(record.payload for record in talk.records())
 
@@ -275,10 +281,10 @@ def test_what_others_have_written_is_given_as_messages(talk: Conversation) -> No
 
 
 def test_calls_without_results_are_run_or_closed(talk: Conversation) -> None:
-    append_pydantic_ai(talk, librarian().run_sync("Read").all_messages()[:2])
+    append_pydantic_ai(talk, run(librarian(), "Read").all_messages()[:2])
 
-    kept = librarian().run_sync(message_history=to_pydantic_ai(talk))
-    closed = librarian().run_sync("What now?", message_history=to_pydantic_ai(talk, pending="close"))
+    kept = run(librarian(), message_history=to_pydantic_ai(talk))
+    closed = run(librarian(), "What now?", message_history=to_pydantic_ai(talk, pending="close"))
     outcomes = [p.outcome for m in closed.all_messages() for p in m.parts if isinstance(p, ToolReturnPart)]
 
     assert kept.output == "{'page': 'a'}; {'page': 'b'}"

@@ -14,6 +14,7 @@ import pytest
 from pydantic import BaseModel
 from pydantic_ai import (
     Agent,
+    AgentRunResult,
     BinaryContent,
     ModelMessage,
     ModelMessagesTypeAdapter,
@@ -42,6 +43,10 @@ def talk(tmp_path: Path) -> Iterator[Conversation]:
     with stenolog.open(tmp_path / "talks.db") as log:
         yield log["books"]
     clean(tmp_path / "talks.db")
+
+
+def run(agent: Agent[None, Any], *prompt: Any, **options: Any) -> AgentRunResult[Any]:
+    return asyncio.run(agent.run(*prompt, **options))
 
 
 def as_json(messages: list[ModelMessage]) -> Any:
@@ -80,7 +85,7 @@ TURN = ["user_message", "assistant_message", "tool_result", "tool_result"]
 def test_what_it_takes_down_is_what_the_run_did(talk: Conversation) -> None:
     recorder = PydanticAIRecorder(talk)
 
-    result = librarian(recorder).run_sync("Read")
+    result = run(librarian(recorder), "Read")
 
     assert as_json(to_pydantic_ai(talk)) == as_json(result.all_messages())
     assert kinds(talk) == [
@@ -96,8 +101,8 @@ def test_one_run_follows_another(talk: Conversation) -> None:
     recorder = PydanticAIRecorder(talk)
     agent = librarian(recorder)
 
-    agent.run_sync("Read")
-    result = agent.run_sync("Again", message_history=recorder.history())
+    run(agent, "Read")
+    result = run(agent, "Again", message_history=recorder.history())
 
     assert as_json(to_pydantic_ai(talk)) == as_json(result.all_messages())
     assert "hides" not in {field for item in talk.timeline() for field in item.detail.split()}
@@ -113,7 +118,7 @@ def test_a_result_is_in_the_log_while_another_tool_still_runs(talk: Conversation
             wait.wait(0.05)
         return "slow"
 
-    librarian(PydanticAIRecorder(talk), slow).run_sync("Read")
+    run(librarian(PydanticAIRecorder(talk), slow), "Read")
     results = [e.event for e in talk.entries() if isinstance(e.event, ToolResult)]
 
     assert len(seen) < 400
@@ -127,9 +132,9 @@ def test_an_answer_by_a_tool_ends_the_run(talk: Conversation) -> None:
     recorder = PydanticAIRecorder(talk)
     agent = Agent(FunctionModel(answer), output_type=int, capabilities=[recorder])
 
-    assert agent.run_sync("How many?").output == 3
+    assert run(agent, "How many?").output == 3
     assert recorder.is_unfinished is False
-    assert agent.run_sync("Again?", message_history=recorder.history()).output == 3
+    assert run(agent, "Again?", message_history=recorder.history()).output == 3
 
 
 def test_a_streamed_run_is_taken_down(talk: Conversation) -> None:
@@ -156,9 +161,9 @@ def test_a_run_whose_model_failed_goes_on_without_a_prompt(talk: Conversation) -
 
     agent = librarian(recorder)
     with pytest.raises(RuntimeError):
-        agent.run_sync("Read", model=FunctionModel(fail))
+        run(agent, "Read", model=FunctionModel(fail))
     was_unfinished = recorder.is_unfinished
-    result = agent.run_sync(message_history=recorder.history())
+    result = run(agent, message_history=recorder.history())
 
     assert was_unfinished
     assert as_json(to_pydantic_ai(talk)) == as_json(result.all_messages())
@@ -173,7 +178,7 @@ def test_somebody_who_appends_meanwhile_stops_the_run_and_keeps_his_words(talk: 
         return "slow"
 
     with pytest.raises(StaleAppend):
-        librarian(recorder, slow).run_sync("Read")
+        run(librarian(recorder, slow), "Read")
 
     assert "And mine?" in [item.text for item in talk.timeline()]
 
@@ -181,13 +186,13 @@ def test_somebody_who_appends_meanwhile_stops_the_run_and_keeps_his_words(talk: 
 def test_a_history_that_was_read_too_long_ago_is_refused(talk: Conversation) -> None:
     recorder = PydanticAIRecorder(talk)
     agent = librarian(recorder)
-    agent.run_sync("Read")
+    run(agent, "Read")
     history = recorder.history()
-    librarian(other := PydanticAIRecorder(talk)).run_sync("Between", message_history=other.history())
+    run(librarian(other := PydanticAIRecorder(talk)), "Between", message_history=other.history())
     position = talk.position
 
     with pytest.raises(StaleAppend):
-        agent.run_sync("Again", message_history=history)
+        run(agent, "Again", message_history=history)
 
     assert talk.position == position
 
@@ -197,7 +202,7 @@ import os, sys
 sys.path.insert(0, {root!r})
 import stenolog
 from stenolog.frameworks import PydanticAIRecorder
-from tests.frameworks.test_pydantic_ai_recorder import librarian
+from tests.frameworks.test_pydantic_ai_recorder import librarian, run
 
 def slow():
     print("slow", flush=True)
@@ -212,7 +217,7 @@ with stenolog.open(sys.argv[1]) as log:
     recorder = PydanticAIRecorder(talk)
     agent = librarian(recorder, slow)
     prompt = None if recorder.is_unfinished else "Read"
-    print(agent.run_sync(prompt, message_history=recorder.history()).output)
+    print(run(agent, prompt, message_history=recorder.history()).output)
 """
 
 
@@ -243,10 +248,10 @@ def test_a_run_that_was_killed_can_be_followed_by_other_words(talk: Conversation
 
     recorder = PydanticAIRecorder(talk)
     with pytest.raises(KeyboardInterrupt):
-        librarian(recorder, die).run_sync("Read")
+        run(librarian(recorder, die), "Read")
     agent = librarian(PydanticAIRecorder(talk))
     history = to_pydantic_ai(talk, pending="close")
-    result = agent.run_sync("What now?", message_history=history)
+    result = run(agent, "What now?", message_history=history)
     [fast, slow] = [p for p in result.all_messages()[2].parts if isinstance(p, ToolReturnPart)]
 
     assert (fast.content, slow.outcome) == ({"page": "fast"}, "interrupted")
