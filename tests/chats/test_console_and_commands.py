@@ -164,7 +164,7 @@ def test_what_is_under_way_is_cancelled_and_goes_on_again(log: Log) -> None:
     assert replies == [
         "3 entries. Nobody has the turn.\n- dev: runs look",
         "Stopped.",
-        "/cancel: user_message: nothing to cancel (dev is idle); legal now: to name a lane that is there",
+        "Nobody is at work.",
         "It goes on.",
     ]
     assert len(texts) == 1

@@ -269,6 +269,52 @@ def test_a_restart_goes_on_with_what_is_unfinished_and_delivers_what_was_not(api
     assert run(api, log, 2) == ["answered before the crash", "you said two"]
 
 
+def test_a_group_that_has_become_another_is_told_to_the_operator(
+    api: StandIn, log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.closed[BOT, -5] = Answer(400, "Bad Request: group upgraded", {"migrate_to_chat_id": -1005})
+    api.say("Hello", chat=-5)
+    api.say("Hello", chat=1)
+    run(api, log, 1, chats=[1, -5])
+
+    assert "the group has become chat -1005: allow that" in caplog.text
+
+
+def test_a_message_that_cannot_be_taken_stops_no_other(
+    api: StandIn, log: Log, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Telegram, "_enter", _broken_for(-5, Telegram._enter))
+    api.say("Hello", chat=-5)
+    api.say("Hello", chat=1)
+
+    assert run(api, log, 1, chats=[1, -5]) == ["you said Hello"]
+    assert "chat -5: a message was not taken" in caplog.messages
+
+
+def _broken_for(chat: int, enter: Any) -> Any:
+    async def broken(self: Telegram, id: int) -> Any:
+        if id == chat:
+            raise stenolog.CorruptLog("broken")
+        return await enter(self, id)
+
+    return broken
+
+
+def test_it_opens_its_bots_itself_where_nobody_has(api: StandIn, log: Log) -> None:
+    api.say("/start")
+
+    async def main() -> None:
+        telegram = Telegram(team(), log, token=TOKEN, chats=[1], base_url=api.url, poll=1)
+        serving = asyncio.create_task(telegram.serve())
+        await until(lambda: api.sent)
+        telegram.stop()
+        await serving
+
+    asyncio.run(main())
+
+    assert api.asked[0] == "getMe"
+
+
 def test_a_bot_shows_that_somebody_is_at_work(api: StandIn, log: Log) -> None:
     api.say("Hello")
     slow = stenolog.Team([stenolog.Agent("coder", llm=Scripted(echo, pause=0.05, piece=3))])

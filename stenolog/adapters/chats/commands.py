@@ -155,7 +155,12 @@ def _reset(told: Told) -> str:
 @command
 async def cancel(told: Told) -> str:
     """[AGENT] stops who is at work"""
-    done = await asyncio.to_thread(told.control, _to_lane("cancel", told.rest))
+    return await asyncio.to_thread(_stop, told)
+
+
+def _stop(told: Told) -> str:
+    at_work = any(lane.status in BUSY for lane in told.talk.state().lanes.values())
+    done = told.control(_to_lane("cancel", told.rest)) if at_work or told.rest else []
     return "Stopped." if done else "Nobody is at work."
 
 

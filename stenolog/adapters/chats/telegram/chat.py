@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
 from stenolog.adapters.chats.outlet import Outlet
@@ -16,6 +16,7 @@ from stenolog.adapters.chats.splitting import LIMIT, split
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.engine.beginning import OnInput
 from stenolog.adapters.engine.team import Team
+from stenolog.domain.errors import StenologError
 from stenolog.domain.state import decision
 
 from .bot import Bot
@@ -27,6 +28,7 @@ RESERVED = 300
 """Room for a heading, where another bot has to speak for an agent's own."""
 SHOWN = 4.5
 """Seconds after which to show again that somebody is at work: Telegram shows it for five."""
+WORK = ("call_model", "run_tools")
 TRIES = 5
 """So often a reply to a command is tried; it is not in the log."""
 
@@ -138,9 +140,13 @@ class Chat:
     async def _show_work(self) -> None:
         while True:
             await self.room.working.wait()
-            state = await asyncio.to_thread(self.room.talk.state)
-            lanes = state.lanes.values()
-            busy = [lane.agent for lane in lanes if decision(state, lane).do in ("call_model", "run_tools")]
-            if busy:
-                await (self.bots.of(busy[0]) or self.bots.first).work(self.id)
+            with suppress(StenologError):
+                if busy := await asyncio.to_thread(self._busy):
+                    await (self.bots.of(busy) or self.bots.first).work(self.id)
             await asyncio.sleep(SHOWN)
+
+    def _busy(self) -> str:
+        """An agent that is at work; empty where nobody is."""
+        state = self.room.talk.state()
+        lanes = (lane for lane in state.lanes.values() if decision(state, lane).do in WORK)
+        return next((lane.agent for lane in lanes), "")

@@ -124,7 +124,7 @@ _UNKNOWN = "application/octet-stream"
 
 
 def answered(message: telegram.Message, roles: Mapping[int, str], names: Mapping[str, str]) -> str:
-    """The agent whose message is answered: by the bot that has said it, else by the heading; empty: nobody's.
+    """The agent whose message is answered: by what stands above it, else by the bot; empty: nobody's.
 
     `roles` are the agents by the ids of their bots, `names` by what stands above their answers.
     """
@@ -132,4 +132,4 @@ def answered(message: telegram.Message, roles: Mapping[int, str], names: Mapping
     if author is None or author.id not in roles:
         return ""
     first = (message.text or "").partition("\n")[0].strip()
-    return roles[author.id] or names.get(first, "")
+    return names.get(first) or roles[author.id]

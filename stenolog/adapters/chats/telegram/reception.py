@@ -106,11 +106,15 @@ class Reception:
         failures = 0
         while True:
             try:
-                return await self._take(bot, said)
+                await self._take(bot, said)
+                return
             except MachineError as error:
                 failures += 1
                 LOGGER.warning("chat %s: %s; it is tried again", said.chat, error)
                 await asyncio.sleep(self.backoff(failures))
+            except Exception:  # one message that cannot be taken must not come again and again
+                LOGGER.exception("chat %s: a message was not taken", said.chat)
+                return
 
     async def _take(self, bot: Bot, said: Heard) -> None:
         chat = await self.enter(said.chat)

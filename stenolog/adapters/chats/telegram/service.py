@@ -90,6 +90,7 @@ class Telegram:
         self._stopped = asyncio.Event()
         self._opened = AsyncExitStack()
         self._rooms = AsyncExitStack()
+        self._is_open = False
         self._open: dict[int, Chat] = {}
 
     def __repr__(self) -> str:
@@ -105,11 +106,13 @@ class Telegram:
         except BaseException:
             await self._opened.aclose()
             raise
+        self._is_open = True
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._is_open = False
         await self._opened.aclose()
 
     def stop(self) -> None:
@@ -128,6 +131,12 @@ class Telegram:
 
         Raises `CallerError` where a token is refused meanwhile.
         """
+        if not self._is_open:
+            async with self:
+                return await self._serve()
+        return await self._serve()
+
+    async def _serve(self) -> None:
         from .reception import Reception
 
         bots, manner = self._bots, self._manner
