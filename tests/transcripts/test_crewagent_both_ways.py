@@ -31,15 +31,14 @@ def two_logs() -> Iterator[tuple[Log, Log, Path]]:
         yield one, two, Path(place)
 
 
-NAMES = (
-    "id timestamp createdAt created_at content includeInContext partType part_type mode runId run_id nodeId "
-    "tool_calls toolCalls tool_call_id toolCallId name widget error isError refusal function_call color stenolog"
-).split()
-TEXTS = (
-    "text tool_call tool_result llm_error mode_switch widget summary run c1 "
-    "2026-01-02T03:04:05.678Z 2026-01-02T03:04:05.678901Z"
-).split()
-APT = st.sampled_from((*TEXTS, True, False, [call()], [{"id": 3}]))
+NAMES = [
+    *("id", "timestamp", "createdAt", "created_at", "content", "includeInContext", "partType", "part_type"),
+    *("mode", "runId", "run_id", "nodeId", "tool_calls", "toolCalls", "tool_call_id", "toolCallId", "name"),
+    *("widget", "error", "isError", "refusal", "function_call", "color", "stenolog"),
+]
+TIMES = ["2026-01-02T03:04:05.678Z", "2026-01-02T03:04:05.678901Z"]
+KINDS = ["text", "tool_call", "tool_result", "llm_error", "mode_switch", "widget", "summary", "run", "c1"]
+APT = st.sampled_from((*TIMES, *KINDS, True, False, [call()], [{"id": 3}]))
 FIELDS = st.dictionaries(st.sampled_from(NAMES), APT | json_values(), max_size=8)
 ROLES = st.sampled_from(("system", "developer", "user", "assistant", "tool", "function", "critic"))
 FOREIGN = st.builds(lambda role, fields: {"role": role, **fields}, ROLES, FIELDS)
