@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -83,7 +84,8 @@ def told(rows: Iterable[Mapping[str, Any]], reading: Reading) -> Iterator[Told]:
         else:
             talks.setdefault(str(workflow_of(value)), []).append(Record(str(number), value))
     for name, records in talks.items():
-        yield Told(name_of(name), _in_order(records), Rows)
+        ordered = _in_order(records)
+        yield Told(name_of(name), ordered, partial(Rows, records=ordered))
 
 
 def _fault(row: JsonObject) -> str:

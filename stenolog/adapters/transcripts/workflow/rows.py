@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
 from stenolog.domain.entry import EPOCH
-from stenolog.domain.events import AssistantMessage, Known, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.events import UNCHANGED, AssistantMessage, Known, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.state import address
+from stenolog.domain.turns import Addressed
 from stenolog.domain.values import Card, Source
 
 from ..fields import Json, compact, key_of, name_of, text, when
@@ -20,6 +23,7 @@ SYSTEM = "conversation_messages"
 WORKFLOWS = ("workflowId", "workflow_id", "workflowid")
 TIMES = ("createdAt", "created_at", "createdat")
 KNOWN = {"id", "role", "content", "agent", *WORKFLOWS, *TIMES}
+AGENTS = ("assistant", "agent", "ai", "model")
 LONGEST_ID = 150
 NEVER = datetime(1, 1, 1, tzinfo=UTC)
 MILLISECONDS = range(10**11, 10**15)
@@ -43,14 +47,32 @@ def at_of(row: dict[str, Any]) -> datetime | None:
     return None if at is NEVER else at
 
 
-class Rows:
-    """Takes the rows of one workflow, in order, and gives the steps that take them down.
+def _speaker(row: dict[str, Any]) -> str:
+    """The lane that a row is said on; empty where no agent says it."""
+    if text(row.get("role")).casefold() not in AGENTS:
+        return ""
+    agent, _, task = text(row.get("agent")).partition("/")
+    return address(name_of(agent, "assistant"), task)
 
-    What the system says to an agent that has not spoken yet is its persona, the first time. A row without an
-    id is known by its own words. Where a row has no time, it has that of the row before it.
+
+def _followed_by(speakers: Sequence[str]) -> list[str]:
+    """For each row the lane that speaks next behind it; empty where none does."""
+    found, following = [], ""
+    for speaker in reversed(speakers):
+        found.append(following)
+        following = speaker or following
+    return found[::-1]
+
+
+class Rows:
+    """Takes the rows of one workflow, its `records` in order, and gives the steps that take them down.
+
+    What a user says is for whoever speaks next; where nobody does, for the first who ever spoke. What the
+    system says to an agent that has not spoken yet is its persona, the first time. A row without an id is
+    known by its own words. Where a row has no time, it has that of the row before it.
     """
 
-    def __init__(self, log: Held) -> None:
+    def __init__(self, log: Held, records: Sequence[Record]) -> None:
         self.scribe = Scribe(SYSTEM, "", log)
         self.beyond: Counter[str] = Counter()
         self.decided: Counter[str] = Counter()
@@ -58,6 +80,9 @@ class Rows:
         self._opened = False
         self._known = set(log.agents)
         self._seen: Counter[str] = Counter()
+        speakers = [_speaker(record.value) for record in records]
+        self._first = next(filter(None, speakers), "")
+        self._next = dict(zip((record.line for record in records), _followed_by(speakers), strict=True))
 
     def take(self, record: Record) -> list[Step]:
         """What a row adds."""
@@ -65,10 +90,11 @@ class Rows:
         self._at = at_of(row) or self._at
         if not self._opened:
             self._opened = True
-            opening = ModeSwitch(mode="chat", source=self.scribe.source("", "settings"))
+            turns = Addressed(default=[self._first.partition("/")[0]]) if self._first else UNCHANGED
+            opening = ModeSwitch(mode="chat", turns=turns, source=self.scribe.source("", "settings"))
             self.scribe.say(opening, "settings", self._at)
         key = self._key(row)
-        self.scribe.say(self._event(row, key), key, self._at)
+        self.scribe.say(self._event(row, key, self._next[record.line]), key, self._at)
         return self.scribe.drain()
 
     def end(self) -> list[Step]:
@@ -83,15 +109,15 @@ class Rows:
         self._seen[key] += 1
         return key if self._seen[key] == 1 else f"{key}-{self._seen[key]}"
 
-    def _event(self, row: dict[str, Any], key: str) -> Known:
+    def _event(self, row: dict[str, Any], key: str, next_one: str) -> Known:
+        """The event of a row, behind which `next_one` speaks."""
         role, words = text(row.get("role")).casefold(), self._content(row.get("content"))
         named = text(row.get("agent"))
         source = self.scribe.source(str(row.get("id", "")), role, key)
         meta = self._meta(row)
         match role:
-            case "assistant" | "agent" | "ai" | "model":
-                agent, _, task = named.partition("/")
-                agent = name_of(agent, "assistant")
+            case role if role in AGENTS:
+                agent, _, task = _speaker(row).partition("/")
                 self._known.add(agent)
                 return AssistantMessage(agent=agent, task=task, text=words, meta=meta, source=source)
             case "tool" | "function":
@@ -99,7 +125,8 @@ class Rows:
             case "system" | "developer":
                 return self._system(named, words, meta, source)
             case "user" | "human":
-                return UserMessage(text=words, author=named, meta=meta, source=source)
+                to = [next_one] if next_one else []
+                return UserMessage(text=words, author=named, to=to, meta=meta, source=source)
             case _:
                 self.decided[f"role {role[:40]!r}, taken as the system's words"] += 1
                 return UserMessage(text=words, author=named, author_kind="system", meta=meta, source=source)

@@ -1,0 +1,166 @@
+"""System 5 with the engine: the workflow of the example, step by step, the log opened anew before each."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stenolog
+from examples.stakeholder_mail.crew import agents, team
+from examples.stakeholder_mail.script import reply
+from examples.stakeholder_mail.tables import tables
+from examples.stakeholder_mail.workflow import TALK, answers, mails, plan, said, write
+from stenolog import Conversation, Log, Team
+from stenolog.adapters.transcripts import import_file
+from stenolog.engine import Happening, Recording, regenerate
+from stenolog.models import Scripted
+from stenolog.projections.prices import Price
+from stenolog.projections.usage import usage
+from stenolog.tables import conversation_messages, keep, kept_in
+
+Part = Callable[[Conversation, Team], AsyncIterator[Happening]]
+ROWS = "SELECT id, role, content, agent, createdAt FROM conversation_messages WHERE workflowId = 'october'"
+
+
+def model() -> Scripted:
+    return Scripted(reply, name="scripted", endless=True)
+
+
+def work(path: Path, *parts: Part) -> None:
+    """Each part in a log that was just opened, with a team that was just made."""
+    for part in parts:
+        with stenolog.open(path) as log:
+            tables(log)
+            go_through(log[TALK], team(agents(model())), part)
+
+
+def go_through(talk: Conversation, working: Team, *parts: Part) -> None:
+    async def all_of_it() -> None:
+        for part in parts:
+            async for _ in part(talk, working):
+                pass
+
+    asyncio.run(all_of_it())
+
+
+def sql(path: Path, query: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(query).fetchall()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "talks.db"
+
+
+@pytest.fixture
+def done(path: Path) -> Path:
+    """The mails, written."""
+    work(path, plan, write)
+    return path
+
+
+def test_the_requests_whose_price_is_estimated_before_are_those_that_are_sent(path: Path) -> None:
+    work(path, plan)
+    with stenolog.open(path) as log:
+        lanes = [f"mail-{n}" for n in range(1, 9)]
+        before = {task: log[TALK].request("writer", task=task).sha256 for task in lanes}
+    work(path, write)
+
+    with stenolog.open(path) as log:
+        sent = {task: said(mail).receipt for task, mail in mails(log[TALK]).items()}
+    assert {task: receipt.sha256 for task, receipt in sent.items() if receipt} == before
+
+
+def test_the_account_is_by_agent_and_run_at_prices_of_ones_own(done: Path) -> None:
+    with stenolog.open(done) as log:
+        used = usage(log[TALK].entries())
+    prices = (Price("scripted", 2.0, 2.0, 10.0),)
+
+    costs = {what: {name: tally.cost(prices) for name, tally in used.by(what)} for what in ("agent", "run")}
+    total = 2 * used.total.sum.input + 10 * used.total.sum.output
+    assert costs["run"] == {"october-mails": total}
+    assert sum(cost or 0 for cost in costs["agent"].values()) == total
+    assert set(costs["agent"]) == {"orchestrator", "planner", "writer"}
+
+
+def test_eight_mails_are_asked_for_at_once_and_each_sees_its_own_brief_alone(done: Path) -> None:
+    with stenolog.open(done) as log:
+        talk = log[TALK]
+        briefs = [entry.position for entry in talk.entries() if entry.id.startswith("brief-")]
+        written = mails(talk)
+        views = {receipt.view for mail in written.values() if (receipt := said(mail).receipt)}
+        bodies = [str(talk.request("writer", task=task).body) for task in written]
+
+    assert (len(briefs), views) == (8, {briefs[-1]})
+    assert [body.count("Write to") for body in bodies] == [1] * 8
+
+
+def test_the_tables_are_the_log_at_every_step_and_after_it_is_made_anew(path: Path) -> None:
+    for part in (plan, write):
+        work(path, part)
+        kept = sql(path, ROWS)
+        with stenolog.open(path) as log:
+            assert kept_in(log) == [("conversation_messages", 0, ""), ("stakeholder_mails", 0, "")]
+            keep(log, conversation_messages).rebuild()
+        assert sql(path, ROWS) == kept
+
+
+def test_rows_of_another_programs_table_go_on_as_a_conversation(done: Path, tmp_path: Path) -> None:
+    columns = "id", "role", "content", "agent", "createdAt"
+    rows = [dict(zip(columns, row, strict=True)) for row in sql(done, ROWS)]
+    file = tmp_path / "rows.json"
+    file.write_text(json.dumps([{**row, "workflowId": "theirs"} for row in rows]))
+    again = tmp_path / "again.db"
+    with stenolog.open(again) as log:
+        import_file(log, file)
+    with stenolog.open(again) as log:
+        keep(log, conversation_messages)
+        crew = agents(model())
+        answer = asyncio.run(team(crew).ask(log["theirs"], "How many mails speak of the outages?"))
+
+    assert answer.startswith("3 mails speak of the outages")
+    told = "SELECT role, content, agent, createdAt FROM conversation_messages ORDER BY createdAt LIMIT 20"
+    assert sql(again, told) == sql(done, told)
+
+
+def test_the_whole_workflow_is_replayed_from_the_log_alone(done: Path) -> None:
+    with stenolog.open(done) as log, stenolog.open(":memory:") as memory:
+        recording = Recording(log[TALK])
+        again = team([recording.agent(name) for name in ("orchestrator", "planner", "writer")])
+        go_through(memory[TALK], again, plan, write)
+
+        assert recording.left == 0
+        assert [said(entry).text for entry in answers(memory[TALK])] == [
+            said(entry).text for entry in answers(log[TALK])
+        ]
+
+
+def test_a_mail_made_anew_is_one_row_in_its_place_and_a_fork_beside_it_copies_no_entry(done: Path) -> None:
+    def anew(log: Log, *, in_place: bool) -> stenolog.Entry:
+        third = mails(log[TALK])["mail-3"]
+        return asyncio.run(
+            regenerate(log[TALK], third.position, agents(model())[-1], "Shorter!", in_place=in_place)
+        )
+
+    entries = sql(done, "SELECT count(*) FROM stored_events")[0][0]
+    with stenolog.open(done) as log:
+        tables(log)
+        fork = anew(log, in_place=False).conversation
+    assert sql(done, "SELECT count(*) FROM stored_events") == [(entries + 3,)]  # the fork, the wish, the mail
+    with stenolog.open(done) as log:
+        tables(log)
+        anew(log, in_place=True)
+
+    own = "SELECT count(*), max(length(content)) FROM conversation_messages WHERE agent = 'writer/mail-3'"
+    assert sql(done, "SELECT count(*) FROM stored_events") == [(entries + 4,)]  # the same fork, and the edit
+    assert sql(done, f"{own} AND workflowId = 'october'") == sql(done, f"{own} AND workflowId = '{fork}'")
+    scores = "SELECT score FROM stakeholder_mails WHERE workflow = 'october' AND mail = 'mail-3'"
+    assert sql(done, scores) == [(1.0,)]
