@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 _WHERE: dict[str, str] = {
     "LangGraphSaver": "langgraph",
+    "OpenAIAgentsSession": "openai_agents",
+    "PydanticAIRecorder": "pydantic_ai_recorder",
     "ag_ui_events": "ag_ui",
     "ag_ui_live": "ag_ui",
     "ag_ui_messages": "ag_ui",
-    "OpenAIAgentsSession": "openai_agents",
-    "PydanticAIRecorder": "pydantic_ai_recorder",
     "append_pydantic_ai": "pydantic_ai",
     "export_spans": "opentelemetry",
     "to_pydantic_ai": "pydantic_ai",
@@ -32,6 +32,9 @@ __all__: list[str] = [
     "LangGraphSaver",
     "OpenAIAgentsSession",
     "PydanticAIRecorder",
+    "ag_ui_events",
+    "ag_ui_live",
+    "ag_ui_messages",
     "append_pydantic_ai",
     "export_spans",
     "to_pydantic_ai",

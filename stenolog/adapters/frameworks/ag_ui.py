@@ -1,0 +1,115 @@
+"""A conversation as events of AG-UI: replayed from the log, and live while a team is at work.
+
+async for event in ag_ui_live(talk, team.run(talk, "Find the bug", id="m1"), run_id="r1"):
+    await send(EventEncoder().encode(event))
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from typing import TYPE_CHECKING
+
+from stenolog.adapters.asynchronous import AsyncConversation
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.engine.happenings import Delta, Happening, Recorded
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import MissingExtra, StenologError
+
+if TYPE_CHECKING:
+    from ag_ui.core import BaseEvent, Message
+
+    from .ag_ui_telling import Telling
+
+
+def ag_ui_events(entries: Iterable[Entry], *, run_id: str = "replay") -> list[BaseEvent]:
+    """The entries as one run: what a client would have been told, had it listened from the first entry on.
+
+    The run ends as the log stands: with RUN_ERROR where a lane has failed, and with an interrupt for each
+    call that a person is to approve. Raises `MissingExtra`.
+    """
+    log = list(entries)
+    telling = _telling(log[0].conversation if log else "", run_id)
+    told = [*telling.begin()]
+    for entry in log:
+        told += telling.entry(entry)
+    return [*told, *telling.end()]
+
+
+def ag_ui_messages(entries: Iterable[Entry]) -> list[Message]:
+    """The messages that the events come to: what a client shows, for a MESSAGES_SNAPSHOT."""
+    from .ag_ui_messages import messages
+
+    return messages(ag_ui_events(entries))
+
+
+async def ag_ui_live(
+    talk: Conversation | AsyncConversation,
+    happenings: AsyncGenerator[Happening, None] | AsyncIterator[Happening],
+    *,
+    run_id: str,
+    seen: Iterable[str] = (),
+    snapshot: bool = True,
+) -> AsyncGenerator[BaseEvent, None]:
+    """What happens in a run of a team, as it happens. The ids are those that a replay gives.
+
+    It begins with what was said before, as a MESSAGES_SNAPSHOT, unless `snapshot` is false. `seen`: the ids
+    of messages that the client has, such as those it has sent; a user's message of such an id is not told.
+    Where the run raises, so does this, behind a RUN_ERROR. Raises `MissingExtra`.
+    """
+    conversation = await talk.sync() if isinstance(talk, AsyncConversation) else talk
+    telling = _telling(conversation.name, run_id, seen)
+    before = await _read(conversation, telling, None)
+    for event in telling.begin():
+        yield event
+    if snapshot and before:
+        yield _snapshot(before)
+    try:
+        async for happened in happenings:
+            for event in await _told(conversation, telling, happened):
+                yield event
+    except Exception as error:
+        for event in telling.end(str(error) if isinstance(error, StenologError) else type(error).__name__):
+            yield event
+        raise
+    finally:
+        if isinstance(happenings, AsyncGenerator):
+            await happenings.aclose()
+    for event in telling.end():
+        yield event
+
+
+async def _told(talk: Conversation, telling: Telling, happened: Happening) -> list[BaseEvent]:
+    """The events of a happening, behind those of entries that stand before it in the log."""
+    match happened:
+        case Delta():
+            return [*telling.delta(happened)]
+        case Recorded(entry):
+            missed = await _read(talk, telling, entry.position - 1)
+            return [*missed, *telling.entry(entry)] if entry.position > telling.position else missed
+
+
+async def _read(talk: Conversation, telling: Telling, upto: int | None) -> list[BaseEvent]:
+    """Take in the entries that were not told yet, up to a position."""
+    if upto is not None and upto <= telling.position:
+        return []
+    entries = await asyncio.to_thread(lambda: [*talk.entries(telling.position, upto)])
+    return [event for entry in entries for event in telling.entry(entry)]
+
+
+def _snapshot(told: list[BaseEvent]) -> BaseEvent:
+    from ag_ui.core import MessagesSnapshotEvent
+
+    from .ag_ui_messages import messages
+
+    return MessagesSnapshotEvent(messages=messages(told))
+
+
+def _telling(thread: str, run: str, seen: Iterable[str] = ()) -> Telling:
+    try:
+        from .ag_ui_telling import Telling
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "ag_ui":
+            raise
+        raise MissingExtra("ag-ui", "ag-ui-protocol") from None
+    return Telling(thread, run, seen)

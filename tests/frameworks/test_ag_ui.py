@@ -1,0 +1,286 @@
+"""Conversations as AG-UI events: in legal order whatever the log holds, and the same live as replayed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ag_ui.core import BaseEvent, MessagesSnapshotEvent
+from ag_ui.encoder import EventEncoder
+from hypothesis import given, settings
+
+import stenolog
+from stenolog import Agent, Entry, Log, ModelFailed, Team
+from stenolog.adapters.frameworks.ag_ui_messages import messages
+from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
+from stenolog.domain.errors import StenologError
+from stenolog.engine import Retries
+from stenolog.frameworks import ag_ui_events, ag_ui_live, ag_ui_messages
+from stenolog.models import Scripted
+from stenolog.testing import entries
+from tests.frameworks.ag_ui_client import asked, wire
+from tests.frameworks.ag_ui_law import faults
+from tests.strategies import decided, logs
+
+ASKED = stenolog.UserMessage(text="Which test fails?")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with stenolog.open(tmp_path / "talk.db", synchronous="normal") as log:
+        yield log
+
+
+def look(where: str) -> str:
+    """Look somewhere."""
+    return f"a cat in the {where}"
+
+
+def looking(name: str = "coder") -> Agent:
+    """Thinks, says something, calls a tool twice at once, and answers."""
+    calls = [stenolog.ToolCall(id=f"c{n}", name="look", arguments=f'{{"where": "{n}"}}') for n in (1, 2)]
+    script = Scripted(
+        [stenolog.Reasoning(text="A cat, perhaps. " * 3), "Let me see.", *calls], "I know it now."
+    )
+    return Agent(name, llm=script, tools=[look])
+
+
+class Breaking(Model):
+    """Breaks off in the middle of its first answer."""
+
+    provider = "scripted"
+    name = "breaking"
+
+    def __init__(self, *, category: str = "overloaded") -> None:
+        self.category = category
+        self.asked = 0
+
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+        self.asked += 1
+        yield Said(0, "text", "It is the ")
+        if self.asked == 1:
+            raise ModelFailed(self.category, "gone")
+        yield Said(0, "text", "cat.")
+        yield Answer((stenolog.Text(text="It is the cat."),))
+
+
+def live(talk: Any, agents: list[Agent], *message: str, **options: Any) -> list[BaseEvent]:
+    """The events of a run, as they come."""
+
+    async def main() -> list[BaseEvent]:
+        async with Team(agents) as team:
+            run = team.run(talk, *message, to=[agent.name for agent in agents], id="m1")
+            return [event async for event in ag_ui_live(talk, run, run_id="r1", **options)]
+
+    return asyncio.run(main())
+
+
+def told(messages: Any) -> list[Any]:
+    """Messages as they go over the wire, sorted: agents at work at once begin in another order."""
+    return sorted(
+        (json.loads(m.model_dump_json(by_alias=True)) for m in messages), key=lambda m: str(m["id"])
+    )
+
+
+@given(logs())
+def test_any_prefix_of_any_log_is_told_in_legal_order(log: list[Entry]) -> None:
+    found = {upto: faults(wire(ag_ui_events(log[:upto]))) for upto in range(len(log) + 1)}
+
+    assert found == {upto: [] for upto in found}
+
+
+@given(decided())
+def test_what_was_decided_is_told_in_legal_order_with_every_word(history: list[Any]) -> None:
+    log = entries(*history)
+    events = wire(ag_ui_events(log))
+    said = "\n".join(event.get("delta", "") + str(event.get("content", "")) for event in events)
+
+    assert faults(events) == []
+    assert all(
+        part.text in said for event in history for part in getattr(event, "parts", ()) if part.type == "text"
+    )
+
+
+def test_a_checker_that_finds_nothing_would_prove_nothing() -> None:
+    begun = {"type": "RUN_STARTED"}
+    start, end = ({"type": f"TEXT_MESSAGE_{verb}", "messageId": "m"} for verb in ("START", "END"))
+    over = {"type": "RUN_FINISHED"}
+
+    assert faults([begun, start, end, over]) == []
+    assert faults([begun, start, over]) == ["2: RUN_FINISHED: [('TEXT_MESSAGE', 'm')] are open"]
+    assert faults([begun, end, over]) == ["1: TEXT_MESSAGE_END: is not open"]
+    assert faults([start]) == ["0: TEXT_MESSAGE_START: no run is on", "the run never ends"]
+
+
+def test_what_streams_comes_as_it_streams_and_has_the_ids_of_a_replay(log: Log) -> None:
+    talk = log["cat"]
+
+    events = live(talk, [looking()], "Where is the cat?")
+    pieces = [event["delta"] for event in wire(events) if event["type"] == "TEXT_MESSAGE_CONTENT"]
+
+    assert faults(wire(events)) == []
+    assert "I know it now." in "".join(pieces)
+    assert [event["type"] for event in wire(events)].count("REASONING_MESSAGE_CONTENT") == 3
+    assert told(messages(events)) == told(ag_ui_messages(talk.entries()))
+
+
+def test_an_answer_that_breaks_off_is_closed_and_the_next_attempt_is_another_message(log: Log) -> None:
+    talk = log["cat"]
+
+    events = live(talk, [Agent("coder", llm=Breaking(), retries=Retries(base=0.0))], "Who is it?")
+    said = [(m.id, m.content) for m in ag_ui_messages(talk.entries()) if m.role == "assistant"]
+
+    assert faults(wire(events)) == []
+    assert said == [("coder@2", "It is the "), ("coder@2~2", "It is the cat.")]
+    [error] = [event["value"] for event in wire(events) if event.get("name") == "stenolog.error"]
+    assert (error["category"], "retry_at" in error) == ("overloaded", True)
+    assert told(messages(events)) == told(ag_ui_messages(talk.entries()))
+
+
+def test_a_lane_that_fails_for_good_ends_the_run_with_its_error(log: Log) -> None:
+    events = live(log["cat"], [Agent("coder", llm=Breaking(category="refused"))], "Who is it?")
+
+    assert wire(events)[-1] == {"type": "RUN_ERROR", "message": "coder: refused: gone", "code": "refused"}
+    assert wire(ag_ui_events(log["cat"].entries()))[-1] == wire(events)[-1]
+
+
+def test_agents_that_answer_at_once_have_their_messages_open_at_once(log: Log) -> None:
+    talk = log["cat"]
+    agents = [Agent(name, llm=Scripted("One two three.", piece=4, pause=0.01)) for name in ("anna", "ben")]
+
+    events = wire(live(talk, agents, "Count!"))
+    spoken = [event["messageId"] for event in events if event["type"] == "TEXT_MESSAGE_CONTENT"]
+
+    assert faults(events) == []
+    assert spoken.index("ben@2") < len(spoken) - 1 - spoken[::-1].index("anna@2")
+    assert spoken.index("anna@2") < len(spoken) - 1 - spoken[::-1].index("ben@2")
+
+
+def test_a_call_that_awaits_a_person_is_an_interrupt() -> None:
+    card = stenolog.Card(tools=[stenolog.Tool(name="deploy", approval=True)])
+    call = stenolog.ToolCall(id="c1", name="deploy")
+    log = entries(
+        stenolog.ModeSwitch(joins=["coder"], cards={"coder": card}),
+        ASKED,
+        stenolog.AssistantMessage(agent="coder", cause=2, tool_calls=[call]),
+    )
+
+    assert wire(ag_ui_events(log))[-1]["outcome"] == {
+        "type": "interrupt",
+        "interrupts": [{"id": "e3[0]", "reason": "tool_call", "message": "deploy", "toolCallId": "c1"}],
+    }
+
+
+def test_a_client_that_comes_back_is_given_what_it_missed_and_not_its_own_words(log: Log) -> None:
+    talk = log["cat"]
+    live(talk, [looking()], "Where is the cat?")
+    before = ag_ui_messages(talk.entries())
+    talk.append(stenolog.UserMessage(text="And the dog?"), id="m2")
+
+    async def main() -> list[BaseEvent]:
+        async with Team([Agent("coder", llm=Scripted("Out."))]) as team:
+            return [
+                event async for event in ag_ui_live(talk, team.run(talk, id="m3"), run_id="r2", seen=["m2"])
+            ]
+
+    events = asyncio.run(main())
+    snapshot = next(event for event in events if isinstance(event, MessagesSnapshotEvent))
+
+    assert faults(wire(events)) == []
+    assert told(snapshot.messages) == told(before)
+    assert [event["delta"] for event in wire(events) if event["type"] == "TEXT_MESSAGE_CONTENT"] == ["Out."]
+
+
+def test_a_run_that_raises_ends_with_an_error_and_raises(log: Log) -> None:
+    async def failing() -> AsyncGenerator[stenolog.Delta, None]:
+        yield stenolog.Delta("coder", 1, "Half a w")
+        raise StenologError("the disk is full")
+
+    heard: list[BaseEvent] = []
+
+    async def main() -> None:
+        events = ag_ui_live(log["cat"], failing(), run_id="r1")
+        while True:
+            heard.append(await anext(events))
+
+    with pytest.raises(StenologError, match="disk"):
+        asyncio.run(main())
+    assert faults(wire(heard)) == []
+    assert wire(heard)[-1] == {"type": "RUN_ERROR", "message": "the disk is full"}
+
+
+def test_who_stops_listening_stops_the_run(log: Log) -> None:
+    talk = log["cat"]
+
+    async def main() -> None:
+        async with Team([Agent("coder", llm=Scripted("word " * 99, pause=0.01))]) as team:
+            events = ag_ui_live(talk, team.run(talk, "Talk!", to="coder"), run_id="r1")
+            async for event in events:
+                if event.type.value == "TEXT_MESSAGE_CONTENT":
+                    break
+            await events.aclose()
+
+    asyncio.run(main())
+
+    assert "assistant_message" not in [entry.event.kind for entry in talk.entries()]
+
+
+def test_the_nodes_of_a_workflow_are_steps() -> None:
+    nodes = [stenolog.ModeSwitch(active_run=stenolog.Run(id="r", node=node)) for node in ("plan", "write")]
+    log = entries(*nodes, stenolog.ModeSwitch(active_run=None))
+    steps = [(e["type"], e["stepName"]) for e in wire(ag_ui_events(log)) if e["type"].startswith("STEP")]
+
+    assert steps == [(f"STEP_{verb}", node) for node in ("plan", "write") for verb in ("STARTED", "FINISHED")]
+
+
+def test_the_encoder_of_the_protocol_takes_them() -> None:
+    lines = [EventEncoder().encode(event) for event in ag_ui_events(entries(ASKED))]
+
+    assert lines[1] == 'data: {"type":"TEXT_MESSAGE_START","messageId":"e1","role":"user"}\n\n'
+
+
+@pytest.mark.slow
+def test_the_official_client_accepts_them_and_has_the_same_messages(log: Log) -> None:
+    talk, broken, many = log["cat"], log["broken"], log["many"]
+    runs = [
+        live(talk, [looking()], "Where is the cat?"),
+        live(broken, [Agent("coder", llm=Breaking(), retries=Retries(base=0.0))], "Who is it?"),
+        live(many, [looking("anna"), looking("ben")], "Where?"),
+        live(log["failed"], [Agent("coder", llm=Breaking(category="refused"))], "Who is it?"),
+    ]
+    replays = [[*log[name].entries()] for name in ("cat", "broken", "many", "failed")]
+    histories = _sampled(300)
+    streams = [*runs, *map(ag_ui_events, replays), *map(ag_ui_events, histories)]
+
+    answers = asked(streams)
+
+    assert [answer["error"] for answer in answers] == [None] * len(streams)
+    ours = [told(ag_ui_messages(entries)) for entries in (*replays, *replays, *histories)]
+    assert [sorted(answer["messages"], key=lambda m: str(m["id"])) for answer in answers] == ours
+
+
+@pytest.mark.slow
+def test_the_official_client_refuses_what_is_out_of_order() -> None:
+    events = ag_ui_events(entries(ASKED))
+
+    answers = asked([events[::-1], [event for event in events if event.type.value != "TEXT_MESSAGE_START"]])
+
+    assert [bool(answer["error"]) for answer in answers] == [True, True]
+
+
+def _sampled(number: int) -> list[list[Entry]]:
+    """So many prefixes of logs of any kind."""
+    found: list[list[Entry]] = []
+
+    @settings(max_examples=number)
+    @given(logs())
+    def collect(log: list[Entry]) -> None:
+        found.extend(log[:upto] for upto in range(len(log), 0, -3))
+
+    collect()
+    assert len(found) >= number
+    return found[:: len(found) // number][:number]
