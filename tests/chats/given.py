@@ -7,12 +7,13 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from stenolog import Agent, Log, Team
+from stenolog import Agent, Log, Team, UserMessage
 from stenolog.chats import Telegram
 from stenolog.models import Prompt, Scripted
 
 from .standin import TOKEN, StandIn
 
+BOT, ROLE = 123456, 654321
 OTHER = "654321:BBQ-secret-of-the-other"
 
 
@@ -58,3 +59,20 @@ async def until(there: Callable[[], object], seconds: float = 10.0) -> None:
     async with asyncio.timeout(seconds):
         while not there():
             await asyncio.sleep(0.005)
+
+
+def said(log: Log, name: str = "telegram-1") -> list[UserMessage]:
+    """The messages of a conversation that say something."""
+    return [e.event for e in log[name].entries() if isinstance(e.event, UserMessage) and e.event.parts]
+
+
+def run(api: StandIn, log: Log, count: int, who: Team | None = None, **options: Any) -> list[str]:
+    """Serve until so many messages have arrived, all is confirmed and all have come to rest; their texts."""
+
+    async def main() -> None:
+        async with served(api, who or team(), log, **options) as telegram:
+            await until(lambda: len(api.sent) >= count and not api.unconfirmed())
+            await telegram.rest()
+
+    asyncio.run(main())
+    return api.texts()

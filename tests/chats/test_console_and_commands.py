@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,12 +16,6 @@ from stenolog.engine import RoundRobin
 from stenolog.models import Prompt, Scripted
 
 from .given import at_once, echo, team, until
-
-
-@pytest.fixture
-def log() -> Iterator[Log]:
-    with stenolog.open(":memory:") as log:
-        yield log
 
 
 def shown(log: Log, who: Team, *lines: str, **options: Any) -> list[str]:
@@ -80,7 +73,7 @@ def test_agents_of_several_are_shown_by_name_and_mentioned_by_name(log: Log) -> 
         ("/reset", Typed("reset", "", "")),
         ("/Context@crew_bot  dev ", Typed("context", "crew_bot", "dev")),
         ("/refuse too\nmuch", Typed("refuse", "", "too\nmuch")),
-        ("/home/ann is full", None),
+        ("/etc/fstab is full", None),
         ("see /reset", None),
         ("/", None),
     ],

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -105,12 +105,6 @@ def check(api: StandIn, folder: Path, kills: int) -> None:
 
 def _is_words(entry: stenolog.Entry) -> bool:
     return isinstance(entry.event, UserMessage)
-
-
-@pytest.fixture
-def api() -> Iterator[StandIn]:
-    with StandIn() as api:
-        yield api
 
 
 INSTANTS = [

@@ -1,0 +1,223 @@
+"""Telegram where something goes wrong: the net, the server, the store, a chat that is gone, a token."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stenolog
+from stenolog import CallerError, Log
+from stenolog.chats import Telegram
+
+from .given import BOT, at_once, run, served, team, until
+from .standin import BROKEN, FLOOD, HANGS_UP, KICKED, TOKEN, Answer, StandIn
+
+
+def test_an_update_is_confirmed_only_once_it_is_in_the_log(
+    api: StandIn, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.say("Hello")
+    who, unconfirmed = team(), []
+    say = who.say
+
+    async def watched(*args: Any, **options: Any) -> Any:
+        unconfirmed.append(api.unconfirmed())
+        entries = await say(*args, **options)
+        unconfirmed.append(api.unconfirmed())
+        return entries
+
+    monkeypatch.setattr(who, "say", watched)
+    run(api, log, 1, who)
+
+    assert (unconfirmed, api.unconfirmed()) == ([1, 1], 0)
+
+
+def test_a_store_that_is_busy_delays_a_message_and_loses_none(
+    api: StandIn, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.say("Hello")
+    who, failures = team(), [stenolog.StoreBusy("busy"), stenolog.StoreBusy("busy")]
+    say = who.say
+
+    async def busy(*args: Any, **options: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return await say(*args, **options)
+
+    monkeypatch.setattr(who, "say", busy)
+
+    assert run(api, log, 1, who) == ["you said Hello"]
+
+
+def test_what_telegram_cannot_parse_is_sent_as_it_stands(api: StandIn, log: Log) -> None:
+    api.troubles["sendMessage"].append(Answer(400, "Bad Request: can't parse entities: whatever"))
+    api.say("*Hello*")
+
+    assert run(api, log, 1) == ["you said *Hello*"]
+    assert api.sent[0].mode == ""
+
+
+def test_a_text_that_is_refused_in_every_form_leaves_a_note_and_what_follows_arrives(
+    api: StandIn, log: Log
+) -> None:
+    api.troubles["sendMessage"].extend([Answer(400, "Bad Request: odd"), Answer(400, "Bad Request: odd")])
+    api.say("one")
+    run(api, log, 1)
+    api.say("two")
+
+    assert run(api, log, 2) == ["(This cannot be shown here: Odd)", "you said two"]
+
+
+def test_flood_control_is_waited_for(api: StandIn, log: Log) -> None:
+    api.troubles["sendMessage"].extend([FLOOD, FLOOD])
+    api.troubles["getUpdates"].append(FLOOD)
+    api.say("Hello")
+
+    assert run(api, log, 1) == ["you said Hello"]
+    assert api.asked.count("sendMessage") == 3
+
+
+def test_failures_of_the_net_are_tried_again(api: StandIn, log: Log) -> None:
+    api.troubles["getMe"].extend([HANGS_UP, BROKEN])
+    api.troubles["getUpdates"].extend(
+        [BROKEN, HANGS_UP, Answer(409, "Conflict: terminated by other getUpdates")]
+    )
+    api.troubles["sendMessage"].extend([BROKEN, HANGS_UP, Answer(500, "Internal Server Error")])
+    api.say("Hello")
+
+    assert run(api, log, 1) == ["you said Hello"]
+
+
+def test_a_server_that_is_slow_is_waited_for(api: StandIn, log: Log) -> None:
+    api.troubles["sendMessage"].append(Answer(after=0.3))
+    api.say("Hello")
+
+    assert run(api, log, 1) == ["you said Hello"]
+
+
+def test_a_chat_that_the_bot_was_kicked_from_blocks_no_other(
+    api: StandIn, log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.closed[BOT, -5] = KICKED
+    api.say("Hello", chat=-5)
+    api.say("Hello", chat=1)
+    run(api, log, 1, chats=[1, -5])
+    note = "nothing goes to telegram:123456:-5 any more: Forbidden: bot was kicked from the group chat"
+
+    assert ([sent.chat for sent in api.sent], f"telegram--5: {note}" in caplog.messages) == ([1], True)
+    assert log["telegram--5"].timeline()[-1].text == "you said Hello"
+
+
+def test_what_could_not_be_delivered_is_once_the_bot_is_back(
+    api: StandIn, log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.closed[BOT, 1] = KICKED
+    api.say("one")
+
+    async def main() -> None:
+        async with served(api, team(), log):
+            await until(lambda: "nothing goes to" in caplog.text)
+            api.closed.clear()
+            api.say("two")
+            await until(lambda: len(api.sent) == 2)
+
+    asyncio.run(main())
+
+    assert api.texts() == ["you said one", "you said two"]
+
+
+def test_a_group_that_has_become_another_is_told_to_the_operator(
+    api: StandIn, log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.closed[BOT, -5] = Answer(400, "Bad Request: group upgraded", {"migrate_to_chat_id": -1005})
+    api.say("Hello", chat=-5)
+    api.say("Hello", chat=1)
+    run(api, log, 1, chats=[1, -5])
+
+    assert "the group has become chat -1005: allow that" in caplog.text
+
+
+def test_a_message_that_cannot_be_taken_stops_no_other(
+    api: StandIn, log: Log, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Telegram, "_enter", _broken_for(-5, Telegram._enter))
+    api.say("Hello", chat=-5)
+    api.say("Hello", chat=1)
+
+    assert run(api, log, 1, chats=[1, -5]) == ["you said Hello"]
+    assert "chat -5: a message was not taken" in caplog.messages
+
+
+def _broken_for(chat: int, enter: Any) -> Any:
+    async def broken(self: Telegram, id: int) -> Any:
+        if id == chat:
+            raise stenolog.CorruptLog("broken")
+        return await enter(self, id)
+
+    return broken
+
+
+def test_what_is_no_token_is_refused_without_being_shown(log: Log) -> None:
+    with pytest.raises(CallerError) as caught:
+        Telegram(team(), log, token="no:token at all")
+
+    assert str(caught.value) == "token: expected one such as 123456:ABC-def, found 15 other characters"
+
+
+@pytest.mark.parametrize("options", [{}, {"token": TOKEN, "tokens": {"coder": TOKEN}}])
+def test_there_is_one_bot_for_all_or_one_for_each(log: Log, options: dict[str, Any]) -> None:
+    with pytest.raises(CallerError, match="token=, or tokens="):
+        Telegram(team(), log, **options)
+
+
+def test_a_bot_for_nobody_in_the_team_is_refused(log: Log) -> None:
+    with pytest.raises(CallerError, match="expected agents of the team, found cook"):
+        Telegram(team(), log, tokens={"cook": TOKEN})
+
+
+def test_a_token_that_telegram_refuses_ends_it(api: StandIn, log: Log) -> None:
+    api.troubles["getMe"].append(Answer(401, "Unauthorized"))
+
+    async def main() -> None:
+        async with served(api, team(), log):
+            pass
+
+    with pytest.raises(CallerError, match="Telegram refuses the token of bot 123456"):
+        asyncio.run(main())
+
+
+def test_a_token_that_is_withdrawn_meanwhile_ends_it_too(api: StandIn, log: Log) -> None:
+    api.troubles["getUpdates"].append(Answer(401, "Unauthorized"))
+
+    async def main() -> None:
+        async with Telegram(team(), log, token=TOKEN, base_url=api.url, backoff=at_once) as telegram:
+            await telegram.serve()
+
+    with pytest.raises(CallerError, match="Telegram refuses the token of bot 123456"):
+        asyncio.run(main())
+
+
+def test_the_token_is_in_no_log_no_error_no_repr_and_no_file(
+    api: StandIn, log: Log, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    api.troubles["sendMessage"].extend(
+        [BROKEN, HANGS_UP, FLOOD, Answer(400, "Bad Request: can't parse entities")]
+    )
+    api.troubles["getFile"].extend([HANGS_UP, BROKEN])
+    api.files["d"] = b"document"
+    api.say("Hello")
+    api.say(document={"file_id": "d", "file_unique_id": "d"})
+    with caplog.at_level(logging.DEBUG):
+        run(api, log, 2)
+    shown = [f"{record.getMessage()} {record.args} {record.exc_info}" for record in caplog.records]
+    telegram = Telegram(team(), log, token=TOKEN, base_url=api.url)
+    secret = TOKEN.partition(":")[2]
+
+    assert [line for line in [*shown, repr(telegram)] if secret in line] == []
+    assert any("HTTP Request: POST" in line for line in shown)
+    assert [path.name for path in tmp_path.iterdir() if secret.encode() in path.read_bytes()] == []
+    assert repr(telegram) == "<Telegram bot 123456 in 0 chats>"
