@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from stenolog import (
     Agent,
     AssistantMessage,
+    Control,
     Conversation,
     Entry,
     Event,
@@ -98,6 +99,16 @@ def test_an_open_call_stays_and_all_behind_it(tmp_path: Path) -> None:
         talk.extend([UserMessage(text=f"And {n}") for n in range(9)])
 
         assert spans(talk, keep=2) == [(2, 6)]
+
+
+def test_a_call_and_its_result_are_covered_together_though_a_cancel_came_between(tmp_path: Path) -> None:
+    cancel = UserMessage(control=Control(action="cancel"))
+    with opened(tmp_path / "t.db") as talk:
+        talk.extend([ModeSwitch(joins=["coder"]), UserMessage(text="Go")])
+        talk.extend([AssistantMessage(agent="coder", tool_calls=[LOOK]), cancel])
+        talk.extend([UserMessage(text="Well?"), ToolResult(call_id="c1", text="late"), *rounds(1)])
+
+        assert (spans(talk, keep=5), spans(talk, keep=4)) == ([], [(2, 6)])
 
 
 def test_a_later_summary_takes_the_place_of_an_earlier_one_and_never_for_nothing(tmp_path: Path) -> None:
