@@ -20,7 +20,7 @@ from stenolog.domain.values import Card
 
 from .pydantic_ai_drafts import Drafting
 from .pydantic_ai_messages import Exchange, exchanges, read
-from .pydantic_ai_parts import Json
+from .pydantic_ai_parts import Json, lean
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -75,7 +75,7 @@ def written(
     ends: bool = False,
 ) -> list[Entry]:
     """The same, where the conversation stands at that position; `ends`: the agent's run is over."""
-    known = known_to(talk, position, agent)
+    known = [_completed(each) if each.is_foreign else each for each in known_to(talk, position, agent)]
     given = exchanges(adapter().dump_python(list(messages), mode="json"))
     given[-1:] = [replaced(last, ends=ends) for last in given[-1:]]
     drafting = Drafting(agent, talk.settings(upto=position), card, talk.log.blobs)
@@ -88,7 +88,15 @@ def written(
 
 
 def validated(messages: Sequence[Json]) -> list[ModelMessage]:
+    """Messages of pydantic-ai's from their JSON."""
     return adapter().validate_json(compact(messages))
+
+
+def _completed(exchange: Exchange) -> Exchange:
+    """The same as it is once pydantic-ai has read it."""
+    messages = [lean(m) for m in adapter().dump_python(validated(exchange.messages), mode="json")]
+    response = None if exchange.response is None else messages.pop()
+    return replaced(exchange, requests=messages, response=response)
 
 
 def known_to(talk: Conversation, position: int, agent: str) -> list[Exchange]:
@@ -105,6 +113,7 @@ def is_waiting(last: Exchange) -> bool:
 
 
 def adapter() -> TypeAdapter[list[Any]]:
+    """What pydantic-ai writes and reads its messages by. Raises `MissingExtra`."""
     try:
         from pydantic_ai import ModelMessagesTypeAdapter
     except ImportError:

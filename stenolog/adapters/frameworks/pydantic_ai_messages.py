@@ -31,7 +31,8 @@ class Exchange:
 
     `run` holds the entries of its requests that are there, and `requests` the messages that they are; so many
     as are `noted` pydantic-ai has put into messages itself. `calls` are the names of the calls that it may
-    answer, by id, in their order. `ends`: the run was over with it, and needs no response.
+    answer, by id, in their order. `ends`: the run was over with it, and needs no response. `is_foreign`: not
+    all of it came from pydantic-ai, so that its messages lack what pydantic-ai would say.
     """
 
     calls: dict[str, str] = field(default_factory=dict)
@@ -41,6 +42,7 @@ class Exchange:
     noted: int = 0
     response: Json | None = None
     ends: bool = False
+    is_foreign: bool = False
 
     @property
     def early(self) -> list[Draft]:
@@ -130,11 +132,14 @@ def _take(exchange: Exchange, entry: Entry, persona: str, blobs: Mapping[str, by
         _settle(exchange, persona, blobs)
         exchange.first = exchange.first or entry.position
         exchange.response = applied(plain_response(event, entry.at), obj(note.get("response")))
+        exchange.is_foreign |= "response" not in note
 
 
 def _settle(exchange: Exchange, persona: str, blobs: Mapping[str, bytes]) -> None:
     """What came after the last note is a request of its own."""
-    exchange.requests = [*exchange.requests, *exchange.plain(exchange.noted, persona, blobs)]
+    rest = exchange.plain(exchange.noted, persona, blobs)
+    exchange.requests = [*exchange.requests, *rest]
+    exchange.is_foreign |= bool(rest)
 
 
 def _is_heard(event: object) -> bool:

@@ -41,6 +41,14 @@ USAGE = {
     "cache_write": "cache_write_tokens",
     "reasoning": "output_reasoning_tokens",
 }
+FINISHED = {
+    **{reason: reason for reason in ("stop", "length", "content_filter", "tool_call", "error")},
+    **dict.fromkeys(("end_turn", "stop_sequence", "STOP", "completed"), "stop"),
+    **dict.fromkeys(("max_tokens", "MAX_TOKENS", "max_output_tokens"), "length"),
+    **dict.fromkeys(("tool_calls", "tool_use"), "tool_call"),
+    **dict.fromkeys(("refusal", "SAFETY"), "content_filter"),
+}
+"""pydantic-ai's words for why a model stopped, by those of the providers."""
 FAILED = ("failed", "denied", "interrupted", "retried")
 
 
@@ -178,7 +186,7 @@ def plain_response(event: AssistantMessage, at: datetime) -> Json:
         "parts": [part for said in event.parts if (part := _plain(said)) is not None],
         "timestamp": timestamp(at),
         "model_name": event.model,
-        "finish_reason": event.finish_reason,
+        "finish_reason": FINISHED.get(event.finish_reason, ""),
         "provider_response_id": event.source.id if event.source and event.source.system == SYSTEM else "",
     }
     if event.usage is not None:
