@@ -127,6 +127,8 @@ def _take(used: Usage, entry: Entry) -> Usage:
         case ModeSwitch(cards=cards):
             named = {agent: card.model for agent, card in cards.items() if card is not None and card.model}
             return used._replace(cards={**used.cards, **named}) if named else used
+        case AssistantMessage(meta={"stenolog": {"child": _}}):
+            return used  # it was made in another conversation, and is counted there
         case AssistantMessage(agent=agent, task=task):
             return _add(used, event.run, address(agent, task), event.model, event)
         case LlmError(agent=agent, task=task):
@@ -177,5 +179,5 @@ def _timed(times: Histogram, took: int | None) -> Histogram:
     return times if took is None else times.add(took)
 
 
-usage = Fold("usage", Usage(), _take)
+usage = Fold("usage", Usage(), _take, version=2)
 """The fold: `usage(entries)` is what they used; `keeping.kept(usage, Usage)` keeps it up to date."""

@@ -62,7 +62,7 @@ def test_the_account_names_each_agent_and_the_run(done: Path) -> None:
     assert {agent: tally.answers for agent, tally in used.by("agent")} == {
         "orchestrator": 3,
         "planner": 1,
-        "writer": 9,
+        "writer": 8,
     }
     assert [run for run, _ in used.by("run")] == ["october-mails"]
 

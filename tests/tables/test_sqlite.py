@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from threading import Barrier, Thread
 from typing import Any
@@ -214,6 +215,19 @@ def test_a_function_that_fails_stops_its_table_and_never_an_append(log: Log, pat
     for asked in (lambda: kept.select(LINES), kept.catch_up, kept.rebuild):
         with pytest.raises(TableFailed, match=r"lines: 'demo' at position 3: ValueError: no such line"):
             asked()
+
+
+@pytest.mark.parametrize("error", [sqlite3.OperationalError("locked"), OSError("gone"), RecursionError()])
+def test_whatever_a_function_raises_is_its_own_fault(log: Log, error: Exception) -> None:
+    def fails(entry: Entry) -> list[dict[str, Any]]:
+        raise error
+
+    kept = keep(log, Table("failing", columns={"x": int}, rows=fails))
+    say(log, "demo", "one")
+
+    assert log["demo"].position == 2
+    with pytest.raises(TableFailed, match=type(error).__name__):
+        kept.catch_up()
 
 
 def test_a_table_goes_on_where_it_failed_once_its_function_is_mended(path: Path) -> None:

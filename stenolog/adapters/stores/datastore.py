@@ -75,7 +75,7 @@ class LogDatastore(SQLiteDatastore):
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
-                for keep_up in self.kept_up:
+                for keep_up in tuple(self.kept_up):
                     keep_up(connection)
                 connection.execute("COMMIT")
             except BaseException:

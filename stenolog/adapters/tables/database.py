@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from stenolog.adapters.stores.events import LAST
 from stenolog.domain.entry import Entry
+from stenolog.domain.errors import TableFailed
 
 from .declaring import CONVERSATION, POSITION, Column, Table
 
@@ -152,7 +153,8 @@ class Intake:
             raise
         except Exception as error:
             self.flush()
-            return reached, f"{place}{type(error).__name__}: {error}"[:FAULT_LENGTH]
+            told = str(error) if isinstance(error, TableFailed) else f"{type(error).__name__}: {error}"
+            return reached, f"{place}{told}"[:FAULT_LENGTH]
         self.flush()
         return reached, ""
 

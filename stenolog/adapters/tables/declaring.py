@@ -17,7 +17,7 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import CallerError
+from stenolog.domain.errors import CallerError, TableFailed
 from stenolog.domain.scalars import in_utc
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
@@ -121,9 +121,9 @@ class Table:
     def rows_of(self, entry: Entry, first: Callable[[int], str]) -> list[Row]:
         """The rows of an entry; `first` gives the key of the rows at a position.
 
-        Raises what the table's own function raises, and `CallerError` where what it gives is no row.
+        Raises `TableFailed` where the table's own function fails, or gives what is no row.
         """
-        given = list(self.rows(entry._replace(conversation="")))
+        given = self._given(entry)
         if self.key:
             latest = dict(map(self._keyed, given))
             return [Row(nth, key, values) for nth, (key, values) in enumerate(latest.items())]
@@ -133,20 +133,27 @@ class Table:
         made = [Row(nth, key, self._values(one)) for nth, one in enumerate(given)]
         return made or ([Row(0, key, None)] if is_edit else [])
 
+    def _given(self, entry: Entry) -> list[Mapping[str, Value] | Delete]:
+        """What its own function gives; whatever that raises is its own fault."""
+        try:
+            return list(self.rows(entry._replace(conversation="")))
+        except Exception as error:
+            raise TableFailed(f"{type(error).__name__}: {error}") from error
+
     def _keyed(self, given: Mapping[str, Value] | Delete) -> tuple[str, tuple[Value, ...] | None]:
         if isinstance(given, Delete):
             return str(given.key), None
         values = self._values(given)
         key = given.get(self.key)
         if key is None:
-            raise CallerError(f"{self.name}: expected a row with its key {self.key!r}, found none")
+            raise TableFailed(f"{self.name}: expected a row with its key {self.key!r}, found none")
         return str(key), values
 
     def _values(self, given: Mapping[str, Value] | Delete) -> tuple[Value, ...]:
         if isinstance(given, Delete):
-            raise CallerError(f"{self.name}: Delete needs a table with a key")
+            raise TableFailed(f"{self.name}: Delete needs a table with a key")
         if strangers := set(given) - set(self.own):
-            raise CallerError(f"{self.name}: no such column: {', '.join(sorted(strangers))}")
+            raise TableFailed(f"{self.name}: no such column: {', '.join(sorted(strangers))}")
         return tuple(self._checked(name, kind, given.get(name)) for name, kind in self.own.items())
 
     def _checked(self, name: str, kind: type, value: Value) -> Value:
@@ -165,4 +172,4 @@ class Table:
                 return float(value) if kind is float else int(value)
             case _:
                 pass
-        raise CallerError(f"{self.name}.{name}: expected {kind.__name__}, found {type(value).__name__}")
+        raise TableFailed(f"{self.name}.{name}: expected {kind.__name__}, found {type(value).__name__}")

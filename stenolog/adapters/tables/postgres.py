@@ -83,8 +83,8 @@ class Here(NamedTuple):
 class Follower:
     """Keeps tables in PostgreSQL up to date with a log; `dsn` is what libpq takes.
 
-    Makes the tables, and makes those anew that were made by another version or other columns. Raises
-    `MissingExtra` without psycopg, `StoreFailed` where there is no connection.
+    To be used by one thread at a time. Makes the tables, and makes those anew that were made by another
+    version or other columns. Raises `MissingExtra` without psycopg, `StoreFailed` where there is no connection.
     """
 
     def __init__(self, log: Log, dsn: str, *tables: Table) -> None:
@@ -226,11 +226,12 @@ class Follower:
             with self._connection.transaction():
                 self._connection.execute("SELECT pg_advisory_xact_lock(%s)", (TURN,))
                 yield InPostgres(self._connection, (raised,))
-        except self._psycopg.OperationalError as error:
-            self.close()
-            raise StoreFailed(f"PostgreSQL: {str(error).strip()}") from error
         except raised as error:
-            raise TableFailed(f"PostgreSQL: {str(error).strip()}") from error
+            told = f"PostgreSQL: {str(error).strip()}"
+            if self._connection is None or self._connection.broken:
+                self.close()
+                raise StoreFailed(told) from error
+            raise TableFailed(told) from error
 
 
 def _digest(connection: sqlite3.Connection, notification: int) -> str:

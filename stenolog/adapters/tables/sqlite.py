@@ -139,7 +139,7 @@ class Kept:
             reached, fault = Intake(database, self.table).take(_next(connection, after))
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
-                raise  # the disk is full, say: then the append fails, too
+                raise  # the disk is full, say: then the append fails too
             connection.execute("ROLLBACK TO kept")
             reached, fault = 0, str(error)
         connection.execute("RELEASE kept")
@@ -171,9 +171,10 @@ def keep(log: Log, table: Table) -> Kept:
     for other in log.datastore.kept_up:
         kept = getattr(other, "__self__", None)
         if isinstance(kept, Kept) and kept.table.name == table.name:
-            if kept.table == table:
-                return kept
-            raise CallerError(f"{table.name!r}: this log keeps another table of this name")
+            if kept.table != table:
+                raise CallerError(f"{table.name!r}: this log keeps another table of this name")
+            kept.catch_up()
+            return kept
     kept = Kept(log, table)
     kept.attach()
     return kept
