@@ -84,7 +84,7 @@ class Follower:
     """Keeps tables in PostgreSQL up to date with a log; `dsn` is what libpq takes.
 
     To be used by one thread at a time. Makes the tables, and makes those anew that were made by another
-    version or other columns. Raises `MissingExtra` without psycopg, `StoreFailed` where there is no connection.
+    version or other columns. Raises `MissingExtra` without psycopg, `StoreFailed` without a connection.
     """
 
     def __init__(self, log: Log, dsn: str, *tables: Table) -> None:
