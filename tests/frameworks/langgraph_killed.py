@@ -1,4 +1,4 @@
-"""A program that is killed: it asks a graph some questions and goes on from the file when it is started again.
+"""A program that is killed: it asks a graph some questions, and goes on from the file when started again.
 
 python -m tests.frameworks.langgraph_killed talk.db
 """

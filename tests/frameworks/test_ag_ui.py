@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any
@@ -241,6 +243,17 @@ def test_the_encoder_of_the_protocol_takes_them() -> None:
     lines = [EventEncoder().encode(event) for event in ag_ui_events(entries(ASKED))]
 
     assert lines[1] == 'data: {"type":"TEXT_MESSAGE_START","messageId":"e1","role":"user"}\n\n'
+
+
+def test_without_its_package_the_error_is_the_line_that_installs_it() -> None:
+    program = (
+        "import sys; sys.modules['ag_ui'] = None; import stenolog.frameworks as given\n"
+        "try: given.ag_ui_events([])\n"
+        "except ImportError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout == 'ag-ui-protocol is not installed: pip install "stenolog[ag-ui]"\n'
 
 
 @pytest.mark.slow

@@ -271,3 +271,17 @@ def test_a_message_without_an_id_and_one_that_json_cannot_hold_are_told_too(log:
     talking(LangGraphSaver(log), odd).invoke(ASKED, ONE)
 
     assert words(log)[1][1] == "half ?"
+
+
+def test_a_step_that_is_run_again_from_the_past_tells_its_results_too(log: Log) -> None:
+    app = talking(LangGraphSaver(log))
+    app.invoke(ASKED, ONE)
+    past = next(state for state in app.get_state_history(ONE) if state.next == ("tools",))
+
+    state = app.invoke(None, past.config)
+
+    outputs = [item for item in log["one"].timeline() if item.kind == "tool"]
+    assert app.get_state(ONE).values == state
+    assert [(item.call is not None, item.output[0].text) for item in outputs] == [  # type: ignore[union-attr]
+        (is_first, text) for is_first in (True, False) for text in ("a cat in the hat", "a cat in the box")
+    ]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -213,6 +216,38 @@ def test_what_was_told_beside_the_graph_stays_in_context() -> None:
         shown = [item.text for item in log["one"].timeline() if item.text and not item.hidden]
 
         assert shown == ["before", "beside", "alone"]
+
+
+def test_two_savers_on_one_file_at_once_lose_nothing(tmp_path: Path) -> None:
+    def write(name: str) -> None:
+        with stenolog.open(tmp_path / "a.db", synchronous="normal") as log:
+            saver, config = LangGraphSaver(log), ONE
+            for n in range(25):
+                config = put(saver, config, holding(n + 1, messages=[HumanMessage(name, id=f"{name}{n}")]))
+                saver.put_writes(config, [("notes", n)], name)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, ["a", "b"]))
+
+    with stenolog.open(tmp_path / "a.db") as log:
+        saver = LangGraphSaver(log)
+        made = list(saver.list(ONE))
+        told = [item.text for item in log["one"].timeline() if item.kind == "message"]
+
+        assert [len(one.pending_writes or ()) for one in made] == [1] * 50
+        assert sorted(told) == ["a"] * 25 + ["b"] * 25
+        assert len(saver.branches("one")) == 2
+
+
+def test_without_its_package_the_error_is_the_line_that_installs_it() -> None:
+    program = (
+        "import sys; sys.modules['langgraph'] = None; import stenolog.frameworks as given\n"
+        "try: given.LangGraphSaver\n"
+        "except ImportError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout == 'langgraph-checkpoint is not installed: pip install "stenolog[langgraph]"\n'
 
 
 def test_ids_and_sets_keep_their_types() -> None:

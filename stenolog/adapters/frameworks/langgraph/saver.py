@@ -56,9 +56,9 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
     """Keeps the checkpoints of LangGraph in a log: each thread in the conversation of its id.
 
     A checkpoint is given back as it was put, by way of `serde`. The messages in its state are told as events
-    too, so that timeline, requests and `fsck` know them; `agent` is who says what names nobody. `tell` None:
-    told unless `serde` is one of your own, which may encrypt. For sync and async graphs alike; it may be used
-    by any number of threads, and the file by any number of processes.
+    too, so that timeline, requests and `fsck` know them; `agent` is who says what names nobody. Not so with
+    a `serde` of another class than LangGraph's own, which may encrypt, and where `tell` is false. For sync
+    and async graphs alike; any number of threads may use it, and of processes the file.
 
     "The latest" checkpoint is the one that was put last, whatever the clocks said.
     """
@@ -69,10 +69,10 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         *,
         serde: SerializerProtocol | None = None,
         agent: str = "assistant",
-        tell: bool | None = None,
+        tell: bool = True,
     ) -> None:
         super().__init__(serde=serde)
-        self.tell = serde is None if tell is None else tell
+        self.tell = tell
         self._shelf = Shelf(log, name_of(agent))
         self._lock = RLock()
 

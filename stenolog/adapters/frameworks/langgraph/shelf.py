@@ -17,6 +17,9 @@ from stenolog.domain.events import ModeSwitch
 
 from .threads import Saved, Thread
 
+REMEMBERED = 200
+"""So many threads are remembered as they were read; any other is read anew."""
+
 
 class Shelf:
     """Reads threads and appends to them; whoever uses it from several threads of execution holds a lock."""
@@ -103,9 +106,12 @@ class Shelf:
     def _read(self, talk: Conversation) -> Thread:
         """What was read of a conversation, and what is new of it."""
         key, head = talk.stream.key, talk.position
-        thread = self._threads.get(talk.name)
+        thread = self._threads.pop(talk.name, None)
         if thread is None or thread.stream != key:
-            thread = self._threads[talk.name] = Thread(key)
+            thread = Thread(key)
+        self._threads[talk.name] = thread  # behind those that were not used for longer
+        if len(self._threads) > REMEMBERED:
+            del self._threads[next(iter(self._threads))]
         if thread.position < head:
             for entry in talk.entries(thread.position):
                 thread.take(entry)
