@@ -10,7 +10,7 @@ import pytest
 
 import stenolog
 from stenolog import Agent, Log, ModelFailed, Team, ToolCall, UserMessage
-from stenolog.adapters.chats.commands import Typed, typed
+from stenolog.adapters.chats.commands import Told, Typed, call, typed
 from stenolog.chats import Console, Outlet, Piece, Room, commands
 from stenolog.engine import RoundRobin
 from stenolog.models import Prompt, Scripted
@@ -44,6 +44,23 @@ def test_lines_come_from_stdin_where_none_are_given(
     asyncio.run(Console(team(), log).serve())
 
     assert capsys.readouterr().out == "you said one\nyou said two\n"
+
+
+def test_what_a_terminal_would_obey_is_spelled_out(log: Log, capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(Console(team(lambda _: "\x1b[2Jgone"), log, lines=["one"]).serve())
+
+    assert capsys.readouterr().out == "\\x1b[2Jgone\n"
+
+
+def test_what_cannot_be_said_is_told(log: Log) -> None:
+    from stenolog import ModeSwitch
+
+    shown(log, team(), "one")
+    log["console"].submit(ModeSwitch(leaves=["coder"]))
+
+    assert shown(log, team(), "one", "@coder two")[-1].startswith(
+        "✗ user_message: asked, but lane coder is closed"
+    )
 
 
 def test_a_start_delivers_what_was_said_and_not_shown(log: Log) -> None:
@@ -210,6 +227,18 @@ def test_a_refusal_may_have_a_reason(log: Log) -> None:
     texts = shown(log, who, "sell", "/refuse too cheap", "/approve")
 
     assert texts[1:] == ["It does not run: sell.", "I heard too cheap", "No call waits for you."]
+    assert shown(log, who, "sell", "/refuse too cheap") == ["That was decided."]
+
+
+def test_a_reset_that_is_told_again_stops_nobody(log: Log) -> None:
+    shown(log, team(), "one", "/reset")
+    asyncio.run(team().say(log["console"], "two"))
+    told = Told(log["console"], team(), id="console:2")
+
+    assert asyncio.run(call("reset", told)).startswith(
+        "A new start: the agents no longer see entries 1 to 3."
+    )
+    assert log["console"].state().lane("coder").status == "awaiting_llm"
 
 
 def test_context_is_an_outline_of_what_an_agent_is_shown(log: Log) -> None:

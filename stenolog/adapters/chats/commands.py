@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator
-from typing import NamedTuple, TypeAlias
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.engine.team import Team
+from stenolog.adapters.engine.waiting import Waiting
 from stenolog.adapters.stores import reading
 from stenolog.domain.decide import decide
 from stenolog.domain.entry import Draft, Entry
@@ -20,6 +21,7 @@ from stenolog.domain.events import Event, ModeSwitch, UserMessage
 from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.state import Lane, State, decision
 from stenolog.domain.values import Control
+from stenolog.projections.requests import Wire
 
 from .outline import outline
 
@@ -36,11 +38,14 @@ class Told(NamedTuple):
     id: str = ""
     author: str = ""
 
+    @property
+    def is_done(self) -> bool:
+        """Whether it was told before, and stands in the log."""
+        return bool(self.id) and reading.find(self.talk.log.datastore, self.talk.stream, self.id) is not None
+
     def submit(self, command: Callable[[State], Event]) -> list[Entry]:
         """Record what it tells, under its id: once. Raises `IllegalCommand`."""
-        while True:
-            if self.id and reading.find(self.talk.log.datastore, self.talk.stream, self.id):
-                return []
+        while not self.is_done:
             state = self.talk.state()
             events = decide(state, command(state))
             drafts = [
@@ -51,6 +56,7 @@ class Told(NamedTuple):
                 return self.talk.extend(drafts, expected=state.position)
             except StaleAppend:
                 continue
+        return []
 
     def control(self, control: Control, text: str = "", to: str = "") -> list[Entry]:
         """Tell the engine something."""
@@ -145,7 +151,7 @@ def _reset(told: Told) -> str:
     state = told.talk.state()
     if not state.position:
         return "Nothing was said yet."
-    if any(lane.status in BUSY for lane in state.lanes.values()):
+    if not told.is_done and any(lane.status in BUSY for lane in state.lanes.values()):
         told._replace(id="").control(Control(action="cancel"))
     told.submit(lambda now: ModeSwitch(context_from=now.position + 1))
     start = told.talk.settings().context_from
@@ -187,33 +193,32 @@ def _halted(state: State) -> str:
     return last.address if last and last.status == "idle" and last.asked > last.seen else ""
 
 
-def _to_lane(action: str, where: str) -> Control:
+def _to_lane(action: Literal["cancel", "continue"], where: str) -> Control:
     agent, _, task = where.partition("/")
-    return Control(action="cancel" if action == "cancel" else "continue", agent=agent, task=task)
+    return Control(action=action, agent=agent, task=task)
 
 
 @command
 async def approve(told: Told) -> str:
     """lets the call run that waits for you"""
-    return await _judge(told, "approve")
+    return await asyncio.to_thread(_judge, told, "approve", await told.team.waiting(told.talk))
 
 
 @command
 async def refuse(told: Told) -> str:
     """[REASON] does not let it run"""
-    return await _judge(told, "refuse")
+    return await asyncio.to_thread(_judge, told, "refuse", await told.team.waiting(told.talk))
 
 
-async def _judge(told: Told, action: str) -> str:
+def _judge(told: Told, action: Literal["approve", "refuse"], calls: Sequence[Waiting]) -> str:
     """Decide about the call that has waited longest."""
-    calls = await told.team.waiting(told.talk)
+    if told.is_done:
+        return "That was decided."
     if not calls:
         return "No call waits for you."
-    first, talk = calls[0], told.talk.log[calls[0].conversation]
-    control = Control(action="approve" if action == "approve" else "refuse", call=first.call)
-    reason = told.rest if action == "refuse" else ""
-    judged = told._replace(talk=talk)
-    await asyncio.to_thread(judged.control, control, reason, first.lane if reason else "")
+    first, reason = calls[0], told.rest if action == "refuse" else ""
+    judged = told._replace(talk=told.talk.log[first.conversation])
+    judged.control(Control(action=action, call=first.call), reason, first.lane if reason else "")
     left = f" {len(calls) - 1} more wait." if len(calls) > 1 else ""
     return f"{'It runs' if action == 'approve' else 'It does not run'}: {first.name}.{left}"
 
@@ -225,12 +230,14 @@ async def context(told: Told) -> str:
     agent, _, task = name.partition("/")
     if agent not in told.team.agents:
         raise UnknownAgent(f"expected one of {', '.join(told.team.agents)}; found {name!r}")
-    if not told.talk.position:
-        return "Nothing was said yet."
     llm = told.team.agents[agent].llm
-    wire = llm.wire if llm else None
-    request = await asyncio.to_thread(lambda: told.talk.request(agent, wire=wire, task=task))
-    return "\n".join(outline(request))
+    return await asyncio.to_thread(_outline, told.talk, agent, task, llm.wire if llm else None)
+
+
+def _outline(talk: Conversation, agent: str, task: str, wire: str | Wire | None) -> str:
+    if not talk.position:
+        return "Nothing was said yet."
+    return "\n".join(outline(talk.request(agent, wire=wire, task=task)))
 
 
 def commands() -> Iterator[tuple[str, str]]:

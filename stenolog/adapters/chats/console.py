@@ -11,6 +11,7 @@ from typing import TextIO
 from stenolog.adapters.asynchronous import AsyncLog
 from stenolog.adapters.engine.team import Team
 from stenolog.adapters.log import Log
+from stenolog.domain.errors import CallerError
 from stenolog.domain.events import UserMessage
 
 from .commands import typed
@@ -38,13 +39,13 @@ class Console:
         lines: Iterable[str] | None = None,
         author: str = "",
         names: Mapping[str, str] = NO_NAMES,
-        show: Callable[[str], object] = print,
+        show: Callable[[str], object] | None = None,
     ) -> None:
         self.team = team
         self.talk = (log.sync if isinstance(log, AsyncLog) else log)[conversation]
         self.lines = lines
         self.author = author
-        self.show = show
+        self.show = show or _on_terminal
         render = pieces(names, heading="{name}: " if len(team.agents) > 1 else "")
         self.room = Room(team, Outlet(self.talk, f"console:{conversation}", self._send, render=render))
 
@@ -68,10 +69,20 @@ class Console:
             self.show(await self.room.tell(command, id=id, author=self.author))
         elif line.strip():
             to = mentioned(line, called(self.team.agents))
-            await self.room.hear(UserMessage(text=line, author=self.author), to=to, id=id)
+            try:
+                await self.room.hear(UserMessage(text=line, author=self.author), to=to, id=id)
+            except CallerError as error:
+                self.show(f"✗ {error}")
 
     async def _send(self, piece: Piece) -> None:
         self.show(piece.text)
+
+
+def _on_terminal(text: str) -> None:
+    """Print a text; what a terminal would obey is spelled out."""
+    from stenolog.adapters.cli.safety import safe  # late: it brings the command line along
+
+    print(safe(text), flush=True)
 
 
 async def _typed_lines(source: TextIO) -> AsyncIterator[str]:
