@@ -113,8 +113,8 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
             if given == limit:
                 return
             with self._lock:
-                made = self._tuple(thread, saved)
-            if all(made.metadata.get(key, _MISSING) == value for key, value in (filter or {}).items()):
+                made = self._tuple(thread, saved) if self._has(thread, saved, filter or {}) else None
+            if made is not None:
                 given += 1
                 yield made
 
@@ -286,8 +286,8 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         reading = self._reading(thread)
         for write in thread.writes(parent) if parent else ():
             if write.channel in channels:
-                values = {write.channel: reading.value(write.value)}
-                yield from messages_in(values, {write.channel: write.value}, thread.links)
+                values, refs = {write.channel: reading.value(write.value)}, {write.channel: write.value}
+                yield from messages_in(values, refs, thread.links, f" {write.task}.{write.number}")
 
     def _standing(
         self, thread: Thread, where: _Where, checkpoint: Checkpoint, new: ChannelVersions
@@ -337,18 +337,23 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         named = config["configurable"] if config else {}
         ns, id = named.get("checkpoint_ns"), named.get("checkpoint_id")
         end = get_checkpoint_id(before) if before else None
+        limit = next((other for other in thread.saved.values() if other.id == end), None)
         for saved in thread.newest_first():
             is_named = ns in (None, saved.ns) and id in (None, saved.id)
-            if is_named and (end is None or self._is_before(thread, saved, end)):
+            if is_named and (end is None or self._is_before(thread, saved, end, limit)):
                 yield thread, saved
 
-    def _is_before(self, thread: Thread, saved: Saved, id: str) -> bool:
-        """Whether a checkpoint is older than the one of that id.
+    def _has(self, thread: Thread, saved: Saved, wanted: Mapping[str, Any]) -> bool:
+        """Whether a checkpoint's metadata has all that is wanted of it."""
+        metadata = self._reading(thread).value(saved.metadata) if wanted else {}
+        return all(metadata.get(key, _MISSING) == value for key, value in wanted.items())
+
+    def _is_before(self, thread: Thread, saved: Saved, id: str, limit: Saved | None) -> bool:
+        """Whether a checkpoint is older than the one of that id, which is `limit`.
 
         A subgraph's is as old as the checkpoint of the graph around it that it was made under. Where the
         log does not know the id, the clock that it was drawn from must do.
         """
-        limit = next((other for (_, known), other in thread.saved.items() if known == id), None)
         if limit is None:
             return saved.id < id
         around = self._reading(thread).value(saved.metadata).get("parents") or {}

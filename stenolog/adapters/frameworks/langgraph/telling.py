@@ -36,9 +36,12 @@ class Found(NamedTuple):
 
 
 def messages_in(
-    values: Mapping[str, Any], refs: Mapping[str, Ref], links: Mapping[str, Link]
+    values: Mapping[str, Any], refs: Mapping[str, Ref], links: Mapping[str, Link], place: str = ""
 ) -> Iterator[Found]:
-    """The messages in the channels of a state; LangGraph's own channels hold what comes into these later."""
+    """The messages in the channels of a state; LangGraph's own channels hold what comes into these later.
+
+    A message without an id is known by its place.
+    """
     for channel, value in values.items():
         if channel.startswith("__") and channel != "__root__":
             continue
@@ -47,7 +50,7 @@ def messages_in(
         for nth, (message, ref) in enumerate(zip(several, items, strict=False)):
             if isinstance(message, BaseMessage) and (sha := sha_of(ref)):
                 id = clean(message.id or "")
-                yield Found(f"{channel}:{id}" if id else f"{channel}[{nth}]", id, message, sha)
+                yield Found(f"{channel}:{id}" if id else f"{channel}{place}[{nth}]", id, message, sha)
 
 
 def speaker(ns: str, agent: str) -> str:
