@@ -213,6 +213,15 @@ def test_each_agent_may_have_a_bot_of_its_own(api: StandIn, log: Log) -> None:
     assert {sent.text for sent in api.sent} == {"you said to the crew"}
 
 
+def test_in_a_basic_group_where_ids_are_each_bots_own_the_first_one_listens(api: StandIn, log: Log) -> None:
+    for id, bot in ((5, BOT), (9, ROLE)):
+        chat = {"id": -1, "type": "group"}
+        api.push(bot, {"message": {"message_id": id, "date": 1, "chat": chat, "from": USER, "text": "Hello"}})
+    run(api, log, 2, team(echo, "dev", "qa"), tokens={"dev": TOKEN, "qa": OTHER}, chats=[-1])
+
+    assert [message.text for message in said(log, "telegram--1")] == ["Hello"]
+
+
 def test_alone_with_the_bot_of_an_agent_one_speaks_with_that_agent(api: StandIn, log: Log) -> None:
     api.say("to qa", bots=(ROLE,))
     run(api, log, 1, team(echo, "dev", "qa"), tokens={"dev": TOKEN, "qa": OTHER})

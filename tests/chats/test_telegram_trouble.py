@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +161,18 @@ def _broken_for(chat: int, enter: Any) -> Any:
         return await enter(self, id)
 
     return broken
+
+
+def test_without_the_library_the_error_is_the_line_that_installs_it() -> None:
+    code = (
+        "import sys; sys.modules['telegram'] = None\n"
+        "import stenolog; from stenolog.chats import Telegram\n"
+        "try: Telegram(None, None, token='1:abc')\n"
+        "except stenolog.MissingExtra as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == 'python-telegram-bot is not installed: pip install "stenolog[telegram]"\n'
 
 
 def test_what_is_no_token_is_refused_without_being_shown(log: Log) -> None:
