@@ -307,7 +307,7 @@ ITEMS = st.one_of(
     ),
     st.fixed_dictionaries(
         {
-            "type": st.sampled_from(["function_call", "custom_tool_call", "shell_call", "tool_search_call"]),
+            "type": st.sampled_from(["function_call", "custom_tool_call", "shell_call", "program"]),
             "call_id": st.sampled_from(["c1", "c2", None]),
         },
         optional=ANY | texts("name", "arguments", "input") | {"action": json_values()},

@@ -91,11 +91,11 @@ class OpenAIAgentsSession:
         if self.agent in self.talk.settings().cards:
             self.talk.extend(events)
         else:
-            self._decided(lambda _: (None, [*self._opening(), *events]))
+            self._decided(lambda position: (None, [*self._opening(position), *events]))
 
-    def _opening(self) -> list[Event]:
+    def _opening(self, position: int) -> list[Event]:
         """What makes the agent known, where it is not."""
-        if self.agent in self.talk.settings().cards:
+        if self.agent in self.talk.settings(upto=position).cards:
             return []
         return [ModeSwitch(joins=[self.agent], cards={self.agent: Card(provider=PROVIDER, model=self.model)})]
 

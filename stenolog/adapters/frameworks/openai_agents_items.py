@@ -34,7 +34,8 @@ OURS = "openai_agents"
 """The key in `meta` of what an item says beyond its event."""
 PROVIDER = "openai"
 HEARD = ("user", "system", "developer")
-GIVEN = ("action", "actions", "operation")
+CALLS = ("_call", "program")
+GIVEN = ("action", "actions", "operation", "code")
 """Where the calls of the tools that are no functions keep what they ask for."""
 Item = dict[str, Any]
 
@@ -116,7 +117,7 @@ def _parts(item: Item) -> list[AssistantPart]:
         thought = "\n".join(text(obj(part).get("text")) for part in items(item.get("summary")))
         encrypted = text(item.get("encrypted_content"))
         return [Reasoning(text=thought, provider=PROVIDER, id=text(item.get("id")), encrypted=encrypted)]
-    if kind.endswith("_call") and isinstance(item.get("call_id"), str):
+    if kind.endswith(CALLS) and isinstance(item.get("call_id"), str):
         return [_call(item, kind)]
     return [Opaque(provider=PROVIDER, raw=compact(item))]
 

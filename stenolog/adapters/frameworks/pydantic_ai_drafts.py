@@ -23,8 +23,8 @@ from .pydantic_ai_parts import Json, heard, plain_response, said
 class Drafting:
     """Takes down exchanges; their pictures and files are collected in `blobs`.
 
-    `card` is what is known of the agent beside what the messages tell: instructions, model, provider.
-    `same_up_to` is the position up to which the log and the history were found to be the same.
+    `card` tells model, provider and tools of the agent; without it the messages do, and they tell its
+    instructions. `same_up_to` is the position up to which the log and the history were found to be the same.
     """
 
     def __init__(
@@ -32,7 +32,9 @@ class Drafting:
     ) -> None:
         self.agent = agent
         self.settings = settings
-        self.card = card or settings.card_of(agent)
+        self.card = settings.card_of(agent)
+        if card is not None:
+            self.card = replace(self.card, model=card.model, provider=card.provider, tools=card.tools)
         self.blobs: Blobs = {}
         self.same_up_to = 0
         self._known = settings.cards.get(agent)

@@ -62,6 +62,9 @@ class PydanticAIRecorder(AbstractCapability[Any]):
         self.agent = agent
         self._read_at: int | None = None
 
+    def __repr__(self) -> str:
+        return f"<PydanticAIRecorder of {self.talk!r}>"
+
     @property
     def is_unfinished(self) -> bool:
         """Whether the log ends in mid-run: a question without an answer, or calls that have yet to be run."""
