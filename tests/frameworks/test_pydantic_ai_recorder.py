@@ -27,7 +27,8 @@ from pydantic_ai import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import stenolog
-from stenolog import Conversation, StaleAppend, ToolResult, UserMessage
+from stenolog import Card, Conversation, ModeSwitch, StaleAppend, ToolResult, UserMessage
+from stenolog.context import Budget
 from stenolog.frameworks import PydanticAIRecorder, append_pydantic_ai, to_pydantic_ai
 from tests.examples.harness import clean
 
@@ -135,6 +136,20 @@ def test_an_answer_by_a_tool_ends_the_run(talk: Conversation) -> None:
     assert run(agent, "How many?").output == 3
     assert recorder.is_unfinished is False
     assert run(agent, "Again?", message_history=recorder.history()).output == 3
+
+
+def test_the_card_tells_what_the_model_was_asked_with_and_keeps_what_was_set_there(
+    talk: Conversation,
+) -> None:
+    card = Card(policy=Budget(tokens=8000), parameters={"temperature": 0})
+    talk.append(ModeSwitch(joins=["assistant"], cards={"assistant": card}), expected=0)
+
+    run(librarian(PydanticAIRecorder(talk)), "Read")
+    now = talk.settings().card_of("assistant")
+
+    assert (now.policy, now.parameters) == (card.policy, card.parameters)
+    assert (now.persona, now.model) == ("You know all books.", "function:scripted:")
+    assert [tool.name for tool in now.tools or ()] == ["fast", "slow"]
 
 
 def test_a_streamed_run_is_taken_down(talk: Conversation) -> None:
