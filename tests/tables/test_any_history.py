@@ -16,10 +16,10 @@ from stenolog import AssistantMessage, ConversationInUse, Entry, Log, UserMessag
 from stenolog.tables import Delete, keep
 from tests.tables.given import lines, plain_sql, scores, scores_in
 
-NAMES = st.sampled_from("abcd")
+NAMES = st.sampled_from("abc")
 KEPT = st.booleans()
 TEXTS = st.sampled_from(["one", "one\ntwo", ""])
-SCORES = st.sampled_from(["ann x", "ann xx", "bob x", "-ann", "-bob"])
+SCORES = st.sampled_from(["ann x", "ann xx", "-ann"])
 ACTS = st.one_of(
     st.tuples(st.just("say"), KEPT, NAMES, TEXTS, st.integers(0, 9)),
     st.tuples(st.just("score"), KEPT, NAMES, SCORES, st.integers(0, 9)),
@@ -77,8 +77,8 @@ def score_rows(name: str, entries: list[Entry]) -> Iterator[tuple[Any, ...]]:
     yield from ((name, mail, score) for mail, score in standing.items())
 
 
-@settings(max_examples=40)
-@given(before=st.lists(ACTS, max_size=6), after=st.lists(ACTS, max_size=14))
+@settings(max_examples=60)
+@given(before=st.lists(ACTS, max_size=6), after=st.lists(ACTS, min_size=4, max_size=20))
 def test_a_table_kept_is_the_table_made_anew_and_what_its_function_says(
     before: list[Any], after: list[Any]
 ) -> None:

@@ -123,6 +123,35 @@ def test_a_fork_copies_no_row_and_shows_what_stood_where_it_was_made(log: Log, p
     ]
 
 
+def test_what_the_parent_does_after_a_fork_changes_nothing_in_the_fork(log: Log, path: Path) -> None:
+    keep(log, lines)
+    keep(log, scores)
+    parent = log["demo"]
+    say(log, "demo", "one")
+    parent.append(AssistantMessage(agent="writer", text="ann x"))
+    fork = parent.fork(after=3, name="fork")
+    parent.append(UserMessage(text="uno", replaces=2))
+    parent.append(AssistantMessage(agent="writer", text="ann xxx"))
+    fork.append(UserMessage(text="two", replaces=4))  # its own position 4, and not the parent's edit of 2
+
+    assert plain_sql(path, "SELECT * FROM scores ORDER BY talk") == [
+        ("demo", "ann", 3.0),
+        ("fork", "ann", 1.0),
+    ]
+    assert plain_sql(path, LINES) == [("demo", 4, "uno"), ("fork", 2, "one"), ("fork", 5, "two")]
+
+
+def test_a_fork_of_a_fork_shows_no_more_of_the_first_than_the_second_does(log: Log, path: Path) -> None:
+    keep(log, lines)
+    say(log, "a", "one", "two", "three", "four")
+    log["a"].fork(after=2, name="b").append(UserMessage(text="of b"))
+    log["b"].fork(after=4, name="c").append(UserMessage(text="of c"))
+    log["b"].fork(after=1, name="d").append(UserMessage(text="of d"))
+
+    found = {name: [line for talk, _, line in plain_sql(path, LINES) if talk == name] for name in "bcd"}
+    assert found == {"b": ["one", "of b"], "c": ["one", "of b", "of c"], "d": ["of d"]}
+
+
 def test_a_key_is_put_in_the_place_of_itself_and_can_be_deleted(log: Log, path: Path) -> None:
     keep(log, scores)
     for text in ("ann x", "bob xx", "ann xxx", "-bob", "cid x", "-cid", "cid xx"):
