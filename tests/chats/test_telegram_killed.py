@@ -20,6 +20,7 @@ import pytest
 
 import stenolog
 from stenolog import UserMessage
+from tests.examples.harness import clean
 
 from .standin import StandIn
 
@@ -101,6 +102,7 @@ def check(api: StandIn, folder: Path, kills: int) -> None:
     assert arrived(api) == undisturbed()
     assert [count for count in repeated if count > kills] == []
     assert [len(said) for said in words] == [1, 1]
+    clean(folder / "talks.db")
 
 
 def _is_words(entry: stenolog.Entry) -> bool:
