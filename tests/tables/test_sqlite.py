@@ -321,8 +321,13 @@ def test_two_tables_of_one_name_in_one_log_are_refused(log: Log) -> None:
 
 def test_a_query_can_change_nothing(log: Log) -> None:
     kept = keep(log, lines)
-    with pytest.raises(stenolog.StoreFailed, match="readonly"):
-        kept.select("DELETE FROM lines__rows")
+    for query, why in {
+        "DELETE FROM lines__rows": "readonly",
+        "SELECT x": "no such column",
+        "?": "error",
+    }.items():
+        with pytest.raises(CallerError, match=why):
+            kept.select(query)
     say(log, "demo", "one")
 
     assert kept.select("SELECT line FROM lines WHERE at > ?", 1) == [("one",)]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 AT_ONCE = 5_000
 """How many entries a transaction takes in at most: whoever appends must not wait for a whole log."""
 PAGE = 500
+REFUSED = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_READONLY)
 INHERIT = f"""CREATE TRIGGER stenolog_inherit AFTER INSERT ON conversations BEGIN
     INSERT INTO stenolog_lineage VALUES (new.stream, new.stream, {2**62});
     INSERT INTO stenolog_lineage SELECT new.stream, stream, min(upto, new.fork_position)
@@ -101,7 +102,8 @@ class Kept:
     def select(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """What a query of SQL gives; `?` stands for a value. Nothing can be changed by it.
 
-        Raises `TableFailed` where the table has stopped before the log's end.
+        Raises `TableFailed` where the table has stopped before the log's end, and `CallerError` for a query
+        that SQLite refuses.
         """
         if (stands := self.standing()).fault:
             raise TableFailed(f"{stands.name}: {stands.fault}")
@@ -109,6 +111,10 @@ class Kept:
             connection.execute("PRAGMA query_only = ON")
             try:
                 return connection.execute(query, values).fetchall()
+            except sqlite3.Error as error:
+                if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) in REFUSED:
+                    raise CallerError(f"{error}: {query:.200}") from None
+                raise
             finally:
                 connection.execute("PRAGMA query_only = OFF")
 
