@@ -65,6 +65,12 @@ def test_a_run_of_the_engine_is_a_trace(tmp_path: Path) -> None:
     assert whole["start_time"] <= whole["end_time"]
 
 
+def test_all_spans_are_of_one_program(tmp_path: Path) -> None:
+    work(tmp_path / "talks.db", "How long is it?")
+
+    assert len({span.resource for span in exported(tmp_path / "talks.db")}) == 1
+
+
 def test_every_attribute_of_generative_ai_is_one_of_the_conventions(tmp_path: Path) -> None:
     work(tmp_path / "talks.db", "How long is it?")
     known = {value for name, value in vars(conventions).items() if name.startswith("GEN_AI_")}

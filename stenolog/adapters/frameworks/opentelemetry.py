@@ -6,6 +6,7 @@ The log is read, not the program watched: so a run can be traced that is long ov
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import dropwhile
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,6 @@ def export_spans(
 def readable(span: Span, resource: Resource | None = None) -> ReadableSpan:
     """The span as exporters take it. Raises `MissingExtra`."""
     try:
-        from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import ReadableSpan
         from opentelemetry.sdk.util.instrumentation import InstrumentationScope
         from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
@@ -69,7 +69,7 @@ def readable(span: Span, resource: Resource | None = None) -> ReadableSpan:
         name=span.name,
         context=context(span.id),
         parent=context(span.parent) if span.parent else None,
-        resource=resource or Resource.create(),
+        resource=resource or _program(),
         attributes={**span.attributes, **error},
         kind=SpanKind.CLIENT if span.kind == "client" else SpanKind.INTERNAL,
         status=Status(StatusCode.ERROR, span.message or None) if span.error else Status(StatusCode.UNSET),
@@ -77,6 +77,14 @@ def readable(span: Span, resource: Resource | None = None) -> ReadableSpan:
         end_time=microseconds(span.end) * 1000,
         instrumentation_scope=InstrumentationScope("stenolog", __version__),
     )
+
+
+@cache
+def _program() -> Resource:
+    """What tells of this program where nothing else is given; drawn once, since it holds a random id."""
+    from opentelemetry.sdk.resources import Resource
+
+    return Resource.create()
 
 
 class Told:
