@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "systems.md"
 TABLES = ROOT.parent / "shared" / "SYSTEMS.md"
-ROW = re.compile(r"^\| (\d+)\.(\d+) \|(.*)\|$", re.MULTILINE)
+ROW = re.compile(r"^\| (\d+)\.(\d+) ✓ \|(.*)\|$", re.MULTILINE)
 TEST = re.compile(r"`(tests/[\w/]+\.py)::([\w:]+)`")
 OFF = ("skip", "xfail")
 
