@@ -112,6 +112,10 @@ SLOPPY = [
     ({"role": "agent", "content": "", **DEV}, ("Backend Dev", "")),
     ({"role": "system", "content": "Hi"}, ("system", "Hi")),
     ({"role": "human", "content": "Hi"}, ("person", "Hi")),
+    ({"role": " User", "content": "Hi"}, ("person", "Hi")),
+    ({"role": "SYSTEM", "content": "Hi"}, ("system", "Hi")),
+    ({"role": "Agent", "content": "Hi", **DEV}, ("Backend Dev", "Hi")),
+    ({"role": "agent", "role_name": "user", "content": "Hi"}, ("user-agent", "Hi")),
 ]
 
 

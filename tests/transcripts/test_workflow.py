@@ -134,6 +134,21 @@ def test_each_role_is_what_it_was(into: Import) -> None:
     assert list(into.log["w1"].entries())[-1].at == datetime(2025, 3, 1, 10, 0, 7, 250, UTC)
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [row(1, "user", "Hi"), row(2, "agent", "Ho", "user")],
+        [{"workflow_id": 7, "role": "user", "content": "Hi", "timestamp": "2025-03-01T10:00:00"}],
+    ],
+    ids=["an agent's", "users' alone, with their times"],
+)
+def test_rows_are_rows_whatever_else_they_look_like(into: Import, rows: list[Row]) -> None:
+    into.file(json.dumps(rows).encode())
+
+    assert into.report.format == "conversation-messages"
+    assert [getattr(event, "agent", "") for event in into.said] == ["", "user-agent"][: len(rows)]
+
+
 def test_rows_that_were_imported_are_not_imported_again(into: Import, tmp_path: Path) -> None:
     path = database(tmp_path / "workflow.db", ROWS[:5])
     import_file(into.log, path)

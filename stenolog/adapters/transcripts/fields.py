@@ -10,6 +10,8 @@ from stenolog.domain.entry import EPOCH, LONGEST_NAME
 
 Json = Any
 LARGEST = 2**53 - 1
+TAKEN = frozenset({"user", "system"})
+"""What requests call those who are no agents."""
 
 
 def obj(value: Json) -> dict[str, Any]:
@@ -65,3 +67,10 @@ def key_of(value: str) -> str:
 def name_of(value: str, default: str = "conversation") -> str:
     """The text as the name of a conversation or an agent may be, with room for a suffix."""
     return key_of(value) or default
+
+
+def agent_called(value: str, default: str = "assistant") -> str:
+    """The text as the name of an agent may be: a slash would make it the address of a lane, and nobody is to
+    speak as the user, or as the system."""
+    name = name_of(value.replace("/", "-"), default)
+    return f"{name}-agent" if name.casefold() in TAKEN else name

@@ -43,9 +43,9 @@ _CLAUDE_ASIDE = {
 }
 _DOCUMENTS: tuple[tuple[Format, Callable[[Json], bool]], ...] = (
     ("nostr", is_nostr),
+    ("conversation-messages", are_rows),
     ("neurocrew", is_chat),
     ("crewagent", are_crewagents),
-    ("conversation-messages", are_rows),
     ("openai-chat", lambda document: conversations_in(document) is not None),
 )
 """What a file that is one JSON document may be, the most particular first."""

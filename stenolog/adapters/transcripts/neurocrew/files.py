@@ -14,7 +14,7 @@ from stenolog.domain.scalars import readable
 from ..fields import Json, items, obj, text
 from ..lines import Reading, Record, Skipped
 from ..told import Told
-from .messages import AGENT, NAMED, NeuroCrew, content_of, role_of
+from .messages import AGENT, NAMED, NeuroCrew, content_of, kind_of
 
 THEIRS = "conversation"
 _LISTS = (THEIRS, "messages")
@@ -34,7 +34,7 @@ def is_chat(document: Json) -> bool:
         return False
     if told:
         return place != "" and "chat_id" in told.keys() | obj(told.get("metadata")).keys()
-    is_answered = any(message.keys() & NAMED or message.get("role") == AGENT for message in messages)
+    is_answered = any(message.keys() & NAMED or kind_of(message) == AGENT for message in messages)
     return is_answered or (bool(messages) and all(_is_awaiting(message) for message in messages))
 
 
@@ -65,7 +65,7 @@ def _is_of_another_api(message: dict[str, Any]) -> bool:
 
 
 def _is_awaiting(message: dict[str, Any]) -> bool:
-    return message.get("role") == "user" and "timestamp" in message and isinstance(content_of(message), str)
+    return kind_of(message) == "user" and "timestamp" in message and isinstance(content_of(message), str)
 
 
 def _sound(messages: list[Any], reading: Reading) -> Iterator[Record]:
@@ -80,7 +80,7 @@ def _sound(messages: list[Any], reading: Reading) -> Iterator[Record]:
 def _fault(message: Json) -> str:
     if not isinstance(message, dict):
         return f"expected an object, found {type(message).__name__}"
-    if not role_of(message):
+    if not kind_of(message):
         return f"expected a role, found {message.get('role')!r:.40}"
     return _unwritable(message) if content_of(message) is not None else "expected content, found none"
 

@@ -14,7 +14,7 @@ from stenolog.domain.errors import IdTaken
 from stenolog.domain.events import UNCHANGED, AssistantMessage, ModeSwitch, UserMessage
 from stenolog.domain.turns import RoundRobin
 
-from ..fields import Json, compact, name_of, text, when
+from ..fields import Json, agent_called, compact, text, when
 from ..lines import Record
 from ..scribe import Scribe
 from ..steps import Held, Step
@@ -39,6 +39,11 @@ def role_of(message: dict[str, Any]) -> str:
     return text(message.get("role")) or (AGENT if message.keys() & NAMED else "")
 
 
+def kind_of(message: dict[str, Any]) -> str:
+    """The role to compare by, however it is written."""
+    return role_of(message).strip().casefold()
+
+
 def content_of(message: dict[str, Any]) -> Json:
     """What was said; None where nothing is there."""
     return next((message[name] for name in _SAID if message.get(name) is not None), None)
@@ -47,9 +52,8 @@ def content_of(message: dict[str, Any]) -> Json:
 def agent_of(message: dict[str, Any]) -> str:
     """Who speaks: by the name that others are shown, else the role itself where it is a name of its own."""
     names = [text(message.get(name)) for name in (*NAMES, "name")]
-    role = text(message.get("role"))
-    named = next(filter(None, names), "" if role in _AGENTS else role)
-    return name_of(named.replace("/", "-"), "assistant")  # a slash would make it the address of a lane
+    role = "" if kind_of(message) in _AGENTS else text(message.get("role"))
+    return agent_called(next(filter(None, (*names, role)), ""))
 
 
 def _keys(records: Sequence[Record]) -> list[str]:
@@ -136,13 +140,12 @@ class NeuroCrew:
         self.scribe.say(switch, key, self._at)
 
     def _user(self, message: dict[str, Any], key: str) -> UserMessage:
-        role = role_of(message)
         return UserMessage(
             text=_words(message),
             author=text(message.get("name")),
-            author_kind="system" if role in _SYSTEM else "person",
+            author_kind="system" if kind_of(message) in _SYSTEM else "person",
             meta=_rest(message),
-            source=self.scribe.source(_own_id(message), role, key),
+            source=self.scribe.source(_own_id(message), role_of(message), key),
         )
 
     def _agent(self, message: dict[str, Any], key: str) -> AssistantMessage:
@@ -156,7 +159,7 @@ class NeuroCrew:
 
 def _speaks(message: dict[str, Any]) -> bool:
     """Whether it is an agent's."""
-    return role_of(message) not in (*_USERS, *_SYSTEM)
+    return kind_of(message) not in (*_USERS, *_SYSTEM)
 
 
 def _words(message: dict[str, Any]) -> str:

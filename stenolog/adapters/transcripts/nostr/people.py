@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from stenolog.domain.errors import CallerError
 
-from ..fields import name_of, obj, text
+from ..fields import agent_called, obj, text
 from .events import MESSAGES, PROFILE, NostrEvent, is_hex
 from .references import referred
 
@@ -23,11 +23,15 @@ SHORT = 8
 
 @dataclass
 class People:
-    """The names of agents and of persons, by their keys; and the instructions that agents' profiles tell."""
+    """The names of agents and of persons, by their keys; and the instructions that agents' profiles tell.
+
+    `given` are the keys of agents that the caller has named.
+    """
 
     agents: dict[str, str] = field(default_factory=dict)
     persons: dict[str, str] = field(default_factory=dict)
     instructions: dict[str, str] = field(default_factory=dict)
+    given: tuple[str, ...] = ()
 
 
 def people(events: Iterable[NostrEvent], given: Mapping[str, str]) -> People:
@@ -38,7 +42,7 @@ def people(events: Iterable[NostrEvent], given: Mapping[str, str]) -> People:
     events = list(events)
     named = {_key(key): name for key, name in given.items()}
     profiles = _profiles(events)
-    found = People()
+    found = People(given=tuple(named))
     for pubkey in dict.fromkeys([*named, *profiles, *(event.pubkey for event in events)]):
         name = _name(named.get(pubkey, "") or _own_name(profiles.get(pubkey)), pubkey)
         found.persons[pubkey] = name
@@ -87,6 +91,6 @@ def _is_bot(profile: NostrEvent) -> bool:
 
 
 def _name(wanted: str, pubkey: str) -> str:
-    """A name that an agent may have: a slash would name a task, blanks cannot be mentioned."""
-    plain = "-".join(wanted.replace("/", "-").split())
-    return name_of(plain.encode("utf-8", "replace").decode(), pubkey[:SHORT])
+    """A name that an agent may have, without blanks, which cannot be mentioned."""
+    plain = "-".join(wanted.split())
+    return agent_called(plain.encode("utf-8", "replace").decode(), pubkey[:SHORT])

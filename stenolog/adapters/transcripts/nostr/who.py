@@ -14,8 +14,10 @@ from .people import SHORT, People
 class Who:
     """The names of those who speak in a conversation, or are spoken to.
 
-    An agent that has spoken in the log keeps its name. The user is the person who began the conversation, or
-    else the first one to speak in it: `user` is that key. Other persons are authors by their names.
+    An agent that has spoken in the log keeps its name. Of two who want the same one it is for whom the caller
+    gave it to, else for who began the conversation and whom that one speaks to, else for the first: anybody
+    may date an event as early as they like. The user is the person who began it, or else the first one to
+    speak in it: `user` is that key. Other persons are authors by their names.
     """
 
     def __init__(self, events: Sequence[NostrEvent], root: str, people: People, log: Held) -> None:
@@ -27,6 +29,10 @@ class Who:
                 self._agents[event.pubkey] = entry.event.agent
         self._names = dict(self._agents)
         self.user = self._began(events, root)
+        theirs = [event for event in events if event.id == root or event.pubkey == self.user]
+        told = (pubkey for event in theirs for pubkey in (event.pubkey, *event.values("p")))
+        for pubkey in (*people.given, *told):
+            self.name(pubkey)
 
     def agent(self, pubkey: str) -> str:
         """The name of an agent; empty for whoever is none."""
@@ -56,4 +62,5 @@ class Who:
         first = [event.pubkey for event in events if event.id == root]
         named = [event.value("P") for event in events if event.has("P")]
         there = (*first, *named, *(event.pubkey for event in events))
-        return next((pubkey for pubkey in there if pubkey and not self.agent(pubkey)), "")
+        agents = self._agents.keys() | self._people.agents.keys()
+        return next((pubkey for pubkey in there if pubkey and pubkey not in agents), "")

@@ -14,7 +14,7 @@ from stenolog.domain.state import address
 from stenolog.domain.turns import Addressed
 from stenolog.domain.values import Card, Source
 
-from ..fields import Json, compact, key_of, name_of, text, when
+from ..fields import Json, agent_called, compact, key_of, text, when
 from ..lines import Record
 from ..scribe import Scribe
 from ..steps import Held, Step
@@ -52,7 +52,7 @@ def _speaker(row: dict[str, Any]) -> str:
     if text(row.get("role")).casefold() not in AGENTS:
         return ""
     agent, _, task = text(row.get("agent")).partition("/")
-    return address(name_of(agent, "assistant"), task)
+    return address(agent_called(agent), task)
 
 
 def _followed_by(speakers: Sequence[str]) -> list[str]:
@@ -132,7 +132,7 @@ class Rows:
                 return UserMessage(text=words, author=named, author_kind="system", meta=meta, source=source)
 
     def _system(self, named: str, words: str, meta: Json, source: Source) -> Known:
-        agent = name_of(named.partition("/")[0], "")
+        agent = agent_called(named.partition("/")[0])
         if not named or agent in self._known:
             return UserMessage(text=words, author=named, author_kind="system", meta=meta, source=source)
         self._known.add(agent)
