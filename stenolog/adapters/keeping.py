@@ -75,7 +75,7 @@ class Json(Generic[S]):
         return TypeAdapter(self.kind)
 
 
-STATE = kept(Fold("state", INITIAL, evolve, version=2), State)
+STATE = kept(Fold("state", INITIAL, evolve, version=3), State)
 SETTINGS = kept(Fold("settings", NOTHING, configure), Settings)
 
 

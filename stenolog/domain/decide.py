@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from .errors import IllegalCommand, LaterRelease
 from .events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
 from .floor import addressed, concerned
-from .impulses import cover_fault, turns_fault
+from .impulses import cover_fault, takes_turn, turns_fault
 from .lifecycle import Trigger, legal
 from .state import Lane, OpenCall, State, address, blocked_reason, find_call, named_call
 from .summaries import Summary
@@ -136,8 +136,9 @@ def unrun(calls: Iterable[OpenCall], text: str) -> tuple[ToolResult, ...]:
 
 def _assistant(state: State, message: AssistantMessage) -> tuple[Event, ...]:
     _check_replaces(state, message)
-    if message.purpose == "answer":
-        _check_listed(state.lane(address(message.agent, message.task)), "answered", message)
+    lane = state.lane(address(message.agent, message.task))
+    if takes_turn(lane, message):
+        _check_listed(lane, "answered", message)
     if message.covers:
         wrong = cover_fault(state, Summary(state.position + 1, message.agent, tuple(message.covers)))
         if wrong:

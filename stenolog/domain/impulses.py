@@ -124,10 +124,13 @@ def _stop(lane: Lane, trigger: Trigger) -> Impulse:
 
 def _said(state: State, message: AssistantMessage, entry: Entry) -> Taken:
     state, anomaly = _covered(state, message, entry.position)
-    if message.purpose != "answer":
-        return Taken(state, anomaly=anomaly)
     where = address(message.agent, message.task)
     lane = state.lane(where)
+    if not takes_turn(lane, message):
+        return Taken(state, anomaly=anomaly)
+    if message.replaces is not None:
+        anew = lane._replace(answered=entry.position, calls=_calls(state, message, entry))
+        return Taken(state, (Impulse(anew, "answered"),), anomaly)
     answered = lane._replace(
         answered=entry.position,
         seen=entry.position if message.receipt is None else message.receipt.view,
@@ -142,6 +145,15 @@ def _said(state: State, message: AssistantMessage, entry: Entry) -> Taken:
     if state.waiting:
         state = state._replace(waiting=0)
     return Taken(state, (Impulse(answered, "answered"), *asked), anomaly)
+
+
+def takes_turn(lane: Lane, message: AssistantMessage) -> bool:
+    """Whether it moves its lane: an answer does. One that takes the place of another answers nothing more, and
+    asks nobody again; but where the lane waits for the calls of that other, its own are now what it waits for.
+    """
+    if message.purpose != "answer":
+        return False
+    return message.replaces is None or (bool(lane.calls) and message.replaces == lane.answered)
 
 
 def _calls(state: State, message: AssistantMessage, entry: Entry) -> tuple[OpenCall, ...]:

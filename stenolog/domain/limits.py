@@ -201,7 +201,7 @@ def _said(account: Account, message: AssistantMessage, entry: Entry) -> Account:
     """An answer is a step; one that calls nothing ends the row of calls."""
     if message.usage is not None:
         account = _paid(account, message.model, message.usage)
-    if message.purpose != "answer":
+    if message.purpose != "answer" or message.replaces is not None:
         return account
     calls = tuple(_tried(entry.id, nth, call) for nth, call in enumerate(message.tool_calls))
     if not calls:

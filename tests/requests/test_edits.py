@@ -184,10 +184,10 @@ def test_another_agents_answer_made_anew_comes_behind_what_answered_the_old_one(
     first = AssistantMessage(agent="reviewer", text="Wrong", to=["coder"])
     anew = AssistantMessage(agent="reviewer", text="Right", to=["coder"], replaces=2)
 
-    request = chat(ModeSwitch(joins=["coder", "reviewer"]), first, ok(2), anew)
+    request = chat(ModeSwitch(joins=["coder", "reviewer"]), first, ok(2), anew, UserMessage(text="Now"))
 
     assert request.sendable
-    assert [part.rule for part in request.parts] == ["attributed", "own", "edit-note", "attributed"]
+    assert [part.rule for part in request.parts] == ["attributed", "own", "edit-note", "attributed", "user"]
 
 
 def test_a_backend_that_remembers_the_rest_gets_the_edit_and_its_note() -> None:

@@ -231,7 +231,7 @@ def _answers(entries: list[Entry]) -> Iterator[End]:
     """The ends of model calls, in order: answers, and errors of requests that were sent."""
     for entry in entries:
         match entry.event:
-            case AssistantMessage(purpose="answer") as event:
+            case AssistantMessage(purpose="answer", replaces=None) as event:
                 yield End(entry.position, event)
             case LlmError(receipt=Receipt()) as event:
                 yield End(entry.position, event)

@@ -19,7 +19,7 @@ from .queueing import QUEUE, queue
 
 KEEP_EVERY = 512
 """So many entries after the last checkpoints the folds are kept again, so that a restart reads no more."""
-WATCH = keeping.kept(Fold("watch", Accounts(), watch), Accounts)
+WATCH = keeping.kept(Fold("watch", Accounts(), watch, version=2), Accounts)
 
 
 class Standing:

@@ -123,7 +123,7 @@ class Team:
         text, failed = "", dict[str, LlmError]()
         async for happened in self.run(talk, message, to=to, id=id):
             match happened:
-                case Recorded(Entry(event=AssistantMessage(purpose="answer") as answer)):
+                case Recorded(Entry(event=AssistantMessage(purpose="answer", replaces=None) as answer)):
                     text = answer.text or text
                     failed.pop(address(answer.agent, answer.task), None)
                 case Recorded(Entry(event=LlmError(retry_at=None) as error)) if error.category != "cancelled":

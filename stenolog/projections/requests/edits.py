@@ -96,7 +96,7 @@ def is_edit(event: Event) -> bool:
 def _is_turn(entry: Entry, lane: Lane) -> bool:
     """Whether the lane has said something to what it was shown, be it cut off."""
     match entry.event:
-        case AssistantMessage(purpose="answer") as answer:
+        case AssistantMessage(purpose="answer", replaces=None) as answer:
             return lane.owns(answer)
         case LlmError(parts=parts) as error:
             return lane.owns(error) and says_something(parts)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.floor import is_pass
-from stenolog.domain.impulses import ends_sessions
+from stenolog.domain.impulses import ends_sessions, takes_turn
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import Lane as Standing
 
@@ -84,8 +84,10 @@ def _said(own: Own, position: int, message: AssistantMessage, now: Now) -> Own:
         session=message.session or own.session,
         died=position if unnoticed or elsewhere else own.died,
     )
-    if message.purpose != "answer":
+    if not takes_turn(now.before, message):
         return own
+    if message.replaces is not None:
+        return own._replace(answered=position)
     passed = bool(now.pass_token) and is_pass(message, now.pass_token)
     view = message.receipt.view if message.receipt else position
     turns = own.turns + (not passed and not message.tool_calls)

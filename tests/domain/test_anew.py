@@ -1,0 +1,83 @@
+"""An answer in the place of an earlier one: it moves nobody, but for a lane that waits for that one's calls."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage, evolve
+from stenolog.domain.decide import decide
+from stenolog.domain.limits import Account, Accounts, watch
+from stenolog.domain.step import fold
+from stenolog.domain.turns import RoundRobin
+from stenolog.testing import entries
+from tests.strategies import histories
+
+LIST, CAT = ToolCall(id="c1", name="ls"), ToolCall(id="c2", name="cat")
+JOINED: Event = ModeSwitch(joins=["coder", "tester"])
+ASKED = UserMessage(text="Go", to=["coder"])
+ANSWERED = AssistantMessage(agent="coder", text="Done")
+CALLED = AssistantMessage(agent="coder", tool_calls=[LIST])
+ANEW = AssistantMessage(agent="coder", text="Well done", to=["tester"], replaces=3)
+FAILED = LlmError(agent="coder", category="timeout")
+
+
+@pytest.mark.parametrize(
+    "since",
+    [[], [ASKED], [ASKED, CALLED], [ASKED, FAILED], [ModeSwitch(leaves=["coder"])]],
+    ids=["at rest", "asked since", "at work", "failed", "gone"],
+)
+def test_it_moves_no_lane_and_asks_nobody(since: list[Event]) -> None:
+    before = fold(entries(JOINED, ASKED, ANSWERED, *since))
+    after = fold(entries(JOINED, ASKED, ANSWERED, *since, ANEW))
+
+    assert decide(before, ANEW) == (ANEW,)
+    assert after == before._replace(position=before.position + 1)
+
+
+def test_in_the_place_of_the_calls_that_its_lane_waits_for_its_own_are_waited_for() -> None:
+    anew = AssistantMessage(agent="coder", tool_calls=[CAT], to=["tester"], replaces=3)
+    state = fold(entries(JOINED, ASKED, CALLED, anew))
+    lane = state.lane("coder")
+
+    assert (lane.status, lane.answered, [call.name for call in lane.calls]) == ("awaiting_tools", 4, ["cat"])
+    assert state.lane("tester").status == "idle"
+    resulted = fold(entries(JOINED, ASKED, CALLED, anew, ToolResult(call_id="c2", text="cat")))
+    assert (resulted.lane("coder").status, resulted.anomalies) == ("awaiting_llm", 0)
+
+
+@pytest.mark.parametrize(("since", "status"), [([], "idle"), ([ASKED], "awaiting_llm")])
+def test_in_the_place_of_calls_words_let_the_lane_rest_but_for_what_came_since(
+    since: list[Event], status: str
+) -> None:
+    assert fold(entries(JOINED, ASKED, CALLED, *since, ANEW)).lane("coder").status == status
+
+
+def test_who_has_the_turn_keeps_it() -> None:
+    turns = ModeSwitch(joins=["coder", "tester"], turns=RoundRobin())
+    said = [UserMessage(text="Go"), ANSWERED, AssistantMessage(agent="tester", text="Good")]
+    state = fold(entries(turns, *said, ANEW))
+
+    assert state.floor.holds == ("coder",)
+    assert state.lane("coder").status == "awaiting_llm"
+
+
+def test_it_is_no_step_of_its_lane() -> None:
+    accounts = Accounts()
+    for entry in entries(JOINED, ASKED, CALLED, ANEW):
+        accounts = watch(accounts, entry)
+
+    account = accounts.lane("coder")
+    assert (account.steps, len(account.calls)) == (1, 1)
+    assert account != Account()
+
+
+@given(histories())
+def test_whatever_a_log_holds_an_older_answer_made_anew_changes_no_lane(events: list[Event]) -> None:
+    log = entries(*events)
+    state = fold(log)
+    for lane in state.lanes.values():
+        for old in range(1, lane.answered):
+            anew = AssistantMessage(agent=lane.agent, task=lane.task, text="Anew", replaces=old)
+            [*_, entry] = entries(*events, anew)
+            assert evolve(state, entry).lanes == state.lanes
