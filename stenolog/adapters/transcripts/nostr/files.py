@@ -19,7 +19,7 @@ from .converter import Nostr, Whole
 from .events import MESSAGES, METADATA, NostrEvent, event_of, is_event, unpacked
 from .people import people
 from .signatures import checker
-from .threads import root_of
+from .threads import roots_of
 
 _RELAY = ("EVENT", "EOSE", "NOTICE", "OK", "CLOSED", "AUTH")
 """What a relay says."""
@@ -130,14 +130,15 @@ def _named(value: Json) -> str:
 def _threads(events: dict[str, NostrEvent]) -> tuple[dict[str, list[NostrEvent]], Counter[str]]:
     """The events of each conversation in order of time, by its root; how many of each kind are in none."""
     threads: dict[str, list[NostrEvent]] = {}
+    roots = roots_of(events)
     in_order = sorted(events.values(), key=lambda event: (event.created_at, event.id))
     for event in (event for event in in_order if event.kind in MESSAGES):
-        threads.setdefault(root_of(event, events), []).append(event)
+        threads.setdefault(roots[event.id], []).append(event)
     around: Counter[str] = Counter()
     for event in (event for event in in_order if event.kind not in MESSAGES):
         about = events.get(event.value("e")) if event.kind == METADATA else None
         if about is not None and about.kind in MESSAGES:
-            threads[root_of(about, events)].append(event)
+            threads[roots[about.id]].append(event)
         else:
             around[f"kind {event.kind}"] += 1
     return threads, around

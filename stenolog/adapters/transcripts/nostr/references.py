@@ -10,6 +10,8 @@ _LETTERS = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 _GENERATORS = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)
 _REFERENCE = re.compile(r"nostr:((?:npub|nprofile|note|nevent)1[02-9ac-hj-np-z]{6,5000})")
 _BYTES = 32
+LONGEST_QUOTE = 2000
+"""How many characters of an event stand in the place of a reference to it: any number may refer to one."""
 
 
 class Referred(NamedTuple):
@@ -42,8 +44,8 @@ def resolved(text: str, event: Callable[[str], str | None], name: Callable[[str]
     """The text with what an event says in the place of a reference to it, and `@name` for one to somebody.
 
     `event` gives what an event says, and by whom, as one text, and `name` somebody's name; None or nothing
-    leaves the reference as it is. What is quoted stands behind `> `, line by line, once, and the references
-    in it are left: a chain of them could grow without end.
+    leaves the reference as it is. What is quoted stands behind `> `, line by line, once, cut at
+    `LONGEST_QUOTE`, and the references in it are left: a chain of them could grow without end.
     """
     quoted: set[str] = set()
 
@@ -56,6 +58,8 @@ def resolved(text: str, event: Callable[[str], str | None], name: Callable[[str]
         said = None if to.event in quoted else event(to.event)
         if said is None:
             return found[0]
+        if len(said) > LONGEST_QUOTE:
+            said = f"{said[:LONGEST_QUOTE]}…"
         quoted.add(to.event)
         before = "" if not text[: found.start()].rstrip(" ") or text[: found.start()].endswith("\n") else "\n"
         after = "" if found.end() == len(text) or text.startswith("\n", found.end()) else "\n"

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .events import MESSAGES, METADATA, NostrEvent
+from .events import NostrEvent
 
 _MARKERS = ("root", "reply", "mention")
 
 
-def root_of(event: NostrEvent, known: Mapping[str, NostrEvent]) -> str:
-    """The id of the event that began its conversation; it need not be among the `known`.
+def roots_of(known: Mapping[str, NostrEvent]) -> dict[str, str]:
+    """For each of the events the id of the one that began its conversation; that need not be among them.
 
     An event that names its root is believed; from one that names just what it replies to, the way up is gone
     as far as it is known. The ids are hashes, so no way leads in a circle.
     """
-    while True:
-        root, above = _root(event), parent_of(event)
-        if root or not above:
-            return root or event.id
-        if above not in known:
-            return above
-        event = known[above]
+    roots: dict[str, str] = {}
+    for event in known.values():
+        way: list[str] = []
+        while event.id not in roots:
+            way.append(event.id)
+            root, above = _root(event), parent_of(event)
+            if root or above not in known:
+                roots[event.id] = root or above or event.id
+            else:
+                event = known[above]
+        roots |= dict.fromkeys(way, roots[event.id])
+    return roots
 
 
 def parent_of(event: NostrEvent) -> str:
@@ -30,11 +35,6 @@ def parent_of(event: NostrEvent) -> str:
     replies = [tag[1] for tag in marked if tag[3] == "reply"] or [t[1] for t in marked if t[3] == "root"]
     unmarked = _unmarked(event)
     return (replies or unmarked[-1:] or event.values("E")[:1] or [""])[0]
-
-
-def belongs(event: NostrEvent) -> bool:
-    """Whether it is part of a conversation, and not of what stands around: profiles, lists, reactions."""
-    return event.kind in MESSAGES or event.kind == METADATA
 
 
 def _root(event: NostrEvent) -> str:
