@@ -10,6 +10,8 @@ from stenolog.domain.entry import EPOCH, LONGEST_NAME
 
 Json = Any
 LARGEST = 2**53 - 1
+MILLISECONDS = 10**11
+"""A time from this number on counts milliseconds: in seconds it would be after the year 5138."""
 TAKEN = frozenset({"user", "system"})
 """What requests call those who are no agents."""
 
@@ -46,13 +48,13 @@ def arguments(value: Json) -> str:
 
 
 def when(value: Json, default: datetime = EPOCH) -> datetime:
-    """An ISO time or seconds since 1970, aware and in UTC; the default where it is neither."""
+    """An ISO time, or seconds or milliseconds since 1970, aware and in UTC; the default where it is none."""
     try:
         if isinstance(value, str):
             found = datetime.fromisoformat(value)
             return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return EPOCH + timedelta(seconds=value)
+            return EPOCH + timedelta(seconds=value / 1000 if abs(value) >= MILLISECONDS else value)
     except (ValueError, OverflowError):
         pass
     return default

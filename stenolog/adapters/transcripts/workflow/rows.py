@@ -26,8 +26,6 @@ KNOWN = {"id", "role", "content", "agent", *WORKFLOWS, *TIMES}
 AGENTS = ("assistant", "agent", "ai", "model")
 LONGEST_ID = 150
 NEVER = datetime(1, 1, 1, tzinfo=UTC)
-MILLISECONDS = range(10**11, 10**15)
-"""A number that counts no seconds since 1970, which would be after the year 5138."""
 
 
 def workflow_of(row: dict[str, Any]) -> str | int | None:
@@ -40,9 +38,7 @@ def at_of(row: dict[str, Any]) -> datetime | None:
     """When it was said; None where it does not say, or nobody can read it."""
     found = next((row[name] for name in TIMES if name in row), None)
     if isinstance(found, str) and found.strip().isdecimal():
-        found = int(found)
-    if isinstance(found, int) and found in MILLISECONDS:
-        found /= 1000
+        found = float(found)
     at = when(found, NEVER)
     return None if at is NEVER else at
 
