@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -30,8 +31,8 @@ _AGENTS = (AGENT, "assistant")
 _SYSTEM = ("system", "developer")
 _IDS = ("id", "message_id")
 _TIMES = ("timestamp", "created_at", "time")
-_MILLISECONDS = range(10**11, 10**15)
-"""Where a number counts no seconds since 1970, which would be after the year 5138."""
+_ID = re.compile(r"((?:\d+-)?[0-9a-f]{32})(?:-\d+)?")
+"""The id of a message: its key, and its number where there are more with it."""
 
 
 def role_of(message: dict[str, Any]) -> str:
@@ -56,21 +57,31 @@ def agent_of(message: dict[str, Any]) -> str:
     return agent_called(next(filter(None, (*names, role)), ""))
 
 
-def _keys(records: Sequence[Record]) -> list[str]:
-    """The entry id of each: a digest of all that it holds; of one without a time or an id, its place besides.
+def _ids(keys: Sequence[str], held: Iterable[str]) -> list[str]:
+    """The entry ids of messages with these keys, where the log holds entries with those ids.
 
-    So a file that was cut at its beginning still shows which of its messages are known.
+    Messages of one key are told apart by numbers. As far as the list begins with how the log ends, each has
+    its id from there, so that those cut off at the list's beginning still count.
     """
-    seen: Counter[str] = Counter()
-    keys = []
-    for record in records:
-        key = _key(record)
+    known = [found for found in map(_ID.fullmatch, held) if found]
+    before = [found[1] for found in known]
+    start = next((nth for nth in range(len(before)) if _goes_on(keys, before, nth)), len(before))
+    ids = [found[0] for found in known[start : start + len(keys)]]
+    seen = Counter(before if ids else ())
+    for key in keys[len(ids) :]:
         seen[key] += 1
-        keys.append(key if seen[key] == 1 else f"{key}-{seen[key]}")
-    return keys
+        ids.append(key if seen[key] == 1 else f"{key}-{seen[key]}")
+    return ids
+
+
+def _goes_on(keys: Sequence[str], before: Sequence[str], start: int) -> bool:
+    """Whether the keys are those that come from there on, as far as there are any."""
+    both = range(min(len(keys), len(before) - start))
+    return all(keys[nth] == before[start + nth] for nth in both)
 
 
 def _key(record: Record) -> str:
+    """A digest of all that a message holds; of one without a time or an id, its place besides."""
     digest = _digest(record.value)
     is_told_apart = any(record.value.get(name) for name in (*_TIMES, *_IDS))
     return digest if is_told_apart else f"{record.line}-{digest}"
@@ -87,7 +98,8 @@ class NeuroCrew:
         self.beyond: Counter[str] = Counter()
         self.decided: Counter[str] = Counter()
         self._about = about
-        self._keys = dict(zip((record.line for record in records), _keys(records), strict=True))
+        ids = _ids([_key(record) for record in records], log.positions)
+        self._ids = dict(zip((record.line for record in records), ids, strict=True))
         agents = [agent_of(record.value) for record in records if _speaks(record.value)]
         self._newcomers = [agent for agent in dict.fromkeys(agents) if agent not in log.agents]
         self._held = log
@@ -96,7 +108,7 @@ class NeuroCrew:
 
     def take(self, record: Record) -> list[Step]:
         """What a message adds; its line is its number in the list. Raises `IdTaken`."""
-        message, key = record.value, self._keys[record.line]
+        message, key = record.value, self._ids[record.line]
         self._at = _time(message, self._at)
         if not self._opened:
             self._check_goes_on()
@@ -111,14 +123,14 @@ class NeuroCrew:
 
     def _check_goes_on(self) -> None:
         """The messages that the log holds come first, and there are some. Raises `IdTaken` else."""
-        known = [self.scribe.holds(key) for key in self._keys.values()]
+        known = [self.scribe.holds(key) for key in self._ids.values()]
         if self._held.head and not any(known):
             raise IdTaken(
                 "expected a message that was imported before, found none: is it another chat, or is too much "
                 "cut off since? Then give it another name"
             )
         if known != sorted(known, reverse=True):
-            line = [*self._keys][known.index(False)]
+            line = [*self._ids][known.index(False)]
             raise IdTaken(
                 f"expected message {line} as it was imported before, found other words before known ones: "
                 "is it another state of the chat? Then give it another name"
@@ -179,10 +191,7 @@ def _own_id(message: dict[str, Any]) -> str:
 
 
 def _time(message: dict[str, Any], default: datetime) -> datetime:
-    given: Any = next((message[name] for name in _TIMES if message.get(name) is not None), None)
-    if isinstance(given, int | float) and _MILLISECONDS.start <= given < _MILLISECONDS.stop:
-        given /= 1000
-    return when(given, default)
+    return when(next((message[name] for name in _TIMES if message.get(name) is not None), None), default)
 
 
 def _digest(value: Json) -> str:
