@@ -151,7 +151,7 @@ def _counts(talk: Imported) -> str:
 def export_command(
     db: Path, conversation: str, form: str, agent: str | None, output: Path | None
 ) -> Answer | None:
-    """Write a conversation as JSONL, OpenAI messages, or CrewAgent's.
+    """Write a conversation as JSONL, for OpenAI or for CrewAgent.
 
     The JSONL imports back to the same digests, the folder to the same requests.
     """
