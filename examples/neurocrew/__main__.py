@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import stenolog
 from stenolog.adapters.teamfile import load
 from stenolog.chats import Console
 
+from ..shell import run
 from . import commands as commands  # registers them
 from .report import report
 from .telegram import on_telegram
@@ -32,7 +31,7 @@ SCRIPT = (
 def main() -> None:
     """Open the log, and let the crew talk."""
     options = arguments()
-    with stenolog.open(options.db) as log, suppress(KeyboardInterrupt):
+    with stenolog.open(options.db) as log:
         asyncio.run(talk(log, options))
         if log["crew"].position:
             print("", *report(log["crew"]), sep="\n")
@@ -68,7 +67,4 @@ def arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except stenolog.StenologError as error:
-        sys.exit(f"✗ {error}")
+    run(main)

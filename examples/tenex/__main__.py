@@ -16,6 +16,7 @@ from stenolog.chats import mentioned
 from stenolog.engine import Team
 from stenolog.models import model_of
 
+from ..shell import run
 from .completions import completions, lanes
 from .team import MANAGER, team
 from .views import asked_last, said, side_by_side
@@ -79,4 +80,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)
