@@ -148,8 +148,8 @@ def _said(state: State, message: AssistantMessage, entry: Entry) -> Taken:
 
 
 def takes_turn(lane: Lane, message: AssistantMessage) -> bool:
-    """Whether it moves its lane: an answer does. One that takes the place of another answers nothing more, and
-    asks nobody again; but where the lane waits for the calls of that other, its own are now what it waits for.
+    """Whether it moves its lane: an answer does. One that takes the place of another answers nothing more and
+    asks nobody again; but where the lane waits for the calls of that other, it waits for this one's now.
     """
     if message.purpose != "answer":
         return False

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import ModeSwitch, Unknown, UserMessage
+from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, Unknown, UserMessage
 from stenolog.domain.impulses import cover_fault
+from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.settings import settings
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, evolve
@@ -22,11 +23,15 @@ LEAST = 2
 def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[Span, ...]:
     """The spans that a summary for a lane may cover; none where there is too little that is new.
 
-    What stays as it is: the last `keep` messages, what somebody last said to the lane, what the system says,
-    and a call whose result is not there yet, with all behind it. Summaries are covered whole or not at all.
+    What stays as it is: the last `keep` messages, what somebody last said to the lane, or to another that has
+    not answered it, what the system says, and a call whose result is not there yet, with all behind it.
+    A question and its answer, a call and its result, and a summary are covered whole or not at all.
     """
     log, state, ends = [*entries], INITIAL, list[int]()
-    halves = {p for call, result in pair(log).results.items() for p in range(call.position, result)}
+    results = pair(log).results
+    halves = {p for call, result in results.items() for p in range(call.position, result)}
+    for entry in log:
+        halves.update(range(_asked_at(entry), entry.position))
     for entry in log:
         state = evolve(state, entry)
         if not any(state.open_calls()) and entry.position not in halves:
@@ -35,6 +40,7 @@ def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[Span, ...]:
     older = messages[: max(0, len(messages) - keep)]
     limit = older[-1].position if older else 0
     first, stays = _beginning(messages, lane, state, settings(log).context_from)
+    stays |= {result for call, result in results.items() if call.position in stays}
     for last in reversed([end for end in ends if first <= end <= limit]):
         spans = tuple(_around(stays, first, last))
         if _new(messages, spans, state) < LEAST:
@@ -47,7 +53,9 @@ def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[Span, ...]:
 def _beginning(messages: Sequence[Entry], lane: str, state: State, reset: int) -> tuple[int, set[int]]:
     """Where a summary may begin, and which positions stay, but for those that are covered already."""
     taken = [span for summary in state.summaries for span in summary.spans]
-    own = {_asked(messages, lane), *(entry.position for entry in messages if _is_systems(entry))}
+    at_work = (where for where, other in state.lanes.items() if other.status in (*BUSY, "failed"))
+    own = {_asked(messages, where) for where in (lane, *at_work)}
+    own |= {entry.position for entry in messages if _is_systems(entry)}
     stays = {position for position in own if not any(position in span for span in taken)}
     said = [entry.position for entry in messages if entry.position >= reset and entry.position not in stays]
     return min([*said[:1], *(span.first for span in taken)], default=1), stays
@@ -60,9 +68,21 @@ def _asked(messages: Sequence[Entry], lane: str) -> int:
             case UserMessage(control=None, in_context=True, to=to) if not _is_systems(entry):
                 if not to or lane in to:
                     return entry.position
+            case AssistantMessage(purpose="answer", replaces=None, to=to) if lane in to:
+                return entry.position
             case _:
                 pass
     return 0
+
+
+def _asked_at(entry: Entry) -> int:
+    """What an answer answers, or what its request was made at: the earlier one; of all else, where it is."""
+    match entry.event:
+        case AssistantMessage(replaces=None) | LlmError() as said:
+            view = said.receipt.view if said.receipt else entry.position - 1
+            return min(said.cause or view, view)
+        case _:
+            return entry.position
 
 
 def _is_systems(entry: Entry) -> bool:

@@ -1,4 +1,4 @@
-"""An answer in the place of an earlier one: it moves nobody, but for a lane that waits for that one's calls."""
+"""An answer in the place of an earlier one: it moves no lane but one that waits for its calls."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_in_the_place_of_calls_words_let_the_lane_rest_but_for_what_came_since(
 
 def test_who_has_the_turn_keeps_it() -> None:
     turns = ModeSwitch(joins=["coder", "tester"], turns=RoundRobin())
-    said = [UserMessage(text="Go"), ANSWERED, AssistantMessage(agent="tester", text="Good")]
-    state = fold(entries(turns, *said, ANEW))
+    good = AssistantMessage(agent="tester", text="Good")
+    state = fold(entries(turns, UserMessage(text="Go"), ANSWERED, good, ANEW))
 
     assert state.floor.holds == ("coder",)
     assert state.lane("coder").status == "awaiting_llm"

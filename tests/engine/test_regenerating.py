@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
 import pytest
 
 import stenolog
-from stenolog import Agent, AssistantMessage, Conversation, Entry, ModeSwitch, Team, UserMessage
+from stenolog import Agent, AssistantMessage, Conversation, Entry, Event, ModeSwitch, Span, Team, UserMessage
 from stenolog.adapters.verify import verify
-from stenolog.domain.errors import IllegalCommand, ModelFailed
+from stenolog.domain.errors import IllegalCommand, ModelFailed, UnknownPosition
 from stenolog.engine import regenerate
-from stenolog.models import Prompt, Scripted
+from stenolog.models import Answer, Prompt, Said, Scripted
 
 
 def reply(prompt: Prompt) -> str:
@@ -104,7 +104,144 @@ def test_a_model_that_fails_changes_nothing_and_is_asked_again_the_next_time(tal
     assert said(asyncio.run(regenerate(talk, 7, writer(), "Shorter, please."))).text == "short"
 
 
-@pytest.mark.parametrize("position", [1, 3, 99])
+def of(talk: Conversation, position: int, *turns: Any, wish: str = "", **options: Any) -> AssistantMessage:
+    """The answer at a position made anew by a writer who says these things."""
+    agent = Agent("writer", llm=Scripted(*turns))
+    return said(asyncio.run(regenerate(talk, position, agent, wish, **options)))
+
+
+def shown(talk: Conversation) -> list[str]:
+    return [message["content"] for message in talk.request("writer").body["messages"]]
+
+
+@pytest.fixture
+def room() -> Iterator[Conversation]:
+    """Two questions, to nobody by name, and their answers: at 3 and 5."""
+    with stenolog.open(":memory:") as log:
+        talk = log["room"]
+        for n in (1, 2):
+            Team([Agent("writer", llm=Scripted(f"answer {n}"))]).ask_sync(talk, f"question {n}")
+        yield talk
+
+
+def test_what_was_asked_since_is_still_to_be_answered(room: Conversation) -> None:
+    room.append(UserMessage(text="question 3"))
+    of(room, 5, "answer 2 anew")
+
+    assert shown(room)[-3:] == ["question 2", "answer 2 anew", "question 3"]
+    assert room.state().lane("writer").status == "awaiting_llm"
+    assert Team([Agent("writer", llm=Scripted("answer 3"))]).ask_sync(room) == "answer 3"
+
+
+class Held(Scripted):
+    """A script that waits for a moment before it answers."""
+
+    moment: asyncio.Event
+
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+        """The next turn of the script, then."""
+        await self.moment.wait()
+        async for piece in super().stream(prompt):
+            yield piece
+
+
+def test_an_answer_that_is_being_written_is_written_to_its_end(room: Conversation) -> None:
+    async def main() -> str:
+        model = Held("answer 3")
+        model.moment = asyncio.Event()
+        asking = asyncio.create_task(Team([Agent("writer", llm=model)]).ask(room, "question 3"))
+        while room.position < 6:
+            await asyncio.sleep(0.01)
+        await regenerate(room, 3, Agent("writer", llm=Scripted("answer 1 anew")))
+        model.moment.set()
+        return await asking
+
+    assert asyncio.run(main()) == "answer 3"
+    assert [said(entry).text for entry in room.entries(6)] == ["answer 1 anew", "answer 3"]
+
+
+def test_it_is_said_to_whom_the_old_one_was_said_and_asks_nobody_again() -> None:
+    with stenolog.open(":memory:") as log:
+        talk = log["room"]
+        talk.append(ModeSwitch(joins=["writer", "tester"], scope="addressed"), expected=0)
+        talk.append(UserMessage(text="Write.", to=["writer"]))
+        talk.append(AssistantMessage(agent="writer", text="@tester, test it.", to=["tester"]))
+        talk.append(AssistantMessage(agent="tester", text="Tested.", to=["user"]))
+        anew = of(talk, 3, "@user and @tester, test it well.")
+
+        assert anew.to == ("tester",)
+        assert {lane.status for lane in talk.state().lanes.values()} == {"idle"}
+
+
+def test_what_came_of_the_fork_since_is_not_what_was_wished_for(room: Conversation) -> None:
+    beside = asyncio.run(regenerate(room, 5, writer(), "Shorter", in_place=False))
+    fork = room.log[beside.conversation]
+    Team([Agent("writer", llm=Scripted("Paris"))], join=False).ask_sync(fork, "The capital of France?")
+
+    anew = of(room, 5, wish="Shorter")
+    link = anew.meta["stenolog"]
+    assert (anew.text, link["child"]["position"]) == ("short", beside.position)  # type: ignore[call-overload,index]
+
+
+def test_an_answer_behind_another_one_of_its_agent_is_asked_for(room: Conversation) -> None:
+    room.append(AssistantMessage(agent="writer", text="And more."))
+    model = Scripted("And less.")
+    anew = asyncio.run(regenerate(room, 6, Agent("writer", llm=model)))
+
+    assert [message["content"] for message in model.prompts[0].body["messages"]][-2:] == [
+        "answer 2",
+        "Go on.",
+    ]
+    assert shown(room)[-2] == "And less."
+    assert said(anew).replaces == 6
+
+
+def test_an_answer_made_anew_is_made_anew_from_where_the_first_one_was_asked_for(room: Conversation) -> None:
+    of(room, 3, "answer 1 anew")
+    model = Scripted("answer 1 once more")
+    asyncio.run(regenerate(room, 6, Agent("writer", llm=model), "Once more."))
+
+    assert [message["content"] for message in model.prompts[0].body["messages"]] == [
+        "question 1",
+        "Once more.",
+    ]
+    assert shown(room)[:4] == ["question 1", "answer 1 once more", "question 2", "answer 2"]
+
+
+def test_what_was_hidden_since_is_not_read_again(room: Conversation) -> None:
+    room.append(ModeSwitch(hides=[Span(first=2, last=3), Span(first=6, last=6)]), expected=5)
+    model = Scripted("answer 2 anew")
+    asyncio.run(regenerate(room, 5, Agent("writer", llm=model)))
+
+    assert [message["content"] for message in model.prompts[0].body["messages"]] == ["question 2"]
+
+
+@pytest.mark.parametrize(
+    ("out", "why"),
+    [
+        (ModeSwitch(hides=[Span(first=2, last=3)]), "hidden"),
+        (ModeSwitch(context_from=4), "reset"),
+        (AssistantMessage(agent="writer", purpose="summary", covers=[Span(first=2, last=3)]), "summarised"),
+    ],
+    ids=["hidden", "reset", "summarised"],
+)
+def test_what_is_out_of_context_does_not_come_back(room: Conversation, out: Event, why: str) -> None:
+    once = asyncio.run(regenerate(room, 3, writer(), "Shorter"))
+    room.append(out, expected=6)
+
+    for position in (3, 6):
+        with pytest.raises(IllegalCommand, match=f"the answer at 3 is out of context: {why}"):
+            of(room, position, "never asked")
+    assert asyncio.run(regenerate(room, 3, writer(), "Shorter")) == once
+
+
+@pytest.mark.parametrize("position", [0, -1, 99, 2**70])
+def test_a_position_that_is_not_there_is_unknown(talk: Conversation, position: int) -> None:
+    with pytest.raises(UnknownPosition, match=f"'mails' has no position {position}: it stands at 8"):
+        asyncio.run(regenerate(talk, position, writer()))
+
+
+@pytest.mark.parametrize("position", [1, 3])
 def test_what_is_no_answer_of_the_agent_is_refused(talk: Conversation, position: int) -> None:
     with pytest.raises(IllegalCommand, match="expected an answer of 'writer'"):
         asyncio.run(regenerate(talk, position, writer()))

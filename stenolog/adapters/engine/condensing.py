@@ -12,21 +12,22 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from stenolog.adapters.conversation import Conversation
-from stenolog.domain.decide import decide
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import ConversationInUse, ModelFailed, StaleAppend
+from stenolog.domain.errors import IllegalCommand, ModelFailed
 from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.settings import DEFAULT_SCOPE
 from stenolog.domain.state import Lane
 from stenolog.domain.values import Span
 from stenolog.projections.condensing import middle
+from stenolog.projections.context import Context, context, summary_of
 from stenolog.projections.requests.rules import CUTS
 
 from .agent import Agent
 from .delegate import mark_of, outcome_of
+from .forks import fork_of, hidden, merged, upto
 from .team import Team
 
 TASK = (
@@ -35,6 +36,26 @@ TASK = (
 )
 ASKED = "condense"
 """The id of the message that asks for a summary, in its fork."""
+
+
+class Away(NamedTuple):
+    """What is out of context by now: before `context_from`, hidden, or replaced by what is not to be read."""
+
+    context_from: int
+    hides: tuple[Span, ...]
+
+
+class Plan(NamedTuple):
+    """What a summary is to cover, what its writer must not be shown, and the last summary that has ended."""
+
+    spans: tuple[Span, ...]
+    away: Away
+    ended: int
+
+    @property
+    def last(self) -> int:
+        """The last position that it is to cover."""
+        return self.spans[-1].last
 
 
 async def condense(
@@ -49,37 +70,48 @@ async def condense(
     """Have the middle summarised once the agent's request has more than `over` tokens, or its policy cut it.
 
     The last `keep` messages stay, and so do open calls, what was last said to the agent, what the system
-    says, and what the agent's policy pins. `over` None: only once something was cut. The summariser reads
-    what the agent may see. Gives the summary's entry; None where nothing was to be done. Raises `ModelFailed`
-    where it fails, `IllegalCommand` where somebody else has summarised a part of it meanwhile.
+    says, what the agent's policy pins, and what others were last asked and have not answered. `over` None:
+    only once something was cut. The summariser reads what the agent may see, as it is in context now. Gives
+    the summary's entry; None where nothing was to be done. Raises `ModelFailed` where it fails,
+    `IllegalCommand` where a part of it was summarised, or taken out of context, meanwhile.
     """
-    spans = await asyncio.to_thread(_spans, talk, agent, over, keep)
-    if not spans:
+    plan = await asyncio.to_thread(_plan, talk, agent, over, keep)
+    if plan is None:
         return None
-    mark = mark_of(sha256(f"{talk.stream.key}/{spans[0].first}-{spans[-1].last}".encode()).hexdigest())
-    fork = await asyncio.to_thread(_fork, talk, spans[-1].last, f"{summariser.name}~{mark}")
+    whole = f"{talk.stream.key}/{agent}/{summariser.name}/{task}/{plan}"
+    mark = mark_of(sha256(whole.encode()).hexdigest())
+    fork = await asyncio.to_thread(fork_of, talk, plan.last, f"{summariser.name}~{mark}")
+    await asyncio.to_thread(hidden, fork, *plan.away)
     reader = await asyncio.to_thread(_reader, fork, agent, summariser)
     said = UserMessage(text=task, author=agent, author_kind="agent", to=[reader.name])
     text, meta = await _asked(fork, reader, said)
-    summary = AssistantMessage(agent=agent, purpose="summary", covers=spans, text=text, meta=meta)
+    if await asyncio.to_thread(lambda: _away(context([*talk.entries()]), plan.last)) != plan.away:
+        raise IllegalCommand(f"{talk.name!r}: what is in context has changed while it was summarised")
+    summary = AssistantMessage(agent=agent, purpose="summary", covers=plan.spans, text=text, meta=meta)
     return await asyncio.to_thread(merged, talk, summary, f"condensed-{mark}")
 
 
-def _spans(talk: Conversation, agent: str, over: int | None, keep: int) -> tuple[Span, ...]:
+def _plan(talk: Conversation, agent: str, over: int | None, keep: int) -> Plan | None:
     """What is to be summarised now; nothing while the agent's request is small enough and nothing was cut."""
     request = talk.request(agent)
     is_large = over is not None and request.size.tokens > over
-    if is_large or any(run.rule in CUTS for run in request.dropped):
-        return middle(talk.entries(), agent, keep)
-    return ()
+    if not is_large and not any(run.rule in CUTS for run in request.dropped):
+        return None
+    log = [*talk.entries()]
+    spans = middle(log, agent, keep)
+    if not spans:
+        return None
+    now = context(log)
+    holding = {summary.position for summary in now.summaries}
+    ended = (e.position for e in log if summary_of(e.position, e.event) and e.position not in holding)
+    return Plan(spans, _away(now, spans[-1].last), max(ended, default=0))
 
 
-def _fork(talk: Conversation, last: int, name: str) -> Conversation:
-    """The fork that the summary is written in, which may be there from an earlier run."""
-    try:
-        return talk.fork(after=last, name=name)
-    except ConversationInUse:
-        return talk.log[name]
+def _away(now: Context, last: int) -> Away:
+    """What the fork holds that is out of context by now, though it was not yet at its `last` position."""
+    since = sorted(old for old, edit in now.replaced_by.items() if old <= last < edit)
+    hides = (*upto(now.settings.hides, last), *(Span(first=old, last=old) for old in since))
+    return Away(now.settings.context_from, hides)
 
 
 def _reader(fork: Conversation, agent: str, summariser: Agent) -> Agent:
@@ -101,14 +133,3 @@ async def _asked(fork: Conversation, summariser: Agent, said: UserMessage) -> tu
     if made.is_error or not text.strip():
         raise ModelFailed("other", f"no summary: {text or 'it was empty'}")
     return text, {**made.meta}
-
-
-def merged(talk: Conversation, made: AssistantMessage, id: str) -> Entry:
-    """What was made in a fork, in the conversation itself, where it may take that place."""
-    while True:
-        state = talk.state()
-        decide(state, made)
-        try:
-            return talk.append(made, id=id, expected=state.position)
-        except StaleAppend:
-            continue

@@ -214,12 +214,12 @@ def _cancel(child: Conversation, lane: Lane, author: str) -> None:
         child.submit(UserMessage(control=control, author=author, author_kind="agent"))
 
 
-def outcome_of(child: Conversation, lane: Lane) -> Outcome:
+def outcome_of(child: Conversation, lane: Lane, upto: int | None = None) -> Outcome:
     """The worker's last words, or how it has stopped; and what it has used either way."""
-    last = keeping.current(child, keeping.STATE).lane(lane.address)
+    last = keeping.current(child, keeping.STATE, upto).lane(lane.address)
     words, position = "", 0
     fault: str = "" if last.status == "idle" else last.status
-    for entry in child.entries(after=max(0, last.answered - 1)):
+    for entry in child.entries(max(0, last.answered - 1), upto):
         match entry.event:
             case AssistantMessage(agent=lane.agent, task=lane.task, purpose="answer") as answer:
                 words, position = answer.text, entry.position
@@ -228,7 +228,8 @@ def outcome_of(child: Conversation, lane: Lane) -> Outcome:
                 fault = f"{category}: {message}"
             case _:
                 pass
-    spent = {model: _used(tokens) for model, tokens in child.fold(WATCH).lane(lane.address).tokens.items()}
+    tokens = child.fold(WATCH, upto).lane(lane.address).tokens
+    spent = {model: _used(used) for model, used in tokens.items()}
     link = {"conversation": child.name, "position": position, "lane": lane.address, "spent": spent}
     said = f"{lane.agent} has stopped ({fault})" if fault else words
     return Outcome((said,), is_error=bool(fault), meta={"stenolog": {"child": link}})

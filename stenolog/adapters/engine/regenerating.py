@@ -9,22 +9,41 @@ stays where it is, for whoever wants to compare.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
+from typing import Any, NamedTuple
 
 from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.stores import reading
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import ConversationInUse, IllegalCommand, ModelFailed
+from stenolog.domain.errors import IllegalCommand, ModelFailed, UnknownPosition
 from stenolog.domain.events import AssistantMessage, UserMessage
-from stenolog.domain.state import address
+from stenolog.domain.settings import Settings
+from stenolog.domain.state import Lane
+from stenolog.projections.context import Context, context
 
 from .agent import Agent
-from .condensing import merged
 from .delegate import mark_of, outcome_of
+from .forks import fork_of, hidden, merged, upto
 from .team import Team
 
 WISH = "wish"
 """The id of the message that says what is to be changed, in its fork."""
+GO_ON = "Go on."
+"""What is said without a wish where nothing was left to answer: the old answer followed another one."""
+
+
+class _Old(NamedTuple):
+    """The answer to be made anew, by its first wording: its lane, and the position that this had seen.
+
+    `to` is whom the latest wording is for, `now` the settings of the conversation.
+    """
+
+    lane: Lane
+    view: int
+    to: tuple[str, ...]
+    now: Settings
 
 
 async def regenerate(
@@ -34,55 +53,100 @@ async def regenerate(
 
     Gives the new answer's entry: in the conversation itself, in the place of the old one; or not `in_place`,
     in the fork, whose name it tells. Asked again with the same wish it gives what is there. What it has used
-    is counted in the fork. Raises `IllegalCommand` where no answer of that agent is at the position, and
-    `ModelFailed` where its model fails.
+    is counted in the fork. An answer that was itself made anew is so from where its first wording was asked
+    for. Raises `UnknownPosition`; `IllegalCommand` where no answer of that agent is at the position, or it is
+    out of context; and `ModelFailed` where its model fails.
     """
     mark = mark_of(sha256(f"{talk.stream.key}/{position}/{wish}".encode()).hexdigest())
-    old = await asyncio.to_thread(_answer, talk, position, agent.name)
-    fork = await asyncio.to_thread(_fork, talk, old, position, f"{agent.name}~{mark}")
+    id = f"regenerated-{mark}"
+    done = await asyncio.to_thread(reading.find, talk.log.datastore, talk.stream, id) if in_place else None
+    if done is not None:
+        return done
+    old = await asyncio.to_thread(_old, talk, position, agent.name)
+    fork = await asyncio.to_thread(fork_of, talk, old.view, f"{agent.name}~{mark}")
     made = await _made(fork, agent, old, wish)
     if not in_place:
         return made
-    assert isinstance(made.event, AssistantMessage), "models give answers"
-    said = replace(made.event, replaces=position, cause=None, usage=None, receipt=None, session="")
-    link = await asyncio.to_thread(outcome_of, fork, fork.state().lane(address(old.agent, old.task)))
-    anew = replace(said, meta={**said.meta, **link.meta})
-    return await asyncio.to_thread(merged, talk, anew, f"regenerated-{mark}")
+    link = await asyncio.to_thread(outcome_of, fork, old.lane, made.position)
+    return await asyncio.to_thread(merged, talk, _anew(made, position, old.to, link.meta), id)
 
 
-def _answer(talk: Conversation, position: int, agent: str) -> AssistantMessage:
-    found = next(iter(talk.entries(position - 1, position)), None)
-    if found is None or not isinstance(found.event, AssistantMessage) or found.event.agent != agent:
+def _anew(made: Entry, position: int, to: tuple[str, ...], link: Mapping[str, Any]) -> AssistantMessage:
+    """The answer as it stands in the conversation: said to whom the old one was said to."""
+    said = made.event
+    assert isinstance(said, AssistantMessage), "models give answers"
+    meta = {**said.meta, **link}
+    said = replace(said, replaces=position, to=to, meta=meta)
+    return replace(said, cause=None, usage=None, receipt=None, session="")
+
+
+def _old(talk: Conversation, position: int, agent: str) -> _Old:
+    log = [*talk.entries()]
+    if not 1 <= position <= len(log):
+        raise UnknownPosition(f"{talk.name!r} has no position {position}: it stands at {len(log)}")
+    last = log[position - 1]
+    lane = Lane(agent, getattr(last.event, "task", ""))
+    if not _is_of(last, lane):
         raise IllegalCommand(f"{talk.name!r} at position {position}: expected an answer of {agent!r}")
-    return found.event
+    now, wordings = context(log), _wordings(log, last, lane)
+    for wording in wordings:
+        if why := _out(now, wording.position):
+            raise IllegalCommand(f"{talk.name!r}: the answer at {wording.position} is out of context: {why}")
+    receipt = getattr(wordings[-1].event, "receipt", None)
+    view = receipt.view if receipt else wordings[-1].position - 1
+    return _Old(lane, view, getattr(last.event, "to", ()), now.settings)
 
 
-def _fork(talk: Conversation, old: AssistantMessage, position: int, name: str) -> Conversation:
-    """The fork from where the answer's request was made, which may be there from an earlier run."""
-    try:
-        return talk.fork(after=old.receipt.view if old.receipt else position - 1, name=name)
-    except ConversationInUse:
-        return talk.log[name]
+def _wordings(log: Sequence[Entry], last: Entry, lane: Lane) -> list[Entry]:
+    """An answer, what it took the place of, and so on: its wordings, the first one last."""
+    found = [last]
+    while (position := getattr(found[-1].event, "replaces", None)) is not None:
+        if not 1 <= position < found[-1].position or not _is_of(log[position - 1], lane):
+            break
+        found.append(log[position - 1])
+    return found
 
 
-async def _made(fork: Conversation, agent: Agent, old: AssistantMessage, wish: str) -> Entry:
-    """The answer in the fork; where its lane has failed before, by a new attempt."""
-    where = address(old.agent, old.task)
+def _out(now: Context, position: int) -> str:
+    """Why nobody is shown the words at a position any more, though others may stand in their place."""
+    rule, _ = now.out.get(position, ("", 0))
+    if rule in ("reset", "hidden"):
+        return rule
+    return "summarised" if any(summary.covers(position) for summary in now.summaries) else ""
+
+
+async def _made(fork: Conversation, agent: Agent, old: _Old, wish: str) -> Entry:
+    """The first answer in the fork; where its lane has failed before, by a new attempt."""
+    made = await asyncio.to_thread(_first, fork, old)
+    if made is None:
+        await asyncio.to_thread(hidden, fork, old.now.context_from, upto(old.now.hides, old.view))
+        await _asked(fork, agent, old.lane, wish)
+        made = await asyncio.to_thread(_first, fork, old)
+    if made is None:
+        raise ModelFailed("other", f"{old.lane.address} has not answered in {fork.name!r}")
+    return made
+
+
+async def _asked(fork: Conversation, agent: Agent, lane: Lane, wish: str) -> None:
     team = Team([agent], join=False)
-    team.options = replace(team.options, lane=where)
-    if (await asyncio.to_thread(fork.state)).lane(where).status == "failed":
-        await team.proceed(fork, old.agent, old.task)
-    async for _ in team.run(fork, UserMessage(text=wish, to=[where]) if wish else None, id=WISH):
+    team.options = replace(team.options, lane=lane.address)
+    status = (await asyncio.to_thread(fork.state)).lane(lane.address).status
+    if status == "failed":
+        await team.proceed(fork, lane.agent, lane.task)
+    words = wish or (GO_ON if status == "idle" else "")
+    async for _ in team.run(fork, UserMessage(text=words, to=[lane.address]) if words else None, id=WISH):
         pass
-    made = [entry for entry in fork.entries() if _is_of(entry, old)]
-    if fork.state().lane(where).status != "idle" or not made:
-        raise ModelFailed("other", f"{where} has not answered in {fork.name!r}")
-    return made[-1]
 
 
-def _is_of(entry: Entry, old: AssistantMessage) -> bool:
+def _first(fork: Conversation, old: _Old) -> Entry | None:
+    """The first answer of the fork's own that calls nothing; whatever came of the fork after it."""
+    own = (entry for entry in fork.entries(old.view) if _is_of(entry, old.lane))
+    return next((entry for entry in own if not getattr(entry.event, "tool_calls", ())), None)
+
+
+def _is_of(entry: Entry, lane: Lane) -> bool:
     match entry.event:
-        case AssistantMessage(purpose="answer", agent=old.agent, task=old.task):
+        case AssistantMessage(purpose="answer", agent=lane.agent, task=lane.task):
             return True
         case _:
             return False
