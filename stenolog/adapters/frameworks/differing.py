@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from typing import Any, TypeAlias
 
+from stenolog.adapters.llms.collecting import clean
 from stenolog.adapters.transcripts.fields import compact
 from stenolog.domain.scalars import copied
 
@@ -54,6 +55,19 @@ def applied(plain: Json, found: Difference) -> Json:
         return plain
     kept = {key: applied(value, places.get(key, {})) for key, value in plain.items() if key not in less}
     return kept | {key: copied(each["is"]) for key, each in places.items() if key not in plain}
+
+
+def whole_text(value: Json) -> Json:
+    """The value with U+FFFD for half a pair of surrogates, which no file can hold: a name of a file may."""
+    match value:
+        case str():
+            return clean(value)
+        case list():
+            return [whole_text(item) for item in value]
+        case dict():
+            return {whole_text(key): whole_text(item) for key, item in value.items()}
+        case _:
+            return value
 
 
 def _text(value: Json) -> str:

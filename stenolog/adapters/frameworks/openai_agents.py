@@ -21,6 +21,7 @@ from stenolog.domain.events import Event, ModeSwitch
 from stenolog.domain.values import Card
 from stenolog.projections.context import within
 
+from .differing import whole_text
 from .hiding import hidden
 from .openai_agents_items import PROVIDER, Item, events_of, items_of
 
@@ -101,9 +102,8 @@ class OpenAIAgentsSession:
 
     def _events(self, items: list[Item]) -> list[Event]:
         blobs: Blobs = {}
-        events = list(events_of(items, self.agent, self.model, blobs))
-        for content in blobs.values():
-            self.talk.log.blobs.put(content)
+        events = list(events_of(whole_text(items), self.agent, self.model, blobs))
+        self.talk.log.blobs.put_all(blobs.values())
         return events
 
     def _decided(self, decide: Callable[[int], tuple[T, list[Event]]]) -> T:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from stenolog.adapters.conversation import Conversation, Pending
 from stenolog.adapters.transcripts.fields import compact
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import MissingExtra, StaleAppend
+from stenolog.domain.errors import InvalidEvent, MissingExtra, StaleAppend
 from stenolog.domain.values import Card
 
+from .differing import whole_text
 from .pydantic_ai_drafts import Drafting
 from .pydantic_ai_messages import Exchange, exchanges, read
 from .pydantic_ai_parts import Json, lean
@@ -76,14 +77,13 @@ def written(
 ) -> list[Entry]:
     """The same, where the conversation stands at that position; `ends`: the agent's run is over."""
     known = [_completed(each) if each.is_foreign else each for each in known_to(talk, position, agent)]
-    given = exchanges(adapter().dump_python(list(messages), mode="json"))
+    given = exchanges(dumped(validated(dumped(messages))))  # as it will be read back: some of it is said once
     given[-1:] = [replaced(last, ends=ends) for last in given[-1:]]
     drafting = Drafting(agent, talk.settings(upto=position), card, talk.log.blobs)
     drafts = drafting.to_write(known, given, position=position, replaces=replaces)
     if drafts is None:
         raise StaleAppend(talk.name, expected=drafting.same_up_to, found=position)
-    for content in drafting.blobs.values():
-        talk.log.blobs.put(content)
+    talk.log.blobs.put_all(drafting.blobs.values())
     return talk.extend(drafts, expected=position)
 
 
@@ -92,9 +92,21 @@ def validated(messages: Sequence[Json]) -> list[ModelMessage]:
     return adapter().validate_json(compact(messages))
 
 
+def dumped(messages: Sequence[ModelMessage]) -> list[Json]:
+    """The messages as JSON; half a pair of surrogates, which no file can hold, is U+FFFD there.
+
+    Raises `InvalidEvent` for what pydantic cannot write, such as a model with bytes that are no UTF-8.
+    """
+    try:
+        found: list[Json] = whole_text(adapter().dump_python(list(messages), mode="json"))
+    except (ValueError, TypeError) as error:
+        raise InvalidEvent(f"a message that cannot be written as JSON: {error}") from error
+    return found
+
+
 def _completed(exchange: Exchange) -> Exchange:
     """The same as it is once pydantic-ai has read it."""
-    messages = [lean(m) for m in adapter().dump_python(validated(exchange.messages), mode="json")]
+    messages = [lean(m) for m in dumped(validated(exchange.messages))]
     response = None if exchange.response is None else messages.pop()
     return replaced(exchange, requests=messages, response=response)
 

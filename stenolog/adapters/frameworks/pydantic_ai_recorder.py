@@ -21,11 +21,11 @@ from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.transcripts.fields import compact
 from stenolog.adapters.transcripts.media import Blobs
 from stenolog.domain.entry import Draft
-from stenolog.domain.errors import MissingExtra, StaleAppend
+from stenolog.domain.errors import InvalidEvent, MissingExtra, StaleAppend
 from stenolog.domain.events import ToolResult
 from stenolog.domain.values import Card, Source, Tool
 
-from .differing import difference
+from .differing import difference, whole_text
 from .pydantic_ai import AGENT, is_waiting, known_to, validated, written
 from .pydantic_ai_messages import OURS, content_of, returned, without_early
 from .pydantic_ai_parts import SYSTEM, contents, shown
@@ -156,7 +156,12 @@ class _Run(PydanticAIRecorder):
     def _keep_result(self, call: ToolCallPart, result: Any) -> None:
         """Append what a tool gave back, before the other tools of the same step have come to their end."""
         blobs: Blobs = {}
-        value = RETURNED.dump_python(result, mode="json")
+        try:
+            value = whole_text(RETURNED.dump_python(result, mode="json"))
+        except (ValueError, TypeError) as error:
+            raise InvalidEvent(
+                f"{call.tool_name}: a result that cannot be written as JSON: {error}"
+            ) from error
         parts = contents(content_of(value), blobs)
         event = ToolResult(
             call_id=call.tool_call_id,
@@ -165,8 +170,7 @@ class _Run(PydanticAIRecorder):
             meta={OURS: {"returned": difference(shown(parts, blobs), value)}},
             source=Source(system=SYSTEM, role="tool-return"),
         )
-        for data in blobs.values():
-            self.talk.log.blobs.put(data)
+        self.talk.log.blobs.put_all(blobs.values())
         with self._lock:
             self._position = self.talk.append(event, expected=self._position).position
 
