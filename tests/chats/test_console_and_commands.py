@@ -46,6 +46,21 @@ def test_lines_come_from_stdin_where_none_are_given(
     assert capsys.readouterr().out == "you said one\nyou said two\n"
 
 
+@pytest.mark.parametrize("answer", ["a reply to a command", "an answer"])
+def test_it_ends_where_nobody_reads_what_is_shown_and_shows_it_at_the_next_start(
+    log: Log, answer: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unread(_: str) -> None:
+        raise BrokenPipeError
+
+    lines = ["/help"] if answer == "a reply to a command" else ["one", "two"]
+    with pytest.raises(BrokenPipeError):
+        asyncio.run(asyncio.wait_for(Console(team(), log, lines=lines, show=unread).serve(), 5))
+
+    assert shown(log, team(), "one", "two") == ["you said one", "you said two"]
+    assert caplog.records == []
+
+
 def test_what_a_terminal_would_obey_is_spelled_out(log: Log, capsys: pytest.CaptureFixture[str]) -> None:
     asyncio.run(Console(team(lambda _: "\x1b[2Jgone"), log, lines=["one"]).serve())
 

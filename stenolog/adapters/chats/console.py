@@ -48,9 +48,23 @@ class Console:
         self.show = show or _on_terminal
         render = pieces(names, heading="{name}: " if len(team.agents) > 1 else "")
         self.room = Room(team, Outlet(self.talk, f"console:{conversation}", self._send, render=render))
+        self._serving: asyncio.Task[object] | None = None
+        self._unread: BrokenPipeError | None = None
 
     async def serve(self) -> None:
-        """Until there are no more lines, and all has come to rest and been shown."""
+        """Until there are no more lines, and all has come to rest and been shown.
+
+        Raises BrokenPipeError once nobody reads what is shown, as behind `| head`.
+        """
+        self._serving, self._unread = asyncio.current_task(), None
+        try:
+            await self._serve()
+        except asyncio.CancelledError:
+            if self._unread:
+                raise self._unread from None
+            raise
+
+    async def _serve(self) -> None:
         async with self.room.open():
             await self.room.rest()  # first what is unfinished
             if self.lines is None:
@@ -75,7 +89,14 @@ class Console:
                 self.show(f"✗ {error}")
 
     async def _send(self, piece: Piece) -> None:
-        self.show(piece.text)
+        """Show a piece. A pipe that nobody reads stays so: it is not tried again, as a net would be."""
+        try:
+            self.show(piece.text)
+        except BrokenPipeError as error:
+            assert self._serving, "a room is open while it is served"
+            self._unread = error
+            self._serving.cancel()
+            raise asyncio.CancelledError from None
 
 
 def _on_terminal(text: str) -> None:
