@@ -26,6 +26,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.adapters.outputs import store_large
+from stenolog.adapters.transcripts.crewagent import place
 from stenolog.adapters.transcripts.crewagent.export import export_crewagent
 from stenolog.domain.errors import CallerError, LaterRelease, MissingBlob
 from tests.requests.judging import complaints
@@ -246,7 +247,7 @@ def test_a_disk_that_fails_leaves_what_was_there(
     def full(path: Path, *_: object, **__: object) -> int:
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(place, "_write_new", full)
     with pytest.raises(OSError, match="No space left"):
         export_crewagent(into.log["talk"], made)
 

@@ -34,6 +34,7 @@ class Held:
     """What the log holds of a conversation already."""
 
     head: int = 0
+    first: Entry | None = None
     positions: dict[str, int] = field(default_factory=dict)
     """By entry id."""
     answers: dict[str, Entry] = field(default_factory=dict)
@@ -48,6 +49,7 @@ def held(entries: Iterable[Entry]) -> Held:
     found = Held()
     for entry in entries:
         event = entry.event
+        found.first = found.first or entry
         found.head = entry.position
         found.positions[entry.id] = entry.position
         if isinstance(event, AssistantMessage):

@@ -19,6 +19,8 @@ from .talk import CrewAgent
 INDEX = "index.json"
 MESSAGES = "messages.json"
 CONVERSATIONS = "conversations"
+TAKEN = ("", ".", "..", INDEX, f".{INDEX}.part")
+"""What no folder of a conversation may be called."""
 
 
 def are_messages(document: Json) -> bool:
@@ -61,7 +63,7 @@ def conversations(folder: Path, reading: Reading) -> Iterator[Told]:
 
 def is_folder_name(id: str) -> bool:
     """Whether a folder may be called so: nothing leads out of where it is looked for."""
-    return id not in ("", ".", "..") and not set(id) & set("/\\\0:")
+    return id.casefold() not in TAKEN and not set(id) & set("/\\\0:")
 
 
 def index_in(document: Json) -> list[Json] | None:
@@ -129,4 +131,4 @@ def _told(own: str, document: Json, about: Message, failed: str = "") -> Told:
     if not isinstance(document, list):
         failed = f"{own}/{MESSAGES}: expected a list of messages, found {type(document).__name__}"
     records = [Record(str(number), message) for number, message in enumerate(items(document), 1)]
-    return Told(own, records, partial(CrewAgent, about=about), failed=failed)
+    return Told(own, records, partial(CrewAgent, about=about, records=records), failed=failed)

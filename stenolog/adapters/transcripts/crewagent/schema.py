@@ -83,10 +83,10 @@ def kept(base: Message, plain: Message, spelled: dict[str, str]) -> dict[str, Js
     return {**({SYSTEM: found.sets} if found.sets else {}), **({FORM: told} if told else {})}
 
 
-def restored(base: Message, meta: Mapping[str, Json]) -> Message:
-    """The message as it was, from what its event gives by itself and from the `meta`."""
+def restored(base: Message, meta: Mapping[str, Json], since: Message) -> Message:
+    """The message as it was, from what its event gives by itself and its `meta`, with what holds `since`."""
     form = obj(meta.get(FORM))
     lacks = tuple(name for name in items(form.get("lacks")) if isinstance(name, str))
     spelled = {name: other for name, other in obj(form.get("spelled")).items() if isinstance(other, str)}
-    whole = Difference(obj(meta.get(SYSTEM)), lacks).applied(base)
+    whole = Difference(obj(meta.get(SYSTEM)), lacks).applied(base) | since
     return {spelled.get(name, name): value for name, value in whole.items()}

@@ -3,89 +3,127 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
+from collections.abc import Sequence
+from dataclasses import replace
 
-from stenolog.domain.entry import EPOCH, check_name
-from stenolog.domain.errors import InvalidEvent
-from stenolog.domain.events import UNCHANGED, ModeSwitch
+from stenolog.domain.errors import IdTaken, InvalidEvent
+from stenolog.domain.events import UNCHANGED, AssistantMessage, Known, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.settings import DEFAULT_MODE
 from stenolog.domain.values import Card, Source
 
-from ..fields import Json, key_of, obj, text, when
+from ..fields import Json, obj, text, when
 from ..lines import Record
 from ..media import Blobs, keep_base64
 from ..openai.messages import MAIN
 from ..scribe import Scribe
 from ..steps import Held, Step
 from .hearing import Ear, is_native, ours_of
-from .schema import SETTINGS, SYSTEM, Message, read
-
-MILLISECONDS = 1e11
-"""A time from this number on counts milliseconds since 1970, and not seconds."""
+from .ids import MODE, OPENING, ids_of, made_up
+from .places import Trail, is_made, placed
+from .schema import OURS, SETTINGS, SYSTEM, Message, read
 
 
 class CrewAgent:
-    """Takes the messages of one conversation; `about` is what the index says of it.
+    """Takes the messages of one conversation, its `records`; `about` is what the index says of it.
 
     Where a message has no time, it has that of the one before it.
     """
 
-    def __init__(self, log: Held, about: Message) -> None:
+    def __init__(self, log: Held, about: Message, records: Sequence[Record]) -> None:
         self.scribe = Scribe(SYSTEM, MAIN, log)
         self.beyond: Counter[str] = Counter()
         self.decided: Counter[str] = Counter()
+        self._held = log
         self._about = about
+        self._ids = ids_of(records)
         self._ear = Ear(results=about.get("includeToolResultsInContext") is not False)
-        self._at = time_of(read(about, "createdAt")[0].get("createdAt"), EPOCH)
-        self._used: set[str] = set()
-        self._is_open = False
+        self._at = when(read(about, "createdAt")[0].get("createdAt"))
+        self._positions = dict(log.positions)
+        self._trail = Trail()
+        self._is_checked = self._is_open = False
 
     def take(self, record: Record) -> list[Step]:
-        """What a message adds; its line is its number in the list."""
+        """What a message adds; its line is its number in the list. Raises `IdTaken`."""
+        self._check_same()
         message: Json = record.value
         if not isinstance(message, dict):
             raise ValueError(f"message {record.line}: expected an object, found {type(message).__name__}")
         plain, _ = read(message)
-        self._at = time_of(plain.get("timestamp"), self._at)
-        id = self._id((ours_of(message) or plain).get("id", plain.get("id")), record.line)
+        self._at = when(plain.get("timestamp"), self._at)
+        id = self._ids[record.line]
         blobs = _blobs(message)
         try:
             if not is_native(message) or not (self._is_open or plain.get("partType") == "mode_switch"):
                 self._settle(id, plain)
-            event = self._ear.hear(message, id, self._at, blobs)
+            event = self._told(self._ear.hear(self._placed(message), id, self._at, blobs), id, message)
         except InvalidEvent as error:
             raise ValueError(f"message {record.line}: {error}") from None
         self._is_open = True
-        self._ear.note(event)
-        self.scribe.say(event, id, self._at, blobs)
+        self._say(event, id, blobs)
         return self.scribe.drain()
 
     def end(self) -> list[Step]:
         """What is left when the list ends."""
         return self.scribe.drain()
 
-    def _id(self, id: Json, line: str) -> str:
-        """The entry's id: the message's own, where it is one and nobody has it yet."""
-        own = str(id) if isinstance(id, int) else text(id)
-        try:
-            own = check_name(own, what="id")
-        except InvalidEvent:
-            own = key_of(own) or f"#{line}"
-        if own in self._used:
-            own = f"#{line}"
-        while own in self._used:
-            own += "'"
-        self._used.add(own)
-        return own
+    def _check_same(self) -> None:
+        """What the log has by this name, if anything, is of the same conversation. Raises `IdTaken` else."""
+        if self._is_checked:
+            return
+        self._is_checked = True
+        ours = {text(self._about.get("id")), text(obj(self._about.get(OURS)).get("id"))}
+        first = self._held.first.event if self._held.first else None
+        source = first.source if isinstance(first, ModeSwitch) and is_made(first) else None
+        theirs = source.id if source else ""
+        is_another = theirs and ours != {""} and theirs not in ours
+        known = (id for own in self._ids.values() for id in (own, made_up(own, OPENING)))
+        if self._held.head and (is_another or not any(map(self.scribe.holds, known))):
+            raise IdTaken(
+                "expected a message of the conversation that the log has by this name, found another "
+                "conversation: give it another name"
+            )
+
+    def _placed(self, message: Message) -> Message:
+        """The message, with what an export says of other entries told by their positions here."""
+        ours = ours_of(message)
+        if ours is None:
+            return message
+        return {**message, OURS: {**ours, "set": placed(obj(ours.get("set")), self._positions)}}
+
+    def _told(self, event: Known, id: str, message: Message) -> Known:
+        """The event, as far as a file may tell it. Raises ValueError for one that only a person may tell.
+
+        A receipt is for a request that can be built from what stands here; what was changed since has none.
+        """
+        if isinstance(event, UserMessage) and event.control and self._held.head and not self.scribe.holds(id):
+            raise ValueError(f"expected words, found {event.control.action!r}, which a file cannot tell")
+        if not isinstance(event, AssistantMessage | LlmError) or event.receipt is None:
+            return event
+        is_same = obj(message.get(OURS)).get("prefix") == self._trail.upto(event.receipt.view)
+        return event if is_same else replace(event, receipt=None)
+
+    def _say(self, event: Known, id: str, blobs: Blobs) -> None:
+        position = self.scribe.say(event, id, self._at, blobs)
+        self._positions[id] = position
+        self._trail.note(event, id, position)
+        self._ear.note(event)
 
     def _settle(self, id: str, plain: Message) -> None:
         """Open the conversation, or switch its mode, as the message tells without saying so."""
         mode = text(plain.get("mode"))
         if not self._is_open:
             self._is_open = True
-            self._switch(f"{key_of(id)}:settings", self._opening(plain))
+            self._open(id, plain)
         elif mode and mode != self._ear.mode and plain.get("partType") != "mode_switch":
-            self._switch(f"{key_of(id)}:mode", self._ear.switch(plain, source=self._source()))
+            self._say(self._ear.switch(plain, source=self._source()), made_up(id, MODE), {})
+
+    def _open(self, id: str, plain: Message) -> None:
+        """Begin the conversation; one that the log has is begun already, whichever message was the first."""
+        first = self._held.first
+        if first is None:
+            self._say(self._opening(plain), made_up(id, OPENING), {})
+        elif isinstance(first.event, ModeSwitch) and is_made(first.event):
+            self._say(first.event, first.id, {})
 
     def _opening(self, plain: Message) -> ModeSwitch:
         return ModeSwitch(
@@ -98,18 +136,8 @@ class CrewAgent:
             source=self._source(),
         )
 
-    def _switch(self, id: str, switch: ModeSwitch) -> None:
-        self._ear.note(switch)
-        self.scribe.say(switch, id, self._at)
-
     def _source(self) -> Source:
         return Source(system=SYSTEM, id=text(self._about.get("id")), role=SETTINGS)
-
-
-def time_of(value: Json, default: datetime) -> datetime:
-    """An ISO time, or seconds or milliseconds since 1970."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return when(value / 1000 if is_number and value >= MILLISECONDS else value, default)
 
 
 def _mode_of(about: Message) -> str:
