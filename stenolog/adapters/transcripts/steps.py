@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Draft, Entry
-from stenolog.domain.events import AssistantMessage, ToolResult, UserMessage
+from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.values import Card
 
 NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
 
@@ -42,6 +43,8 @@ class Held:
     said: dict[str, int] = field(default_factory=dict)
     """By entry id, a hash of the parts of what is known by its line number alone."""
     agents: set[str] = field(default_factory=set)
+    approvals: dict[str, set[str]] = field(default_factory=dict)
+    """By agent, the tools whose calls a person approves."""
 
 
 def held(entries: Iterable[Entry]) -> Held:
@@ -52,9 +55,16 @@ def held(entries: Iterable[Entry]) -> Held:
         found.first = found.first or entry
         found.head = entry.position
         found.positions[entry.id] = entry.position
-        if isinstance(event, AssistantMessage):
+        if isinstance(event, ModeSwitch):
+            found.approvals.update({agent: approvals_on(card) for agent, card in event.cards.items()})
+        elif isinstance(event, AssistantMessage):
             found.agents.add(event.agent)
             found.answers.update(dict.fromkeys(event.source.lines if event.source else (), entry))
         elif isinstance(event, UserMessage | ToolResult) and entry.id.startswith("#"):
             found.said[entry.id] = hash(event.parts)
     return found
+
+
+def approvals_on(card: Card | None) -> set[str]:
+    """The tools on a card whose calls a person approves."""
+    return {tool.name for tool in (card.tools if card else None) or () if tool.approval}

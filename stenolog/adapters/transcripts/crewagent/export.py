@@ -29,7 +29,7 @@ from .folder import is_folder_name
 from .hearing import Ear, beyond, mode_after
 from .ids import ids_of
 from .place import put
-from .places import Trail, is_made, named
+from .positions import Trail, is_made, named
 from .schema import OURS, SYSTEM, Message, restored
 from .writing import Place, is_sent, iso, written
 

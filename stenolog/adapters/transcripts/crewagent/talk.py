@@ -16,10 +16,10 @@ from ..lines import Record
 from ..media import Blobs, keep_base64
 from ..openai.messages import MAIN
 from ..scribe import Scribe
-from ..steps import Held, Step
+from ..steps import Held, Step, approvals_on
 from .hearing import Ear, is_native, ours_of
 from .ids import MODE, OPENING, ids_of, made_up
-from .places import Trail, is_made, placed
+from .positions import Trail, is_made, placed
 from .schema import OURS, SETTINGS, SYSTEM, Message, read
 
 
@@ -95,12 +95,22 @@ class CrewAgent:
 
         A receipt is for a request that can be built from what stands here; what was changed since has none.
         """
-        if isinstance(event, UserMessage) and event.control and self._held.head and not self.scribe.holds(id):
-            raise ValueError(f"expected words, found {event.control.action!r}, which a file cannot tell")
+        if self._held.head and not self.scribe.holds(id):
+            self._check_is_no_consent(event)
         if not isinstance(event, AssistantMessage | LlmError) or event.receipt is None:
             return event
         is_same = obj(message.get(OURS)).get("prefix") == self._trail.upto(event.receipt.view)
         return event if is_same else replace(event, receipt=None)
+
+    def _check_is_no_consent(self, event: Known) -> None:
+        """In a conversation that the log has, calls are approved here. Raises ValueError for what does it."""
+        if isinstance(event, UserMessage) and event.control is not None:
+            raise ValueError(f"expected words, found {event.control.action!r}, which a file cannot tell")
+        cards = event.cards if isinstance(event, ModeSwitch) else {}
+        for agent, card in cards.items():
+            if free := self._held.approvals.get(agent, set()) - approvals_on(card):
+                names = ", ".join(sorted(free))
+                raise ValueError(f"expected a card of {agent} that leaves {names} to be approved by a person")
 
     def _say(self, event: Known, id: str, blobs: Blobs) -> None:
         position = self.scribe.say(event, id, self._at, blobs)
