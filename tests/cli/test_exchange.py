@@ -106,6 +106,21 @@ def test_an_export_that_fails_leaves_no_file(cli: Callable[..., Any], tmp_path: 
     assert not list(tmp_path.glob("out*"))
 
 
+def test_an_agent_is_named_where_it_matters(cli: Callable[..., Any]) -> None:
+    cli("import", SESSION, "--name", "bakery")
+
+    assert "expected Nostr events" in cli("import", SESSION, "--agent", f"{'ab' * 32}=coder").err
+    for form in ("jsonl", "crewagent"):
+        ran = cli("export", "bakery", "--as", form, "-o", "out", "--agent", "claude")
+        assert (ran.status, "--agent is for --as openai" in ran.err) == (2, True)
+
+
+def test_what_is_skipped_is_named_by_its_place_in_a_list(cli: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "chat.json").write_text(json.dumps([{"role": "agent", "content": "Hi"}, 7]))
+
+    assert cli("import", "chat.json").err == "! chat.json: message 2: expected an object, found int\n"
+
+
 def test_the_doctor_finds_nothing_wrong_with_a_sound_history(cli: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "sound.json").write_text(json.dumps(ORPHAN[:1]))
 

@@ -236,12 +236,13 @@ def test_a_message_that_cannot_be_taken_down_is_skipped_with_the_reason(into: Im
         chat(into, {"chat_id": 42, "messages": [CHAT[0], *bad, CHAT[1]]})
 
     assert words(into) == ["Build a login.", "I take sessions."]
+    assert {skip.unit for skip in into.report.skipped} == {"message"}
     assert [(skip.line, skip.reason.partition(",")[0]) for skip in into.report.skipped] == [
-        (2, "message 2: expected an object"),
-        (3, "message 3: expected content"),
-        (4, "message 4: expected a role"),
-        (5, "message 5: expected content"),
-        (6, "message 6: what cannot be written: expected an integer of at most 1000 digits"),
+        (2, "expected an object"),
+        (3, "expected content"),
+        (4, "expected a role"),
+        (5, "expected content"),
+        (6, "what cannot be written: expected an integer of at most 1000 digits"),
     ]
 
 

@@ -237,9 +237,9 @@ def test_what_is_no_row_is_skipped_with_a_reason_and_the_others_come_in(into: Im
     rows: list[Row] = [{"id": 1, "role": "user"}, *ROWS[:2], {**row(9, "user", "x"), "more": "\ud800"}]
     report = import_rows(into.log, rows)
 
-    assert [(one.line, one.reason.split(":")[1].strip()) for one in report.skipped] == [
-        (1, "expected a workflow and a role, found id, role, content"),
-        (4, "cannot be written"),
+    assert [(one.unit, one.line, one.reason.partition(":")[0]) for one in report.skipped] == [
+        ("row", 1, "expected a workflow and a role, found id, role, content"),
+        ("row", 4, "cannot be written"),
     ]
     assert rows_of(into.log) == expected(ROWS[:2])
 

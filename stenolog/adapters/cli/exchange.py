@@ -104,7 +104,9 @@ def diagnostics(report: Report) -> Iterator[Diagnostic]:
         whose = f"{talk.name}: " if len(report.conversations) > 1 else ""
         skipped += ((whose, skip) for skip in talk.skipped)
     for whose, skip in skipped:
-        yield Diagnostic("warning", "skipped", f"{report.file}: {whose}line {skip.line}: {skip.reason}")
+        yield Diagnostic(
+            "warning", "skipped", f"{report.file}: {whose}{skip.unit} {skip.line}: {skip.reason}"
+        )
     if report.incomplete:
         words = "the end is cut off; import it again once it has grown"
         yield Diagnostic("note", "incomplete", f"{report.file}: {words}")
@@ -155,6 +157,8 @@ def export_command(
 
     The JSONL imports back to the same digests, the folder to the same requests.
     """
+    if agent is not None and form != "openai":
+        raise click.UsageError(f"--agent is for --as openai; --as {form} is of all agents")
     talk = found(opened(db), conversation)
     if form == "crewagent":
         return _export_crewagent(talk, output)

@@ -47,10 +47,11 @@ class Record(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """A line that could not be read, and why."""
+    """What could not be read, and why: the number of its line, or of another `unit` of the file."""
 
     line: int
     reason: str
+    unit: str = "line"
 
 
 class Reading:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,24 +58,26 @@ def import_file(
     What the log holds already is not appended again, so a file that has grown can be imported again.
     `name` is for the first conversation of the file; more of them are called `name/` and their own name.
     `keep_raw` keeps the file itself as blobs. `progress` is called with the number of records read so far.
-    `agents` are names of agents by their ids in the file (Nostr: public keys), where it does not tell them.
+    `agents` are names of agents by their public keys, for Nostr events, where these do not tell them.
 
     Raises `NotATranscript` where no importer knows the file, `CorruptLog` for a stenolog export that was
-    changed, `MissingExtra`, and OSError where the file cannot be read. What goes wrong inside one
-    conversation is told in the report, and does not stop the others.
+    changed, `MissingExtra`, `CallerError` for `agents` of another file, and OSError where the file cannot be
+    read. What goes wrong inside one conversation is told in the report, and does not stop the others.
     """
     path = Path(path)
     folder = crewagent.folder_of(path)
     if folder is not None:
-        return _import_folder(log, folder, Naming(folder.name, name), keep_raw)
+        _check_takes(agents, "crewagent")
+        return _import_folder(log, folder, Naming(folder.name, name), keep_raw, progress)
     with path.open("rb") as stream:
         report = Report(str(path), recognise_stream(stream))
+        _check_takes(agents, report.format)
         reading = Reading(agents=agents)
         naming = Naming(path.stem, name)
         if report.format == "stenolog":
             portable.import_stream(log, stream, report, naming.name)
         elif report.format in READERS:
-            _import_told(log, READERS[report.format](stream, reading), report, naming)
+            _import_told(log, READERS[report.format](stream, reading), report, naming, progress)
         else:
             _import_lines(log, _counted(reading.records(stream), progress), report, naming)
         report.skipped, report.repaired = reading.skipped, reading.repaired
@@ -124,8 +127,9 @@ class Naming:
 class Intake:
     """One conversation on its way from a converter into the log."""
 
-    def __init__(self, log: Log, name: str, make: Callable[[Held], Converter]) -> None:
+    def __init__(self, log: Log, name: str, make: Callable[[Held], Converter], unit: str = "line") -> None:
         self.found = Imported(name)
+        self._unit = unit
         self._log = log
         self._talk = log[name]
         known = held(self._talk.entries())
@@ -142,7 +146,8 @@ class Intake:
         except CallerError as error:
             self.found.failed = str(error)
         except (ValueError, ArithmeticError, RecursionError) as error:
-            self.found.skipped.append(Skipped(record.number, f"cannot be taken down: {_first_line(error)}"))
+            reason = f"cannot be taken down: {_first_line(error)}"
+            self.found.skipped.append(Skipped(record.number, reason, self._unit))
 
     def end(self) -> Imported:
         """The file has ended; what became of the conversation."""
@@ -236,20 +241,35 @@ def _import_lines(log: Log, records: Iterator[Record], report: Report, naming: N
     report.conversations = sessions.end()
 
 
-def _import_folder(log: Log, folder: Path, naming: Naming, keep_raw: bool) -> Report:
+def _check_takes(agents: Mapping[str, str], format: Format) -> None:
+    if agents and format != "nostr":
+        raise CallerError(f"agents: expected Nostr events, whose authors are keys, found {format}")
+
+
+def _import_folder(
+    log: Log, folder: Path, naming: Naming, keep_raw: bool, progress: Callable[[int], object] | None
+) -> Report:
     report, reading = Report(str(folder), "crewagent"), Reading()
-    _import_told(log, crewagent.conversations(folder, reading), report, naming, keep_raw)
+    _import_told(log, crewagent.conversations(folder, reading), report, naming, progress, keep_raw)
     report.skipped, report.repaired = reading.skipped, reading.repaired
     return report
 
 
 def _import_told(
-    log: Log, conversations: Iterator[Told], report: Report, naming: Naming, keep_raw: bool = False
+    log: Log,
+    conversations: Iterator[Told],
+    report: Report,
+    naming: Naming,
+    progress: Callable[[int], object] | None = None,
+    keep_raw: bool = False,
 ) -> None:
+    counted = count(1)
     for told in conversations:
-        intake = Intake(log, naming.name(told.name), told.make)
+        intake = Intake(log, naming.name(told.name), told.make, told.unit)
         intake.found.failed = told.failed
         for record in told.records:
+            if progress is not None:
+                progress(next(counted))
             intake.take(record)
         found = intake.end()
         found.beyond += told.beyond

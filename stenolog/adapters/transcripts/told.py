@@ -30,7 +30,7 @@ class Told:
     """One conversation of a file: `name` is its own, empty where it tells none; `make` begins a converter.
 
     `beyond` counts what stands beside the records and is no message. `failed` says why it cannot be read at
-    all. `file` is its own, where there is one for each.
+    all. `file` is its own, where there is one for each. `unit` is what the numbers of its records count.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Told:
     beyond: Counter[str] = field(default_factory=Counter)
     failed: str = ""
     file: Path | None = None
+    unit: str = "message"
 
 
 Reader: TypeAlias = Callable[[BinaryIO, Reading], Iterator[Told]]

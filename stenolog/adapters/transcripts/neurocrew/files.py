@@ -72,7 +72,7 @@ def _sound(messages: list[Any], reading: Reading) -> Iterator[Record]:
     """The messages that have a role and content; why the others are passed over is told."""
     for number, message in enumerate(messages, 1):
         if fault := _fault(message):
-            reading.skipped.append(Skipped(number, f"message {number}: {fault}"))
+            reading.skipped.append(Skipped(number, fault, "message"))
         else:
             yield Record(str(number), message)
 

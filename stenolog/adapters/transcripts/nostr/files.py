@@ -27,12 +27,14 @@ _RELAY = ("EVENT", "EOSE", "NOTICE", "OK", "CLOSED", "AUTH")
 
 class Content(NamedTuple):
     """What a file holds: what ought to be events, each with its line or its number in the list; the title
-    that TENEX gave a conversation, by the id of its root; how often there was what else.
+    that TENEX gave a conversation, by the id of its root; how often there was what else; what the numbers
+    count.
     """
 
     found: list[tuple[int, Json]]
     titles: dict[str, str]
     beyond: Counter[str]
+    unit: str = "line"
 
 
 def is_nostr(document: Json) -> bool:
@@ -55,7 +57,7 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[Told]:
     content = _content(stream, reading)
     lines: dict[str, int] = {}
     events: dict[str, NostrEvent] = {}
-    for line, event in _checked(content.found, reading):
+    for line, event in _checked(content, reading):
         lines.setdefault(event.id, line)
         if events.setdefault(event.id, event) is not event:
             reading.repaired["events that came more than once"] += 1
@@ -81,9 +83,9 @@ def _content(stream: BinaryIO, reading: Reading) -> Content:
     if isinstance(history, list):
         beyond = Counter(name for name in document if name not in ("id", "title", "history"))
         titles = {text(document.get("id")): text(document.get("title"))}
-        return Content([(nth, _event(item)) for nth, item in enumerate(history, 1)], titles, beyond)
+        return Content([(nth, _event(item)) for nth, item in enumerate(history, 1)], titles, beyond, "item")
     if isinstance(document, list) and not _is_of_relay(document):
-        return _of_values([(str(nth), item) for nth, item in enumerate(document, 1)])
+        return _of_values([(str(nth), item) for nth, item in enumerate(document, 1)])._replace(unit="item")
     return _of_values([("1", document)])
 
 
@@ -108,16 +110,16 @@ def _is_of_relay(value: Json) -> bool:
     return isinstance(value, list) and len(value) > 1 and value[0] in _RELAY
 
 
-def _checked(found: list[tuple[int, Json]], reading: Reading) -> Iterator[tuple[int, NostrEvent]]:
+def _checked(content: Content, reading: Reading) -> Iterator[tuple[int, NostrEvent]]:
     """The events that are what they say, by whom they say; each other one is skipped with the reason."""
     is_signed = checker()
-    for line, value in found:
+    for line, value in content.found:
         try:
             event = event_of(value)
             if not is_signed(event):
                 raise ValueError("its signature is not its author's")
         except ValueError as error:
-            reading.skipped.append(Skipped(line, f"{_named(value)}: {error}"))
+            reading.skipped.append(Skipped(line, f"{_named(value)}: {error}", content.unit))
         else:
             yield line, event
 

@@ -69,7 +69,7 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[Told]:
             yield from conversations_in(document) or ()
             return
     if is_message(records[0].value):
-        yield _told("", records)
+        yield _told("", records, unit="line")
         return
     for record in records:
         found = conversations_in(record.value)
@@ -96,10 +96,14 @@ def _of_trajectory(trajectory: dict[str, Any]) -> Told:
 
 
 def _told(
-    name: str, records: list[Record], beyond: Counter[str] | None = None, card: Card | None = None
+    name: str,
+    records: list[Record],
+    beyond: Counter[str] | None = None,
+    card: Card | None = None,
+    unit: str = "message",
 ) -> Told:
     make = partial(OpenAIChat, card=card or Card())
-    return Told(name, records, make, Counter() if beyond is None else beyond)
+    return Told(name, records, make, Counter() if beyond is None else beyond, unit=unit)
 
 
 def _numbered(messages: list[dict[str, Any]]) -> list[Record]:

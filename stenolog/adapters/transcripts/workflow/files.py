@@ -80,12 +80,12 @@ def told(rows: Iterable[Mapping[str, Any]], reading: Reading) -> Iterator[Told]:
         value = {str(name): _plain(value) for name, value in row.items() if value is not None}
         value.setdefault("content", "")
         if fault := _fault(value):
-            reading.skipped.append(Skipped(number, f"row {number}: {fault}"))
+            reading.skipped.append(Skipped(number, fault, "row"))
         else:
             talks.setdefault(str(workflow_of(value)), []).append(Record(str(number), value))
     for name, records in talks.items():
         ordered = _in_order(records)
-        yield Told(name_of(name), ordered, partial(Rows, records=ordered))
+        yield Told(name_of(name), ordered, partial(Rows, records=ordered), unit="row")
 
 
 def _fault(row: JsonObject) -> str:
