@@ -1,4 +1,4 @@
-"""python -m examples.worker_agent: five conversations in one log, each worked to its end, then shown."""
+"""python -m examples.worker_agent: five conversations in one log, each shown as it is worked to its end."""
 
 from __future__ import annotations
 
@@ -6,48 +6,46 @@ import argparse
 import asyncio
 
 import stenolog
-from stenolog import CallerError, Log
+from stenolog import Log
 from stenolog.engine import Limits
 from stenolog.models import Model, model_of
 
+from ..ends import command, ended, failures
+from ..shell import run
 from . import crew, report
 from .loop import work
+from .outcome import PARTS
 from .script import scripted
 
 
 async def do(log: Log, model: Model) -> None:
-    """Bring every conversation to its end, from wherever it stands."""
+    """Bring every conversation to its end, from wherever it stands, and tell of each entry as it comes."""
     questions = "Which files are there?", "How long is the first one?"
-    await work(log["remembers"], "coder", model, Limits(), *questions)
-    await work(log["stuck"], "stuck", scripted(), Limits(same_call=3), "Look around.")
-    await crew.do_review(log["review"], model)
-    await crew.do_walk(log["walk"], scripted())
-    await crew.do_library(log["library"], model)
+    remembers = work(log["remembers"], "coder", model, Limits(), *questions)
+    await report.follow(log["remembers"], remembers)
+    stuck = work(log["stuck"], "stuck", scripted(), Limits(same_call=3), "Look around.")
+    await report.follow(log["stuck"], stuck)
+    await report.follow(log["review"], crew.do_review(log["review"], model))
+    print(*report.family(log["review"]), sep="\n")
+    await report.follow(log["walk"], crew.do_walk(log["walk"], scripted()))
+    await report.follow_summaries(log["library"], crew.do_library(log["library"], model))
     await model.close()
 
 
-def show(log: Log) -> None:
-    """What has come of it."""
-    for name in ("remembers", "stuck", "review", "walk"):
-        print(*report.table(log[name]), sep="\n")
-    print("\n== workers ==", *report.family(log["review"]), sep="\n")
-    print("\n== library ==", *report.growth(log["library"]), sep="\n")
-
-
-def main() -> None:
-    """Do it, and show it."""
+def main() -> int:
+    """Do it; 1 where a model could not be asked."""
     options = argparse.ArgumentParser(prog="python -m examples.worker_agent", description=__doc__)
     options.add_argument("--db", default="worker_agent.db", help="the log; a second start goes on from it")
     options.add_argument("--model", help="a real one, such as openai:gpt-5.2; its key is in the environment")
     given = options.parse_args()
-    try:
-        model = model_of(given.model) if given.model else scripted()
-    except CallerError as error:
-        options.error(str(error))
+    model = model_of(given.model) if given.model else scripted()
     with stenolog.open(given.db) as log:
         asyncio.run(do(log, model))
-        show(log)
+        print(
+            "\nWhat the last answer was made from:", command(log["remembers"], "coder", given.db), sep="\n  "
+        )
+        return ended([failed for name in PARTS for failed in failures(log[name])])
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

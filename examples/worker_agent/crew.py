@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from stenolog import Agent, Conversation, ModeSwitch, Recorded, Run, Team, UserMessage
+from collections.abc import AsyncGenerator
+
+from stenolog import Agent, Conversation, Entry, ModeSwitch, Recorded, Run, Team, UserMessage
 from stenolog.context import Instructions, Pins
 from stenolog.engine import Delegate, Limits, Retries, condense
 from stenolog.models import Model
 
+from ..ends import failures
 from .project import read_file, read_page, run_tests
 
 BUDGET = Limits(max_tokens=100_000)
+SHARE = 0.25
+"""What a worker may use of what its caller has left."""
 AGAIN = Retries(base=0.1)
 """A model call that a crash cut off is tried again soon."""
 CAREFUL = Pins(authors=["system"]) | Instructions(cut_note=True)
@@ -19,7 +24,7 @@ def review(model: Model) -> Team:
     """A lead and two workers: one in a fork of the conversation, one on a lane of its own within it."""
     reader = Agent("reader", llm=model, tools=[read_file], retries=AGAIN)
     tester = Agent("tester", llm=model, tools=[run_tests], retries=AGAIN)
-    workers = [Delegate(reader, context="fork", share=0.25), Delegate(tester, context="scope", share=0.25)]
+    workers = [Delegate(reader, context="fork", share=SHARE), Delegate(tester, context="scope", share=SHARE)]
     return Team([Agent("lead", llm=model, tools=workers, limits=BUDGET, retries=AGAIN)])
 
 
@@ -34,29 +39,39 @@ def library(model: Model) -> Team:
     return Team([Agent("librarian", llm=model, tools=[read_page], policy=CAREFUL, retries=AGAIN)])
 
 
-async def do_review(talk: Conversation, model: Model) -> None:
+async def do_review(talk: Conversation, model: Model) -> AsyncGenerator[Entry, None]:
     """One question for three agents. Whatever they do is marked with the run and its node."""
     if not talk.position:
         talk.append(ModeSwitch(mode="run", active_run=Run(id="review-1", node="look")), expected=0)
-    await _run(review(model), talk, "We bake one tray too few. Why?")
+    async for entry in _run(review(model), talk, "We bake one tray too few. Why?"):
+        yield entry
 
 
-async def do_walk(talk: Conversation, model: Model) -> None:
+async def do_walk(talk: Conversation, model: Model) -> AsyncGenerator[Entry, None]:
     """A run that is ended, with a reason."""
-    await _run(walk(model), talk, "Read the book, and all other books.")
+    async for entry in _run(walk(model), talk, "Read the book, and all other books."):
+        yield entry
 
 
-async def do_library(talk: Conversation, model: Model) -> None:
+async def do_library(talk: Conversation, model: Model) -> AsyncGenerator[Entry, None]:
     """Whenever a request has grown beyond 600 tokens, a summary takes the place of its middle."""
     if not talk.position:
         talk.append(UserMessage(text="Never write into the book.", author_kind="system"), id="rule")
     summariser = Agent("summariser", llm=model, retries=AGAIN)
     for number, question in enumerate(["Read the recipe book.", "What was on the third page?"]):
-        async for happened in library(model).run(talk, question, id=f"question-{number}"):
-            if isinstance(happened, Recorded):
-                await condense(talk, "librarian", summariser, over=600, keep=4)
+        async for entry in _run(library(model), talk, question, f"question-{number}"):
+            await condense(talk, "librarian", summariser, over=600, keep=4)
+            yield entry
+        if failures(talk):
+            return
 
 
-async def _run(team: Team, talk: Conversation, question: str) -> None:
-    async for _ in team.run(talk, question, id="question"):
-        pass
+async def _run(
+    team: Team, talk: Conversation, question: str, id: str = "question"
+) -> AsyncGenerator[Entry, None]:
+    """Ask it; where the model could not be asked before, this is one more attempt."""
+    if failures(talk):
+        await team.proceed(talk)
+    async for happened in team.run(talk, question, id=id):
+        if isinstance(happened, Recorded):
+            yield happened.entry

@@ -7,6 +7,7 @@ tools side by side, and takes a claim before each effect, so that none begins tw
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncGenerator
 from functools import reduce
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from stenolog import (
     AssistantMessage,
     CallRef,
     Card,
+    Control,
     Conversation,
     Decision,
     Entry,
@@ -29,6 +31,7 @@ from stenolog import (
 from stenolog.engine import Accounts, Limits, exceeded, watch
 from stenolog.models import Answer, Model, Prompt
 
+from ..ends import failures
 from .project import ls, read_file
 
 TOOLS = {"ls": ls, "read_file": read_file}
@@ -48,16 +51,24 @@ def after(standing: Standing, entry: Entry) -> Standing:
     return Standing(state, watch(standing.accounts, entry), transitions[-1].decision)
 
 
-async def work(talk: Conversation, agent: str, model: Model, limits: Limits, *questions: str) -> None:
+async def work(
+    talk: Conversation, agent: str, model: Model, limits: Limits, *questions: str
+) -> AsyncGenerator[Entry, None]:
     """Ask one question after the other, and go on after each until the agent waits for a person."""
     if not talk.position:
         card = Card(model=model.name, persona="You are a coder.", tools=[ls.spec, read_file.spec])
         talk.append(ModeSwitch(mode="agent", joins=[agent], cards={agent: card}), expected=0)
+    if failures(talk):  # the model could not be asked: once more
+        talk.submit(UserMessage(control=Control(action="continue", agent=agent)))
     for number, question in enumerate(questions):
         talk.append(UserMessage(text=question), id=f"question-{number}")  # said once, however often it starts
         standing = reduce(after, talk.entries(), Standing())
         while event := await _effect(talk, agent, model, limits, standing):
-            standing = after(standing, talk.append(event, expected=standing.state.position))
+            entry = talk.append(event, expected=standing.state.position)
+            standing = after(standing, entry)
+            yield entry
+        if failures(talk):
+            return
 
 
 async def _effect(

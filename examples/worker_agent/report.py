@@ -1,8 +1,11 @@
-"""What the terminal shows: step by step what made each entry, how the history grows, what was decided."""
+"""What the terminal shows: each entry as it comes, what made it, how the history grows, what was decided."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from functools import reduce
+from textwrap import fill
 
 from stenolog import (
     AssistantMessage,
@@ -12,6 +15,7 @@ from stenolog import (
     LlmError,
     ModeSwitch,
     Request,
+    Run,
     Span,
     State,
     ToolResult,
@@ -19,52 +23,124 @@ from stenolog import (
     step,
 )
 from stenolog.context import Budget
-from stenolog.engine import spent_of
+from stenolog.engine import Accounts, spent_of, watch
+from stenolog.projections.timeline import changes
 
-from .crew import CAREFUL
+from .crew import BUDGET, CAREFUL, SHARE
 
-COLUMNS = "{:>3}  {:<17}  {:>7}  {:<18}  {:<10}  {}"
-
-
-def table(talk: Conversation) -> Iterator[str]:
-    """The steps of a conversation, folded once more from its log, and why it has ended."""
-    yield f"\n== {talk.name} =="
-    yield COLUMNS.format("#", "ENTRY", "HISTORY", "MADE BY", "LANE", "DECISION")
-    state, history, made = State(), 0, dict[str, int]()
-    for entry in talk.entries():
-        state, transitions = step(state, entry)
-        history += not isinstance(entry.event, ModeSwitch)
-        made[entry.id] = entry.position
-        for which in transitions:
-            decision = which.decision
-            calls = ", ".join(call.name for call in decision.calls)
-            what = f"{decision.do} {decision.reason or calls}" if which.lane else ""
-            row = (entry.position, entry.event.kind, history, _stamp(entry, made), which.lane[:10], what)
-            yield COLUMNS.format(*row).rstrip()
-    yield f"ended: {_ended(talk)}"
+COLUMNS = "{:>3}  {:>7}  {:<17}  {:<19}  {}"
 
 
-def _stamp(entry: Entry, made: dict[str, int]) -> str:
-    """Which step made it: the run and its node, and the position that was the cause."""
+async def follow(talk: Conversation, work: AsyncIterator[Entry]) -> None:
+    """Show what is there, then each entry as it comes, two lines for each; and how it has ended."""
+    print(f"\n== {talk.name} ==\n{COLUMNS.format('#', 'HISTORY', 'ENTRY', 'LANE', 'MADE FOR')}")
+    await _follow(talk, work, Steps().lines)
+    print(f"ended: {_ended(talk)}")
+
+
+async def follow_summaries(talk: Conversation, work: AsyncIterator[Entry]) -> None:
+    """Show the summaries as they come, and what mere pruning would leave."""
+    print(f"\n== {talk.name} ==")
+    await _follow(talk, work, lambda entry: growth(talk, entry))
+    for line in pruned(talk):
+        print(fill(line, width(), subsequent_indent="    ", break_long_words=False))
+    print(f"ended: {_ended(talk)}")
+
+
+async def _follow(
+    talk: Conversation, work: AsyncIterator[Entry], told: Callable[[Entry], Iterable[str]]
+) -> None:
+    shown = 0
+
+    def catch_up() -> None:
+        nonlocal shown
+        for entry in talk.entries(shown):
+            shown = entry.position
+            for line in told(entry):
+                print(line, flush=True)
+
+    catch_up()
+    async for _ in work:
+        catch_up()
+    catch_up()
+
+
+class Steps:
+    """The steps of a conversation, folded from its entries: each is told when it is there."""
+
+    def __init__(self) -> None:
+        self._state = State()
+        self._history = 0
+        self._made: dict[str, int] = {}
+
+    def lines(self, entry: Entry) -> Iterator[str]:
+        """Where the entry stands and what it was made for; its words, and what is to be done now."""
+        self._state, transitions = step(self._state, entry)
+        self._history += not isinstance(entry.event, ModeSwitch)
+        self._made[entry.id] = entry.position
+        lanes = ", ".join(filter(None, (which.lane for which in transitions)))
+        row = (entry.position, self._history, entry.event.kind, lanes, self._made_for(entry))
+        yield COLUMNS.format(*row).rstrip()
+        decisions = [which.decision for which in transitions if which.lane]
+        does = [f"{how.do} {how.reason or ', '.join(call.name for call in how.calls)}" for how in decisions]
+        then = f"  → {', '.join(does).strip()}" if does else ""
+        yield f"     {shortened(_words(entry), width() - 5 - len(then))}{then}"
+
+    def _made_for(self, entry: Entry) -> str:
+        """The position that was the cause; the run and its node."""
+        match entry.event:
+            case (
+                AssistantMessage(cause=int(cause))
+                | LlmError(cause=int(cause))
+                | UserMessage(cause=int(cause))
+            ):
+                stamp = str(cause)
+            case ToolResult(call=CallRef(entry=call)):
+                stamp = str(self._made[call])
+            case _:
+                stamp = ""
+        run = "/".join(filter(None, (getattr(entry.event, "run", ""), getattr(entry.event, "node", ""))))
+        return f"{stamp} in {run}".strip() if run else stamp
+
+
+def _words(entry: Entry) -> str:
     match entry.event:
-        case AssistantMessage(cause=int(cause)) | LlmError(cause=int(cause)) | UserMessage(cause=int(cause)):
-            stamp = f"for {cause}"
-        case ToolResult(call=CallRef(entry=call)):
-            stamp = f"for {made[call]}"
-        case _:
-            stamp = ""
-    run = "/".join(filter(None, (getattr(entry.event, "run", ""), getattr(entry.event, "node", ""))))
-    return f"{run} {stamp}".strip()
+        case ModeSwitch(active_run=run) as switch:
+            node = f", node {run.node}" if isinstance(run, Run) else ""
+            return f"settings: {changes(switch)}{node}"
+        case AssistantMessage(text=text, tool_calls=calls):
+            return " ".join([*filter(None, [text]), *(f"{call.name}({call.arguments})" for call in calls)])
+        case LlmError(message=message):
+            return message
+        case UserMessage(control=control, text=text):
+            return control.action if control else text
+        case event:
+            return getattr(event, "text", "")
+
+
+def width() -> int:
+    """How wide the terminal is."""
+    return shutil.get_terminal_size().columns
+
+
+def shortened(text: str, most: int) -> str:
+    """In one line of so many characters at most."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: max(most, 9) - 1].rstrip()}…"
 
 
 def _ended(talk: Conversation) -> str:
-    """The reason of the last step that has one, or the last words."""
-    *_, last = talk.entries()
-    return getattr(last.event, "message", "") or getattr(last.event, "text", "")
+    """The last words, or the reason of an error; a switch of settings ends nothing."""
+    ends = [
+        getattr(entry.event, "message", "") or getattr(entry.event, "text", "") for entry in talk.entries()
+    ]
+    return shortened(next(filter(None, reversed(ends)), ""), width() - len("ended: "))
 
 
 def family(talk: Conversation) -> Iterator[str]:
     """Parent and child, each by the other's link, and what the child has used of its share."""
+    accounts = reduce(watch, talk.entries(upto=_called(talk)), Accounts())
+    share = int(((BUDGET.max_tokens or 0) - accounts.lane("lead").total) * SHARE)
     for entry in talk.entries():
         match entry.event:
             case ToolResult(meta={"stenolog": {"child": dict(child)}}) as result:
@@ -73,25 +149,34 @@ def family(talk: Conversation) -> Iterator[str]:
                 parent = there.settings().parent
                 back = f"{parent.conversation}@{parent.position}" if parent else "its own lane"
                 yield f"{talk.name}@{entry.position} ← {child['lane']} in {there.name} ({back})"
-                yield f"    {used} tokens used of its share: {result.text}"
+                yield f"    used {used:,} of the {share:,} tokens of its share"
+                yield f"    its result: {shortened(result.text, width() - 16)}"
             case _:
                 pass
 
 
-def growth(talk: Conversation) -> Iterator[str]:
-    """Where a summary took the place of what, what that saved, and what mere pruning would leave."""
-    for entry in talk.entries():
-        match entry.event:
-            case AssistantMessage(purpose="summary", covers=spans):
-                before, after = (talk.request("librarian", upto=entry.position - n) for n in (1, 0))
-                yield f"@{entry.position}: a summary for {_in_words(spans)}: {_size(before)} → {_size(after)}"
-            case _:
-                pass
+def _called(talk: Conversation) -> int:
+    """Where the lead has called its workers."""
+    calls = (e.position for e in talk.entries() if getattr(e.event, "tool_calls", ()))
+    return next(calls, talk.position)
+
+
+def growth(talk: Conversation, entry: Entry) -> Iterator[str]:
+    """Where a summary took the place of what, and what that saved."""
+    match entry.event:
+        case AssistantMessage(purpose="summary", covers=spans):
+            before, after = (talk.request("librarian", upto=entry.position - n) for n in (1, 0))
+            yield f"@{entry.position}: a summary for {_in_words(spans)}: {_size(before)} → {_size(after)}"
+        case _:
+            pass
+
+
+def pruned(talk: Conversation) -> Iterator[str]:
+    """What a budget would leave besides."""
     pruned = talk.request("librarian", policy=Budget(tokens=600) | CAREFUL)
-    gone = ", ".join(f"{run.first}-{run.last} {run.rule}" for run in pruned.dropped)
+    gone = ", ".join(f"{run.first}-{run.last} ({run.rule})" for run in pruned.dropped)
     yield f"with a budget of 600 tokens besides: {_size(pruned)}; left out: {gone or 'nothing'}"
     yield "what stays: " + " … ".join(str(said["content"])[:60] for said in pruned.body["messages"][:2])
-    yield f"ended: {_ended(talk)}"
 
 
 def _size(request: Request) -> str:

@@ -16,7 +16,7 @@ from random import Random
 
 import stenolog
 from stenolog import Entry
-from stenolog.adapters.cli import run
+from stenolog.adapters import cli
 from stenolog.projections.requests import lanes
 from stenolog.projections.requests.build import from_window, takes_part, windows
 from tests.requests.judging import HERE, MODELS, complaints
@@ -40,6 +40,13 @@ def said(name: str, folder: Path, *options: str, env: Mapping[str, str] | None =
     out, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, f"examples.{name} ended with {process.returncode}:\n{out}\n{errors}"
     return out
+
+
+def run(name: str, folder: Path, *options: str) -> tuple[int, str, str]:
+    """Run the example; how it ended, and what it said on stdout and on stderr."""
+    process = _started(name, folder, options, None)
+    out, errors = process.communicate(timeout=PATIENCE)
+    return process.returncode, out, errors
 
 
 def killed(
@@ -95,7 +102,7 @@ def asked(*arguments: str) -> str:
     """Ask the command line; what it says where it is not content, else nothing."""
     with io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) as out:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-            status = run(list(arguments))
+            status = cli.run(list(arguments))
         return out.buffer.getvalue().decode() if status else ""
 
 

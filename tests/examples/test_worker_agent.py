@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import stenolog
-from tests.examples.harness import clean, finished, killed, outcome, said
+from tests.examples.harness import clean, finished, killed, outcome, run, said
 
 NAME = "worker_agent"
 CHILDREN = ["reader of review", "summariser of library"]
@@ -46,14 +46,39 @@ def test_it_shows_the_steps_the_history_and_why_each_run_ended(tmp_path: Path) -
     shown = said(NAME, tmp_path)
 
     for line in (
-        "  2  user_message             1                      coder       call_model",
-        "  3  assistant_message        2  for 2               coder       run_tools ls",
-        "  4  tool_result              3  for 3               coder       call_model",
+        "  2        1  user_message       coder\n     Which files are there?  → call_model",
+        "  3        2  assistant_message  coder                2\n     I look. ls({})  → run_tools ls",
+        "  4        3  tool_result        coder                3\n     loaves.py, oven.py, test_loaves.py",
+        "     How long is the first one?  → call_model",
         "ended: stuck: ls({}) gave the same result 3 times",
         "ended: max_steps: 4 steps since the last message",
-        "review-1/look for 3  lead        run_tools ask_reader, ask_tester",
+        "  4        2  assistant_message  lead                 3 in review-1/look",
+        "settings: mode run; run review-1, node look",
+        "    used 356 of the 24,951 tokens of its share",
+        "  stenolog request remembers --agent coder --at 8 --db worker_agent.db",
     ):
         assert line in shown
+
+
+def test_a_model_that_cannot_be_started_is_said_at_the_end_and_asked_again_the_next_time(
+    tmp_path: Path,
+) -> None:
+    code, out, errors = run(NAME, tmp_path, "--model", "cli:nosuchprog")
+    said(NAME, tmp_path)
+
+    assert code == 1
+    assert "ended: nosuchprog could not be started" in out
+    assert errors.startswith("✗ 3 model calls failed: other: nosuchprog could not be started")
+    ended: Any = outcome(NAME, tmp_path / "worker_agent.db")
+    assert ended["remembers"][-1] == "coder: loaves.py has 66 characters."
+    assert ended["library"] == ["librarian: On the third page I read about salt."]
+
+
+def test_another_model_on_a_log_that_is_done_changes_no_last_words(done: Path) -> None:
+    _, out, _ = run(NAME, done.parent, "--model", "cli:cat")
+
+    assert "ended: One test fails: 9 != 12." in out
+    assert "ended: \n" not in out
 
 
 @pytest.mark.slow
