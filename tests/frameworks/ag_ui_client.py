@@ -49,9 +49,13 @@ def wire(events: Iterable[BaseEvent]) -> list[Any]:
     return [json.loads(event.model_dump_json(by_alias=True)) for event in events]
 
 
-def asked(streams: Sequence[Iterable[BaseEvent]]) -> list[dict[str, Any]]:
-    """What the client says of each stream: the first `error` or None, and its `messages` and `state`."""
-    lines = "\n".join(json.dumps(wire(events)) for events in streams)
+def asked(
+    streams: Sequence[Iterable[BaseEvent]], having: Sequence[dict[str, Any]] = ()
+) -> list[dict[str, Any]]:
+    """What the client says of each stream: the first `error` or None, and the `messages` and `state` that it
+    then has. `having`: the messages that it has before.
+    """
+    lines = "\n".join(json.dumps({"events": wire(events), "messages": [*having]}) for events in streams)
     command = ["node", str(HERE / "check.cjs"), str(installed())]
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True, timeout=PATIENCE)
     told = [json.loads(line) for line in done.stdout.splitlines()]

@@ -81,6 +81,17 @@ def live(talk: Any, agents: list[Agent], *message: str, **options: Any) -> list[
     return asyncio.run(main())
 
 
+def turn(talk: Any, id: str, **options: Any) -> list[BaseEvent]:
+    """The events of a turn with a baker, for a client that has said its message itself."""
+
+    async def main() -> list[BaseEvent]:
+        async with Team([Agent("baker", llm=Scripted("Rye."))]) as team:
+            run = team.run(talk, "Which bread?", id=id)
+            return [event async for event in ag_ui_live(talk, run, run_id=id, **options)]
+
+    return asyncio.run(main())
+
+
 def told(messages: Any) -> list[Any]:
     """Messages as they go over the wire, sorted: agents at work at once begin in another order."""
     return sorted(
@@ -177,11 +188,11 @@ def test_a_call_that_awaits_a_person_is_an_interrupt() -> None:
     }
 
 
-def test_a_client_that_comes_back_is_given_what_it_missed_and_not_its_own_words(log: Log) -> None:
+def test_a_client_that_comes_back_is_given_all_that_was_said_its_own_words_too(log: Log) -> None:
     talk = log["cat"]
     live(talk, [looking()], "Where is the cat?")
-    before = ag_ui_messages(talk.entries())
     talk.append(stenolog.UserMessage(text="And the dog?"), id="m2")
+    before = ag_ui_messages(talk.entries())
 
     async def main() -> list[BaseEvent]:
         async with Team([Agent("coder", llm=Scripted("Out."))]) as team:
@@ -195,6 +206,16 @@ def test_a_client_that_comes_back_is_given_what_it_missed_and_not_its_own_words(
     assert faults(wire(events)) == []
     assert told(snapshot.messages) == told(before)
     assert [event["delta"] for event in wire(events) if event["type"] == "TEXT_MESSAGE_CONTENT"] == ["Out."]
+
+
+@pytest.mark.parametrize("snapshot", [True, False])
+def test_what_a_client_has_said_is_told_where_a_snapshot_would_take_it_away(log: Log, snapshot: bool) -> None:
+    talk = log["bread"]
+    first = turn(talk, "m1", seen=["m1"])
+    second = turn(talk, "m3", seen=["m1", "baker@2", "m3"], snapshot=snapshot)
+
+    assert [m.id for m in messages(first)] == ["baker@2"]
+    assert [m.id for m in messages(second)] == (["m3", "baker@4"] if snapshot else ["baker@4"])
 
 
 def test_a_run_that_raises_ends_with_an_error_and_raises(log: Log) -> None:
@@ -274,6 +295,23 @@ def test_the_official_client_accepts_them_and_has_the_same_messages(log: Log) ->
     assert [answer["error"] for answer in answers] == [None] * len(streams)
     ours = [told(ag_ui_messages(entries)) for entries in (*replays, *replays, *histories)]
     assert [sorted(answer["messages"], key=lambda m: str(m["id"])) for answer in answers] == ours
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("snapshot", [True, False])
+def test_the_official_client_keeps_what_the_user_said_from_turn_to_turn(log: Log, snapshot: bool) -> None:
+    has: list[dict[str, Any]] = []
+    for id in ("m1", "m3", "m5"):
+        has = [*has, {"id": id, "role": "user", "content": "Which bread?"}]
+        events = turn(log["bread"], id, seen=[message["id"] for message in has], snapshot=snapshot)
+        [answer] = asked([events], having=has)
+        assert answer["error"] is None
+        has = answer["messages"]
+
+    ids = ["m1", "baker@2", "m3", "baker@4", "m5", "baker@6"]
+    assert [(message["id"], message["content"]) for message in has] == [
+        (id, "Which bread?" if id.startswith("m") else "Rye.") for id in ids
+    ]
 
 
 @pytest.mark.slow

@@ -38,9 +38,7 @@ def ag_ui_events(entries: Iterable[Entry], *, run_id: str = "replay") -> list[Ba
 
 def ag_ui_messages(entries: Iterable[Entry]) -> list[Message]:
     """The messages that the events come to: what a client shows, for a MESSAGES_SNAPSHOT."""
-    from .ag_ui_messages import messages
-
-    return messages(ag_ui_events(entries))
+    return _messages(ag_ui_events(entries))
 
 
 async def ag_ui_live(
@@ -53,17 +51,20 @@ async def ag_ui_live(
 ) -> AsyncGenerator[BaseEvent, None]:
     """What happens in a run of a team, as it happens. The ids are those that a replay gives.
 
-    It begins with what was said before, as a MESSAGES_SNAPSHOT, unless `snapshot` is false. `seen`: the ids
-    of messages that the client has, such as those it has sent; a user's message of such an id is not told.
-    Where the run raises, so does this, behind a RUN_ERROR. Raises `MissingExtra`.
+    It begins with all that was said before, as a MESSAGES_SNAPSHOT, unless nothing was or `snapshot` is
+    false. `seen`: the ids of messages that the client has, such as those it has sent. Where there is no
+    snapshot, a user's message of such an id is not told; behind one it is, since a client takes away what a
+    snapshot lacks. Where the run raises, so does this, behind a RUN_ERROR. Raises `MissingExtra`.
     """
     conversation = await talk.sync() if isinstance(talk, AsyncConversation) else talk
-    telling = _telling(conversation.name, run_id, seen)
-    before = await _read(conversation, telling, None)
+    telling = _telling(conversation.name, run_id)
+    before = _messages(await _read(conversation, telling, None))
     for event in telling.begin():
         yield event
     if snapshot and before:
         yield _snapshot(before)
+    else:
+        telling.seen = frozenset(seen)
     try:
         async for happened in happenings:
             for event in await _told(conversation, telling, happened):
@@ -97,19 +98,23 @@ async def _read(talk: Conversation, telling: Telling, upto: int | None) -> list[
     return [event for entry in entries for event in telling.entry(entry)]
 
 
-def _snapshot(told: list[BaseEvent]) -> BaseEvent:
-    from ag_ui.core import MessagesSnapshotEvent
-
+def _messages(told: Iterable[BaseEvent]) -> list[Message]:
     from .ag_ui_messages import messages
 
-    return MessagesSnapshotEvent(messages=messages(told))
+    return messages(told)
 
 
-def _telling(thread: str, run: str, seen: Iterable[str] = ()) -> Telling:
+def _snapshot(before: list[Message]) -> BaseEvent:
+    from ag_ui.core import MessagesSnapshotEvent
+
+    return MessagesSnapshotEvent(messages=before)
+
+
+def _telling(thread: str, run: str) -> Telling:
     try:
         from .ag_ui_telling import Telling
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "ag_ui":
             raise
         raise MissingExtra("ag-ui", "ag-ui-protocol") from None
-    return Telling(thread, run, seen)
+    return Telling(thread, run)

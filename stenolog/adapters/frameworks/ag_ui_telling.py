@@ -7,7 +7,7 @@ answers, and `~2` and so on for the attempts after the first. Whatever answers n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,15 +92,17 @@ class Open:
 
 
 class Telling:
-    """Tells a conversation as one run. `seen`: the messages that the client has, by id; they are not told."""
+    """Tells a conversation as one run."""
 
-    def __init__(self, thread: str, run: str, seen: Iterable[str] = ()) -> None:
+    seen: frozenset[str] = frozenset()
+    """The messages that the client has, by id: they are not told."""
+
+    def __init__(self, thread: str, run: str) -> None:
         self.thread = thread
         self.run = run
         self.position = 0
         self.settings: Settings = NOTHING
         self.state: State = INITIAL
-        self._seen = frozenset(seen)
         self._taken: set[str] = set()
         self._attempts: dict[str, int] = {}
         self._open: dict[str, Open] = {}
@@ -172,7 +174,7 @@ class Telling:
                 yield ag.CustomEvent(name="stenolog.unknown", value=told)
 
     def _user(self, entry: Entry, said: UserMessage) -> Events:
-        if said.parts and entry.id not in self._seen:
+        if said.parts and entry.id not in self.seen:
             id, name = _free(self._taken, entry.id), said.author or None
             yield ag.TextMessageStartEvent(message_id=id, role=_role(said), name=name)
             if words := _words(said.parts):

@@ -1,4 +1,5 @@
-// Gives streams of events, one JSON array a line, to the official client: each is parsed, verified and applied.
+// Gives streams of events to the official client, one a line, as {events, messages}: each is parsed, verified and
+// applied, to the messages that the client has.
 // Says of each, one JSON object a line, the first error (or null) and the messages and the state it comes to.
 const { createRequire } = require("module");
 const installed = createRequire(process.argv[2] + "/package.json");
@@ -9,12 +10,13 @@ const { from, lastValueFrom, toArray } = installed("rxjs");
 console.warn = (said) => { throw new Error(said); };
 
 async function check(line) {
-  const told = { error: null, messages: [], state: null };
+  const given = JSON.parse(line);
+  const told = { error: null, messages: given.messages, state: null };
   try {
-    const events = JSON.parse(line).map((event) => EventSchemas.parse(event));
+    const events = given.events.map((event) => EventSchemas.parse(event));
     const legal = await lastValueFrom(from(events).pipe(verifyEvents(false), toArray()));
-    const input = { threadId: "t", runId: "r", messages: [], state: {}, tools: [], context: [] };
-    const changes = defaultApplyEvents(input, from(legal), { messages: [] }, []);
+    const input = { threadId: "t", runId: "r", messages: given.messages, state: {}, tools: [], context: [] };
+    const changes = defaultApplyEvents(input, from(legal), { messages: given.messages }, []);
     for (const change of await lastValueFrom(changes.pipe(toArray()))) {
       told.messages = change.messages ?? told.messages;
       told.state = change.state ?? told.state;
