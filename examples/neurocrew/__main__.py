@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import fill
 
 import stenolog
+from stenolog import Conversation
+from stenolog.adapters.cli.safety import safe
 from stenolog.adapters.teamfile import load
 from stenolog.chats import Console
 
 from ..shell import run
 from . import commands as commands  # registers them
-from .report import report
+from .report import kept, report
 from .telegram import on_telegram
 
 CREW = Path(__file__).with_name("crew.toml")
@@ -34,9 +38,9 @@ def main() -> None:
     with stenolog.open(options.db) as log:
         asyncio.run(talk(log, options))
         if log["crew"].position:
-            print("", *report(log["crew"]), sep="\n")
+            show("", *report(log["crew"]))
     if not (options.telegram or options.console):
-        print("Talk with them: python -m examples.neurocrew --console, or --telegram (see its README.md)")
+        show("Talk with them: python -m examples.neurocrew --console, or --telegram (see its README.md)")
 
 
 async def talk(log: stenolog.Log, options: argparse.Namespace) -> None:
@@ -45,15 +49,37 @@ async def talk(log: stenolog.Log, options: argparse.Namespace) -> None:
         if options.telegram:
             await on_telegram(team, log, options.base_url)
         else:
-            lines = None if options.console else script()
-            await Console(team, log, conversation="crew", lines=lines).serve()
+            lines = begin(log["crew"], typing=options.console)
+            await Console(team, log, conversation="crew", lines=lines, show=show).serve()
+
+
+def begin(talk: Conversation, *, typing: bool) -> Iterable[str] | None:
+    """The lines to say, or None for those that somebody types. Tells what is there from an earlier start."""
+    over = not typing and f"console:{len(SCRIPT)}" in {entry.id for entry in talk.entries()}
+    if over:
+        show(f"({talk.log.path} has this from an earlier start; --db another.db begins anew.)")
+        show(*kept(talk))
+    elif talk.position:
+        show(f"({talk.log.path} has {talk.position} entries from an earlier start; it goes on there.)")
+    if typing:
+        show("Type, and they answer in turn. /help lists the commands; Ctrl-D ends.")
+    return None if typing else () if over else script()
 
 
 def script() -> Iterator[str]:
     """The lines, shown as they are said."""
     for line in SCRIPT:
-        print(f"\n> {line}")
+        show(f"\n> {line}")
         yield line
+
+
+def show(*texts: str) -> None:
+    """Print texts, in lines no longer than the terminal's; but a command is to be copied."""
+    width = get_terminal_size().columns
+    for line in "\n".join(map(safe, texts)).split("\n"):
+        if len(line) > width and "stenolog request" not in line:
+            line = fill(line, width, subsequent_indent="    ", break_on_hyphens=False)
+        print(line, flush=True)
 
 
 def arguments() -> argparse.Namespace:

@@ -1,41 +1,67 @@
-"""What the log knows of a talk: who was told everything anew, what each role was sent, what not, and why."""
+"""What the log knows of a talk: who passed, who was told all anew, what each was sent, what not, why."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
-from stenolog import AssistantMessage, Conversation, LlmError, Request
+from stenolog import AssistantMessage, Conversation, Entry, LlmError, ModeSwitch, Request, UserMessage
+from stenolog.projections.requests.rules import RULES
+
+from .role import PASS
+
+
+def kept(talk: Conversation) -> Iterator[str]:
+    """What was said, as it stands in the log."""
+    for event in (entry.event for entry in talk.entries()):
+        if isinstance(event, UserMessage):
+            yield f"\n> {event.text}"
+        elif isinstance(event, AssistantMessage):
+            yield f"{event.agent}: {event.text}" if event.text != PASS else f"({event.agent} passes)"
+        elif isinstance(event, ModeSwitch) and isinstance(event.context_from, int):
+            yield "\n(a new start for the agents)"
 
 
 def report(talk: Conversation) -> Iterator[str]:
-    """Lines to print."""
-    begin = talk.settings().context_from or talk.position + 1
-    yield f"{talk.position} entries. The turns are over: {talk.state().floor.ended}."
-    views: dict[str, list[int]] = {}
-    for entry in talk.entries():
-        match entry.event:
-            case LlmError(agent=agent, category="process_exited", message=message):
-                yield f"  {agent} is told everything anew: {message}"
-            case AssistantMessage(agent=agent, receipt=receipt) if receipt and entry.position < begin:
-                views.setdefault(agent, []).append(receipt.view)
-    yield "What each was sent last before the new start, by a policy of its own:"
-    for agent, asked in views.items():
-        requests = [talk.request(agent, view, wire="plain") for view in asked]
-        yield f"  {agent:<19} {seen(requests[-1])}"
-        for request in requests:
-            if "reminder" in rules(request):
-                yield f"{'':<21} reminded of its system prompt at {request.upto}"
-    yield f"Why? stenolog request {talk.name} --agent 'Product Owner' --at 16 --db {talk.log.path}"
+    """Lines to print, of any length."""
+    entries = [*talk.entries()]
+    yield f"{len(entries)} entries. The turns are over: {talk.state().floor.ended or 'not yet'}."
+    passed: dict[str, list[str]] = {}
+    for at, event in ((entry.position, entry.event) for entry in entries):
+        if isinstance(event, LlmError) and event.category == "process_exited":
+            yield f"{event.agent} was told everything anew after {at}: {event.message}."
+        elif isinstance(event, AssistantMessage) and event.text == PASS:
+            passed.setdefault(event.agent, []).append(str(at))
+    if passed:
+        who = "; ".join(f"{agent} at {', '.join(positions)}" for agent, positions in passed.items())
+        yield f"Passed, which the room does not show: {who}."
+    begin = talk.settings().context_from
+    if last := last_requests(talk, entries[: begin - 1] if begin else entries):
+        yield f"\nWhat each was sent last{f' before the new start at {begin}' if begin else ''}, and why:"
+    for agent, request in last.items():
+        yield f"  {agent} at {request.upto}: {', '.join(seen(request))}"
+    if used := {run.rule for request in last.values() for run in request.dropped}:
+        yield f"(Why not: {'; '.join(f'{rule}: {RULES[rule]}' for rule in sorted(used))})"
+    for agent, request in [*last.items()][-1:]:
+        options = f"--agent {shlex.quote(agent)} --at {request.upto} --db {shlex.quote(str(talk.log.path))}"
+        yield f"Why? stenolog request {talk.name} {options}"
 
 
-def seen(request: Request) -> str:
+def last_requests(talk: Conversation, entries: list[Entry]) -> dict[str, Request]:
+    """What each agent was sent for the last of its answers, by the receipt of that."""
+    events = [entry.event for entry in entries if isinstance(entry.event, AssistantMessage)]
+    views = {event.agent: event.receipt.view for event in events if event.receipt}
+    return {agent: talk.request(agent, view, wire="plain") for agent, view in views.items()}
+
+
+def seen(request: Request) -> Iterator[str]:
     """What stands in a request, and by which rule the rest does not."""
     shown = {position for part in request.parts if part.role != "system" for position in part.positions}
-    left_out = " ".join(f"{run.first}-{run.last} ({run.rule})" for run in request.dropped)
-    told = " and told that some are missing" if "cut-note" in rules(request) else ""
-    return f"{len(shown)} entries{told}; not {left_out or 'left out: any'}"
-
-
-def rules(request: Request) -> set[str]:
-    """The rules that put something into it."""
-    return {part.rule for part in request.parts}
+    rules = {part.rule for part in request.parts}
+    yield "1 entry" if len(shown) == 1 else f"{len(shown)} entries"
+    if "cut-note" in rules:
+        yield "a note that some are missing"
+    if "reminder" in rules:
+        yield "its system prompt once more"
+    for rule, first, last in ((run.rule, run.first, run.last) for run in request.dropped):
+        yield f"not {first}{f'-{last}' if last > first else ''} ({rule})"

@@ -10,17 +10,29 @@ from __future__ import annotations
 import json
 import os
 
-from stenolog import Log, Team
+from stenolog import CallerError, Log, Team
 from stenolog.chats import Telegram
 
 
 async def on_telegram(team: Team, log: Log, base_url: str | None) -> None:
     """Serve until stopped by Ctrl-C or SIGTERM. The next start goes on where this one has come to."""
-    chats = [int(id) for id in os.environ.get("TELEGRAM_CHATS", "").split(",") if id.strip()]
-    token = os.environ.get("TELEGRAM_TOKEN", "")
-    tokens = json.loads(os.environ.get("TELEGRAM_TOKENS", "{}"))
-    if not chats:
-        raise SystemExit("TELEGRAM_CHATS: expected the ids of the chats that are heard, found none")
+    token, tokens, chats = settings()
     async with Telegram(team, log, token=token, tokens=tokens, chats=chats, base_url=base_url) as telegram:
         print(f"{telegram!r}: write to it; Ctrl-C ends")
         await telegram.serve()
+
+
+def settings() -> tuple[str, dict[str, str], list[int]]:
+    """The token, the tokens, and the chats; what is missing is said at once."""
+    token, tokens, chats = (os.environ.get(f"TELEGRAM_{name}", "") for name in ("TOKEN", "TOKENS", "CHATS"))
+    needed = {"TELEGRAM_TOKEN (or TELEGRAM_TOKENS)": token or tokens, "TELEGRAM_CHATS": chats.strip(" ,")}
+    if missing := " and ".join(name for name, value in needed.items() if not value):
+        raise CallerError(f"expected {missing} in the environment: see README.md")
+    try:
+        ids = [int(id) for id in chats.split(",") if id.strip()]
+    except ValueError:
+        raise CallerError(f"TELEGRAM_CHATS: expected ids such as 123,-456; found {chats!r}") from None
+    try:
+        return token, dict(json.loads(tokens or "{}")), ids
+    except (ValueError, TypeError):  # what was found is a secret
+        raise CallerError('TELEGRAM_TOKENS: expected JSON, such as {"Code Reviewer": "456:…"}') from None

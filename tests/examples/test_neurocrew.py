@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,7 +17,10 @@ from random import Random
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, ModeSwitch
+from examples.neurocrew.report import report
+from examples.neurocrew.telegram import settings as telegram_settings
+from stenolog import AssistantMessage, CallerError, ModeSwitch, UserMessage
+from stenolog.adapters.cli import run
 from tests.chats.standin import TOKEN, StandIn
 from tests.examples import harness
 
@@ -33,6 +37,93 @@ def test_it_ends_by_itself_with_a_log_that_all_judges_accept(undisturbed: Path) 
     harness.clean(undisturbed)
 
 
+def test_a_second_start_shows_what_was_said_and_adds_nothing(undisturbed: Path) -> None:
+    shown = harness.said(NAME, undisturbed.parent).splitlines()
+
+    assert shown[:4] == [
+        "(neurocrew.db has this from an earlier start; --db another.db begins anew.)",
+        "",
+        "> Build a login for the bakery.",
+        "Software Developer: Plan: a table of users, a cookie with a session's id. Review it, please.",
+    ]
+    assert shown.count("(a new start for the agents)") == 1
+    assert "22 entries. The turns are over: Product Owner, who moderates, passed." in shown
+
+
+def test_the_command_at_the_end_shows_what_the_line_above_tells(
+    undisturbed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = harness.said(NAME, undisturbed.parent).splitlines()
+    [told] = [line for line in shown if line.startswith("  Product Owner at ")]
+    [why] = [line for line in shown if line.startswith("Why? ")]
+    command = shlex.split(why.removeprefix("Why? stenolog "))
+
+    assert told.startswith(
+        "  Product Owner at 16: 6 entries, a note that some are missing, not 3-8 (beyond-last)"
+    )
+    assert run([*command[:-1], str(undisturbed)]) == 0
+    assert "request for Product Owner at 16" in capsys.readouterr().out
+
+
+def test_no_heading_speaks_of_a_new_start_where_there_was_none(tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["crew"].append(UserMessage(text="Build a login."))
+        log["crew"].append(AssistantMessage(agent="Product Owner", text="....."))
+
+        assert [*report(log["crew"])] == [
+            "3 entries. The turns are over: not yet.",
+            "Passed, which the room does not show: Product Owner at 3.",
+        ]
+
+
+def test_where_nobody_reads_on_it_ends(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "examples.neurocrew", "--db", str(tmp_path / "unread.db")],
+        cwd=harness.ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout, "a pipe"
+        read = [process.stdout.readline() for _ in range(3)]
+        process.stdout.close()
+        _, errors = process.communicate(timeout=harness.PATIENCE)
+
+    assert (read[1], process.returncode, errors) == ("> /intent Build a login for the bakery.\n", 0, "")
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (
+            {},
+            "expected TELEGRAM_TOKEN (or TELEGRAM_TOKENS) and TELEGRAM_CHATS in the environment: "
+            "see README.md",
+        ),
+        ({"TELEGRAM_TOKEN": TOKEN}, "expected TELEGRAM_CHATS in the environment: see README.md"),
+        (
+            {"TELEGRAM_TOKENS": "{}", "TELEGRAM_CHATS": "foo"},
+            "TELEGRAM_CHATS: expected ids such as 123,-456; found 'foo'",
+        ),
+        (
+            {"TELEGRAM_TOKENS": TOKEN, "TELEGRAM_CHATS": "1"},
+            'TELEGRAM_TOKENS: expected JSON, such as {"Code Reviewer": "456:…"}',
+        ),
+    ],
+)
+def test_what_telegram_needs_is_said_at_once(
+    settings: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TELEGRAM_TOKEN", "TELEGRAM_TOKENS", "TELEGRAM_CHATS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+
+    with pytest.raises(CallerError) as raised:
+        telegram_settings()
+    assert str(raised.value) == expected
+
+
 @pytest.mark.slow
 def test_killed_five_times_it_ends_with_the_same(undisturbed: Path, tmp_path: Path) -> None:
     path = harness.killed(NAME, tmp_path)
@@ -46,6 +137,7 @@ def test_what_is_typed_is_said_line_by_line(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "examples.neurocrew", "--console", "--db", str(tmp_path / "typed.db")],
         cwd=harness.ROOT,
+        env={**os.environ, "COLUMNS": "100"},
         input=typed,
         capture_output=True,
         text=True,
@@ -53,7 +145,8 @@ def test_what_is_typed_is_said_line_by_line(tmp_path: Path) -> None:
         check=True,
     )
 
-    assert done.stdout.splitlines()[:8] == [
+    assert done.stdout.splitlines()[:9] == [
+        "Type, and they answer in turn. /help lists the commands; Ctrl-D ends.",
         "Software Developer: Plan: a table of users, a cookie with a session's id. Review it, please.",
         "Code Reviewer: Good, but a session must end some time. After how long?",
         "Product Owner: After a day: bakers get up early.",
