@@ -25,6 +25,7 @@ from langgraph.types import Send
 import stenolog
 from stenolog.adapters.transcripts import export_jsonl, import_file
 from stenolog.domain.errors import CallerError, MissingBlob
+from stenolog.domain.parts import Opaque, Reasoning, Text, ToolCall
 from stenolog.frameworks import LangGraphSaver
 from tests.frameworks.langgraph_graphs import growing, talking
 
@@ -147,16 +148,67 @@ class Reverse(CipherProtocol):
 def test_with_a_serializer_that_encrypts_nothing_is_told_and_no_word_stands_in_the_file(
     tmp_path: Path,
 ) -> None:
-    state = {"messages": [HumanMessage("the secret word", id="m1")], "note": "the secret word"}
+    said = HumanMessage("the secret word", id="m1")
+    state = {"messages": [said], "last": said, "note": said.content, "deep": {"in": [said]}}
     with stenolog.open(tmp_path / "a.db") as log:
         saver = LangGraphSaver(log, serde=EncryptedSerializer(Reverse()))
+        growing(saver).invoke({"messages": said}, {"configurable": {"thread_id": "delta"}})
         config = put(saver, ONE, holding(1, **state))
+        saver.put_writes(config, [("delta", said), ("__pregel_tasks", Send("a", said))], "task")
+        config = put(saver, config, holding(2, **state), counters_since_delta_snapshot={"delta": (1, 1)})
         found = saver.get_tuple(config)
-        kinds = {entry.event.kind for entry in log["one"].entries()}
+        kinds = {entry.event.kind for name in log.names() for entry in log[name].entries()}
 
     assert found is not None
     assert (found.checkpoint["channel_values"], kinds) == (state, {"mode_switch"})
     assert b"secret" not in (tmp_path / "a.db").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("said", "parts"),
+    [
+        (HumanMessage([{"type": "non_standard", "x": 1}]), [Text(text='{"type":"non_standard","x":1}')]),
+        (
+            AIMessage(
+                [{"type": "image_url", "image_url": "x.png"}, "Look!"],
+                response_metadata={"model_provider": "google_genai"},
+            ),
+            [
+                Opaque(provider="google_genai", raw='{"type":"image_url","image_url":"x.png"}'),
+                Text(text="Look!"),
+            ],
+        ),
+    ],
+)
+def test_what_langchain_cannot_translate_is_told_as_it_came(said: BaseMessage, parts: list[object]) -> None:
+    with pytest.raises((KeyError, AttributeError, ValueError)):
+        said.content_blocks  # noqa: B018
+    with stenolog.open(":memory:") as log:
+        put(LangGraphSaver(log), ONE, holding(1, messages=[said]))
+
+        assert told_parts(log) == [*parts]
+
+
+def test_a_call_without_an_id_is_told_and_reasoning_keeps_its_ciphertext() -> None:
+    said = [
+        AIMessage("", tool_calls=[{"id": None, "name": "f", "args": {"x": 1}}]),
+        AIMessage(
+            [{"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "enc"}],
+            response_metadata={"model_provider": "openai"},
+        ),
+    ]
+    with stenolog.open(":memory:") as log:
+        put(LangGraphSaver(log), ONE, holding(1, messages=said))
+
+        assert told_parts(log) == [
+            ToolCall(id="", name="f", arguments='{"x":1}'),
+            Reasoning(provider="openai", id="r", encrypted="enc"),
+        ]
+
+
+def told_parts(log: stenolog.Log) -> list[object]:
+    """The parts of all that was told in the thread."""
+    return [part for entry in log["one"].entries() for part in getattr(entry.event, "parts", ())]
 
 
 def test_a_blob_that_is_gone_is_an_error_and_never_an_empty_state() -> None:

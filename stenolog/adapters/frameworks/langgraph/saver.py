@@ -32,7 +32,7 @@ from .messages import name_of
 from .shelf import Shelf, record
 from .telling import Found, Telling, messages_in
 from .threads import Saved, Thread
-from .values import Reading, Ref, Writing
+from .values import Reading, Ref, Writing, in_the_clear
 
 _MISSING = object()
 VALUES = "channel_values"
@@ -269,7 +269,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         }
         telling = Telling(thread, where.ns, self._shelf.agent, self._shelf.head(thread, where.thread))
         switched: dict[str, Any] = {}
-        if self.tell:
+        if self.tell and in_the_clear(self.serde):
             delta = metadata.get("counters_since_delta_snapshot") or {}
             state = messages_in(values, refs, ChainMap(writing.links, thread.links))
             telling.tell(chain(state, self._written(thread, where, delta)))

@@ -94,7 +94,8 @@ class Telling:
         return told.position if told is not None and told.sha == found.sha else None
 
     def _say(self, found: Found) -> int:
-        event = event_of(found.message, speaker(self.ns, self.agent), self._calls, self.blobs)
+        call = self._calls.get(getattr(found.message, "tool_call_id", ""))
+        event = event_of(found.message, speaker(self.ns, self.agent), call, self.blobs)
         before = self.thread.told.get(found.key)
         if before is not None and not isinstance(event, ToolResult):
             event = replace(event, replaces=before.position)

@@ -110,6 +110,11 @@ def shas_in(ref: Ref) -> Iterator[str]:
             pass
 
 
+def in_the_clear(serde: SerializerProtocol) -> bool:
+    """Whether it is LangGraph's own serializer; any other may be there to encrypt."""
+    return type(serde) is JsonPlusSerializer
+
+
 class Writing:
     """Takes values apart; `links` are those that it has added to the known ones."""
 
@@ -119,7 +124,7 @@ class Writing:
         self._lists: list[Ref] = []
         self._serde = serde
         self._known = known
-        self._apart = type(serde) is JsonPlusSerializer
+        self._apart = in_the_clear(serde)
 
     def ref(self, value: object, depth: int = 0) -> Ref:
         """The reference of a value."""
