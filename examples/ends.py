@@ -6,22 +6,29 @@ import shlex
 import sys
 from collections.abc import Container, Sequence
 
-from stenolog import AssistantMessage, Conversation, LlmError
+from stenolog import AssistantMessage, Conversation, LlmError, ModelFailed
+from stenolog.domain.state import address
 
 
 def failures(talk: Conversation, but: Container[str] = ("budget",)) -> list[LlmError]:
-    """Those since the last answer, where a lane stands failed by them; `but` are categories that are none."""
-    errors: list[LlmError] = []
+    """Those since the last answer, of each lane that stands failed by them; those of `but` are none."""
+    errors: dict[str, list[LlmError]] = {}
     for entry in talk.entries():
         match entry.event:
-            case AssistantMessage():
-                errors.clear()
-            case LlmError(category=category) as error:
-                errors = [] if category in but else [*errors, error]
+            case LlmError(agent=agent, task=task, category=category) as error if category not in but:
+                errors.setdefault(address(agent, task), []).append(error)
+            case AssistantMessage(agent=agent, task=task) | LlmError(agent=agent, task=task):
+                errors.pop(address(agent, task), None)
             case _:
                 pass
-    failed = any(lane.status == "failed" for lane in talk.state().lanes.values())
-    return errors if failed else []
+    lanes = talk.state().lanes
+    return [error for lane in errors if lanes[lane].status == "failed" for error in errors[lane]]
+
+
+def check(talk: Conversation) -> None:
+    """Raises `ModelFailed` where a lane stands failed."""
+    for error in failures(talk):
+        raise ModelFailed(error.category, f"{address(error.agent, error.task)}: {error.message}")
 
 
 def ended(failed: Sequence[LlmError]) -> int:

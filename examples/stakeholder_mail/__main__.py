@@ -7,19 +7,24 @@ import asyncio
 from pathlib import Path
 
 import stenolog
-from stenolog import Agent, Conversation, Log, Team
+from stenolog import Agent, CallerError, Conversation, Diverged, Log, ModelFailed, Team
 from stenolog.adapters.cli.prices import prices_of
 from stenolog.engine import Recording, regenerate
 from stenolog.models import Model, model_of
-from stenolog.tables import Kept
+from stenolog.projections.prices import Prices
 
+from ..shell import run
 from . import show
 from .crew import agents, team
 from .script import scripted
-from .tables import tables
-from .workflow import TALK, answer_to, answers, mails, plan, quality_of, said, write
+from .tables import answer, tables
+from .workflow import TALK, answer_to, answers, in_words, mails, plan, quality_of, said, write
 
-SCORES = "SELECT workflow, mail, score, words, text FROM stakeholder_mails ORDER BY mail, workflow"
+SCORES = "SELECT workflow, mail, score, lacks, words, text FROM stakeholder_mails ORDER BY mail, workflow"
+FORKS = (
+    "writer~… is the fork in which a mail was made anew: it shares all that came before it. The new mail 3 "
+    "then took the place of the old one in october, too; the new mail 5 stands beside it."
+)
 QUESTION = "How many mails speak of the outages?"
 PRICES = Path(__file__).with_name("prices.toml")
 print = show.console.print
@@ -28,19 +33,21 @@ print = show.console.print
 def main() -> None:
     """What was asked for; without options, everything in short."""
     given = _options()
+    model, prices = model_of(given.model) if given.model else scripted(), prices_of(given.prices)
     with stenolog.open(given.db) as log:
-        sql, model = tables(log), model_of(given.model) if given.model else scripted()
-        asyncio.run(do(given, log, sql, model))
+        tables(log)
+        asyncio.run(do(given, log, model, prices))
 
 
-async def do(given: argparse.Namespace, log: Log, sql: Kept, model: Model) -> None:
+async def do(given: argparse.Namespace, log: Log, model: Model, prices: Prices) -> None:
     """The mails, from wherever they stand, and then what is wanted of them."""
-    talk, crew, prices = log[TALK], agents(model), prices_of(given.prices)
+    talk, crew = log[TALK], agents(model)
     writer = crew[-1]
     async with team(crew) as working:
         await show.bars(plan(talk, working))
         show.estimate(talk, prices)
         await show.bars(write(talk, working))
+        show.spent(talk, prices)
         everything = not any((given.replay, given.regenerate, given.fork, given.ask, given.sql))
         if wished := given.regenerate or (everything and ("3", "Shorter, please.")):
             await anew(talk, writer, *wished, in_place=True)
@@ -49,30 +56,35 @@ async def do(given: argparse.Namespace, log: Log, sql: Kept, model: Model) -> No
         if question := given.ask or (everything and QUESTION):
             await ask(talk, working, question)
         if given.replay or everything:
-            print(await replayed(talk, crew))
+            print(await replayed(talk, crew), markup=False)
     if given.sql or everything:
         query = given.sql or SCORES
         print(query, style="bold", markup=False)
-        show.table((), sql.select(query))
+        show.table(*answer(given.db, query))
+    if everything:
+        print(FORKS, markup=False)
     show.account(log, prices)
 
 
 async def anew(talk: Conversation, writer: Agent, number: str, wish: str, *, in_place: bool) -> None:
     """One mail, made anew with a wish: in the place of the old one, or in a fork that shares all before."""
-    first = next(entry for entry in answers(talk) if said(entry).task == f"mail-{number}")
+    there = [entry for entry in answers(talk) if said(entry).task == f"mail-{number}"]
+    if not there:
+        raise CallerError(f"expected the number of a mail, 1 to {len(mails(talk))}; found {number!r:.40}")
+    first, *_ = there
     entry = await regenerate(talk, first.position, writer, wish, in_place=in_place)
     where = f"in the place of {first.position}" if in_place else f"in a fork, {entry.conversation}"
     quality = quality_of(said(entry))
-    print(wish, style="bold", markup=False)
-    print(f"mail {number}, {where}: {quality['words']} words, quality {quality['score']:.0%}")
+    print(f"user → writer/mail-{number}: {wish}", style="bold", markup=False)
+    print(f"mail {number}, {where}: {quality['words']} words, {in_words(quality)}")
 
 
 async def ask(talk: Conversation, working: Team, question: str) -> None:
     """A follow-up question: asked once, however often we are started."""
     id = f"ask: {question}"[:200].strip()
     await working.ask(talk, question, id=id)
-    print(question, style="bold", markup=False)
-    print(said(answer_to(talk, id)).text, markup=False)
+    print(f"user: {question}", style="bold", markup=False)
+    print(f"orchestrator: {said(answer_to(talk, id)).text}", markup=False)
 
 
 async def replayed(talk: Conversation, crew: list[Agent]) -> str:
@@ -80,9 +92,12 @@ async def replayed(talk: Conversation, crew: list[Agent]) -> str:
     recording = Recording(talk, upto=answer_to(talk, "done").position)
     with stenolog.open(":memory:") as log:
         again = team([recording.agent(agent) for agent in crew])
-        for part in (plan, write):
-            async for _ in part(log[TALK], again):
-                pass
+        try:
+            for part in (plan, write):
+                async for _ in part(log[TALK], again):
+                    pass
+        except (Diverged, ModelFailed) as error:  # a model has failed then, or another one is asked now
+            return f"cannot be replayed: {error}"
         same = [said(mail).text for mail in mails(log[TALK]).values()]
     return f"replayed without a model: {len(same)} mails, {recording.left} calls left over"
 
@@ -101,4 +116,4 @@ def _options() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -52,10 +52,10 @@ def quality(mail: AssistantMessage) -> dict[str, Any]:
     """
     words = len(mail.text.split())
     checks = {
-        "greets": bool(re.match(r"(Dear|Hello) \w+", mail.text)),
+        "greeting": bool(re.match(r"(Dear|Hello) \w+", mail.text)),
         "figure": bool(re.search(r"\d", mail.text)),
         "length": 15 <= words <= 70,
-        "signed": mail.text.rstrip().endswith("Acme"),
-        "no promise": "guarantee" not in mail.text,
+        "signature": mail.text.rstrip().endswith("Acme"),
+        "caution": "guarantee" not in mail.text,
     }
     return {"quality": {"score": sum(checks.values()) / len(checks), "words": words, **checks}}

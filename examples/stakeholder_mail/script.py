@@ -46,7 +46,8 @@ def _mail(brief: str, wish: str) -> str:
     found = re.search(r"Write to (\w+).*about (.+)\.", brief)
     assert found is not None, "the planner has said so"
     words = found[2].split(", ")
-    lines = [line for line in re.split(r"(?<=\.) ", INPUTS.report) if any(word in line for word in words)]
+    told = re.split(r"(?<=\.) ", INPUTS.report)
+    lines = [line for line in told if any(word in line for word in words)] or told[:1]
     if "horter" in wish:
         return f"Dear {found[1]},\n\n{lines[0]}\n\nYours, Acme"
     close = "Thank you for standing by us.\n\n" if "arm" in wish else ""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
@@ -14,21 +16,25 @@ from stenolog.engine import Happening
 from stenolog.projections.prices import Prices, cost
 from stenolog.projections.usage import By, together, usage
 
-from .workflow import quality_of
+from .workflow import answers, in_words, mails, quality_of, said
 
 LENGTH = 380
 """How many characters a mail has, by and large: where a bar is full."""
+SHORT = 20
+"""A column of a table that has so many characters at most is never shortened."""
 console = Console(highlight=False)
 
 
 async def bars(happening: AsyncIterator[Happening]) -> None:
     """A bar for each lane that is at work, and what came of it."""
     columns = TextColumn("  {task.description:<14}"), BarColumn(30), TextColumn("{task.fields[end]}")
-    with Progress(*columns, console=console) as progress:
-        lanes: dict[str, TaskID] = {}
+    with ExitStack() as shown:
+        progress, lanes = Progress(*columns, console=console), dict[str, TaskID]()
         async for happened in happening:
             match happened:
                 case Delta(lane, text=text):
+                    if not progress.live.is_started:  # where nothing is to be done, nothing is drawn
+                        shown.enter_context(progress)
                     if lane not in lanes:
                         lanes[lane] = progress.add_task(lane, total=LENGTH, end="")
                     progress.advance(lanes[lane], len(text))
@@ -42,16 +48,32 @@ async def bars(happening: AsyncIterator[Happening]) -> None:
 
 def _end(answer: AssistantMessage) -> str:
     quality = quality_of(answer)
-    return f"quality {quality['score']:.0%}" if quality else answer.text.replace("\n", " ")[:44]
+    return in_words(quality) if quality else _shortened(answer.text, console.width - 50)
+
+
+def _shortened(text: str, most: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: max(most, 9) - 1]}…"
 
 
 def estimate(talk: Conversation, prices: Prices) -> None:
     """What the mails that are still to be written will cost: their requests are built, and none is sent."""
     lanes = [lane for lane in talk.state().lanes.values() if lane.task and lane.status != "idle"]
+    if not lanes:
+        console.print(f"all {len(mails(talk))} mails are written")
+        return
     sent = sum(talk.request(lane.agent, task=lane.task).size.tokens for lane in lanes)
     out = len(lanes) * LENGTH // 4
     price = usd(cost({talk.settings().card_of("writer").model: Tokens(sent, out)}, prices))
     console.print(f"before: {len(lanes)} mails, {sent:,} tokens in, some {out:,} out, {price}")
+
+
+def spent(talk: Conversation, prices: Prices) -> None:
+    """What the mails have cost: the same requests as before, and what was answered."""
+    first = [entry for entry in answers(talk) if said(entry).task and said(entry).replaces is None]
+    tally = together(tally for _, tally in usage(first).by("agent"))
+    used = f"{tally.sum.input:,} tokens in, {tally.sum.output:,} out"
+    console.print(f"after:  {len(first)} mails, {used}, {usd(tally.cost(prices))}")
 
 
 def account(log: Log, prices: Prices) -> None:
@@ -65,7 +87,7 @@ def account(log: Log, prices: Prices) -> None:
             tally = together(tally for each in used for other, tally in each.by(by) if other == name)
             tokens = f"{tally.sum.input:,}", f"{tally.sum.output:,}"
             rows.append((f"{by} {name}", tally.calls, *tokens, usd(tally.cost(prices))))
-    table(("after", "calls", "tokens in", "out", "cost"), rows)
+    table(("all in all", "calls", "tokens in", "out", "cost"), rows)
 
 
 def usd(micro: int | None) -> str:
@@ -73,9 +95,15 @@ def usd(micro: int | None) -> str:
     return "no price" if micro is None else f"${micro / 1_000_000:.4f}"
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Rows under a header."""
-    drawn = Table(*header, box=None, show_header=bool(header), header_style="bold", pad_edge=False)
-    for row in rows:
-        drawn.add_row(*(str(value).replace("\n", " ")[:56] for value in row))
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Rows under a header; where they are too long for the terminal, the long columns are shortened."""
+    lines = [[" ".join(str(value).split()) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
+    room = console.width - 2 * len(widths) - sum(width for width in widths if width <= SHORT)
+    most = max(SHORT, room // max(1, sum(width > SHORT for width in widths)))
+    drawn = Table(box=None, header_style="bold", pad_edge=False)
+    for name in header:
+        drawn.add_column(name, no_wrap=True, overflow="ellipsis", max_width=most)
+    for line in lines:
+        drawn.add_row(*map(escape, line))
     console.print(drawn)

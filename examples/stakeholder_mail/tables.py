@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
-from stenolog import AssistantMessage, Entry, Log
-from stenolog.tables import CONVERSATION, Kept, Table, conversation_messages, keep
+from stenolog import AssistantMessage, CallerError, Entry, Log
+from stenolog.tables import CONVERSATION, Table, conversation_messages, keep
 
-from .workflow import quality_of
+from .workflow import lacks, quality_of
 
 
 def scored(entry: Entry) -> Iterator[dict[str, Any]]:
@@ -16,20 +19,38 @@ def scored(entry: Entry) -> Iterator[dict[str, Any]]:
     match entry.event:
         case AssistantMessage(agent="writer", task=task) as mail:
             noted = quality_of(mail)
-            yield {"mail": task, "score": noted["score"], "words": noted["words"], "text": mail.text}
+            row = {"score": noted["score"], "lacks": lacks(noted), "words": noted["words"]}
+            yield {"mail": task, **row, "text": mail.text}
         case _:
             pass
 
 
 stakeholder_mails = Table(
     "stakeholder_mails",
-    columns={"workflow": CONVERSATION, "mail": str, "score": float, "words": int, "text": str},
+    columns={
+        "workflow": CONVERSATION,
+        "mail": str,
+        "score": float,
+        "lacks": str,
+        "words": int,
+        "text": str,
+    },
     rows=scored,
     key="mail",
 )
 
 
-def tables(log: Log) -> Kept:
+def tables(log: Log) -> None:
     """Both tables, kept up to date in the log's own database from now on."""
     keep(log, conversation_messages)
-    return keep(log, stakeholder_mails)
+    keep(log, stakeholder_mails)
+
+
+def answer(db: str, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The names of columns, and the rows, as any program is given them that reads SQLite."""
+    try:
+        with closing(sqlite3.connect(f"{Path(db).resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            cursor = connection.execute(query)
+            return [name for name, *_ in cursor.description or ()], cursor.fetchall()
+    except sqlite3.Error as error:
+        raise CallerError(f"{error}: {query}") from None

@@ -10,11 +10,24 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from stenolog import AssistantMessage, Conversation, Draft, Entry, ModeSwitch, Run, Team, UserMessage
+from stenolog import (
+    AssistantMessage,
+    Conversation,
+    Draft,
+    Entry,
+    ModelFailed,
+    ModeSwitch,
+    Run,
+    Team,
+    UserMessage,
+)
 from stenolog.engine import Happening
+
+from ..ends import check, failures
 
 TALK = "october"
 DONE = "All mails are written: sum up."
+EXAMPLE = '{"mails": [{"to": "Ann Ito, investor", "about": "Revenue, cash"}]}'
 
 
 class Stakeholder(NamedTuple):
@@ -60,8 +73,20 @@ def begin(talk: Conversation) -> None:
 async def plan(talk: Conversation, team: Team) -> AsyncIterator[Happening]:
     """The report comes in; the orchestrator hands on to the planner, whose plan becomes briefs."""
     begin(talk)
+    if failures(talk):  # a model could not be asked when this was started before: once more
+        await team.proceed(talk)
     async for happened in team.run(talk, f"The report:\n{INPUTS.report}", id="report"):
         yield happened
+    check(talk)
+    if not planned(talk):  # it was not handed on, or what was answered is no plan
+        wish = f"A plan is missing. Answer with JSON alone, as in {EXAMPLE}."
+        async for happened in team.run(talk, wish, to="planner"):
+            yield happened
+        check(talk)
+    if not planned(talk):
+        raise ModelFailed(
+            "other", f"expected a plan as {EXAMPLE}, found {said(answers(talk)[-1]).text!r:.80}"
+        )
     talk.extend(briefs(talk))
 
 
@@ -69,18 +94,32 @@ async def write(talk: Conversation, team: Team) -> AsyncIterator[Happening]:
     """All mails at the same time, each on a lane of its own; then the orchestrator sums up."""
     async for happened in team.run(talk):
         yield happened
+    check(talk)
     async for happened in team.run(talk, DONE, id="done"):
         yield happened
+    check(talk)
 
 
 def briefs(talk: Conversation) -> Iterator[Draft]:
     """What the planner tells each instance of the writer; said again under its id, it is there already."""
-    answer = next(entry for entry in answers(talk) if said(entry).agent == "planner")
-    for number, mail in enumerate(json.loads(said(answer).text)["mails"], 1):
+    for number, mail in enumerate(planned(talk), 1):
         text = f"Write to {mail['to']}, about {mail['about']}."
-        to, cause = [f"writer/mail-{number}"], answer.position
+        to, cause = [f"writer/mail-{number}"], _plans(talk)[-1].position
         brief = UserMessage(text=text, author="planner", author_kind="agent", to=to, cause=cause)
         yield Draft(brief, id=f"brief-{number}")
+
+
+def planned(talk: Conversation) -> list[dict[str, str]]:
+    """The mails of the plan; none where there is no plan yet, or what stands there is none."""
+    try:
+        mails = json.loads(said(_plans(talk)[-1]).text)["mails"]
+        return [{"to": str(mail["to"]), "about": str(mail["about"])} for mail in mails]
+    except (IndexError, KeyError, TypeError, ValueError):
+        return []
+
+
+def _plans(talk: Conversation) -> list[Entry]:
+    return [entry for entry in answers(talk) if said(entry).agent == "planner"]
 
 
 def answers(talk: Conversation) -> list[Entry]:
@@ -95,14 +134,25 @@ def said(entry: Entry) -> AssistantMessage:
 
 
 def answer_to(talk: Conversation, id: str) -> Entry:
-    """What was answered to the message with that id."""
+    """What the orchestrator answered to the message with that id."""
     asked = next(entry.position for entry in talk.entries() if entry.id == id)
-    return next(entry for entry in answers(talk) if said(entry).cause == asked)
+    since = (entry for entry in answers(talk) if entry.position > asked)
+    return next(entry for entry in since if said(entry).agent == "orchestrator")
 
 
 def quality_of(mail: AssistantMessage) -> dict[str, Any]:
     """What was noted of a mail; empty for what is no mail."""
     return cast(dict[str, Any], mail.meta.get("quality", {}))
+
+
+def in_words(quality: dict[str, Any]) -> str:
+    """The score, and which checks it was lowered by."""
+    return f"quality {quality['score']:.0%}" + (f" (lacks: {lacking})" if (lacking := lacks(quality)) else "")
+
+
+def lacks(quality: dict[str, Any]) -> str:
+    """The checks that the mail does not pass."""
+    return ", ".join(check for check, passed in quality.items() if passed is False)
 
 
 def mails(talk: Conversation) -> dict[str, Entry]:

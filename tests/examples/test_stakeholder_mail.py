@@ -12,9 +12,10 @@ import pytest
 import stenolog
 from stenolog.projections.usage import usage
 from stenolog.tables import kept_in
-from tests.examples.harness import clean, finished, killed, outcome, said
+from tests.examples.harness import clean, finished, killed, outcome, run, said
 
 NAME = "stakeholder_mail"
+OCTOBER = "workflow = 'october'"
 FORK = "workflow LIKE 'writer~%'"
 
 
@@ -70,8 +71,51 @@ def test_the_account_names_each_agent_and_the_run(done: Path) -> None:
 def test_what_it_shows_has_the_estimate_the_scores_the_account_and_the_replay(done: Path) -> None:
     told = said(NAME, done.parent / "..", "--db", str(done))
 
-    for words in ("before: 0 mails", "quality 100%", "agent writer", "$0.0", "8 mails, 0 calls left over"):
+    for words in (
+        "all 8 mails are written\nafter:  8 mails, 4,",
+        "workflow             mail    score  lacks   words  text",
+        "october              mail-7  0.8    figure  30     Dear Gia,",
+        "user → writer/mail-3: Shorter, please.",
+        "quality 100%",
+        "agent writer",
+        "$0.0",
+        "8 mails, 0 calls left over",
+    ):
         assert words in told
+
+
+@pytest.mark.parametrize(
+    ("model", "found"),
+    [
+        ("cli:nosuchprog", "✗ orchestrator: nosuchprog could not be"),
+        ("cli:echo hello", "✗ expected a plan as"),
+    ],
+)
+def test_a_model_that_fails_or_plans_nothing_is_one_line_and_the_next_start_asks_again(
+    tmp_path: Path, model: str, found: str
+) -> None:
+    for _ in range(2):
+        code, _, errors = run(NAME, tmp_path, "--model", model)
+        assert (code, errors.count("\n"), errors[: len(found)]) == (1, 1, found)
+
+    said(NAME, tmp_path)
+
+    assert sql(tmp_path / f"{NAME}.db", f"SELECT count(*) FROM stakeholder_mails WHERE {OCTOBER}") == [(8,)]
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (["--model", "nope"], "✗ expected a model as openai:NAME"),
+        (["--prices", "nope.toml"], "✗ [Errno 2] No such file or directory: 'nope.toml'"),
+        (["--regenerate", "99", "x"], "✗ expected the number of a mail, 1 to 8; found '99'"),
+        (["--sql", "SELECT nope"], "✗ no such column: nope: SELECT nope"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(done: Path, options: list[str], found: str) -> None:
+    code, _, errors = run(NAME, done.parent, *options)
+
+    assert (code, errors.count("\n"), errors[: len(found)]) == (1, 1, found)
 
 
 def test_a_question_and_a_wish_are_answered_from_the_log_as_it_stands(tmp_path: Path) -> None:
