@@ -242,7 +242,7 @@ def _pieces(stream: BinaryIO) -> Iterator[Piece]:
 
 def _refuse_damage(reading: Reading) -> None:
     if reading.skipped:
-        line, reason = reading.skipped[0]
+        line, reason, _ = reading.skipped[0]
         raise CorruptLog(f"line {line}: {reason}")
     if reading.incomplete or reading.repaired:
         raise CorruptLog(
