@@ -14,7 +14,15 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, Known, LlmError, ToolResult, Unknown
+from stenolog.domain.events import (
+    AssistantMessage,
+    Known,
+    LlmError,
+    ModeSwitch,
+    ToolResult,
+    Unknown,
+    UserMessage,
+)
 from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.parts import AssistantPart, Reasoning, Text, ToolCall
 from stenolog.domain.settings import NOTHING, Settings, configure
@@ -57,6 +65,7 @@ class _Work(NamedTuple):
     id: str
     since: datetime
     cause: int
+    parent: str
 
 
 class _Call(NamedTuple):
@@ -67,14 +76,22 @@ class _Call(NamedTuple):
     call: ToolCall
 
 
-def spans(entries: Iterable[Entry], *, content: bool = False) -> Iterator[Span]:
+def spans(entries: Iterable[Entry], *, content: bool = False, after: int = 0) -> Iterator[Span]:
     """Each piece of work as the entry that ends it comes by; what is under way at the end is not told.
 
-    `content` tells what was said, what tools were called with and what they gave: it may be private.
+    `content` tells what was said, what tools were called with and what they gave: it may be private. What
+    ended up to the position `after` is left out; in a fork, `inherited` is where its own begins.
     """
     watch = _Watch(content)
     for entry in entries:
-        yield from watch.take(entry)
+        found = watch.take(entry)
+        if entry.position > after:
+            yield from found
+
+
+def inherited(settings: Settings) -> int:
+    """Up to which position a fork shares its parent's entries, by its settings; 0 where it is none."""
+    return settings.parent.position if settings.is_fork and settings.parent else 0
 
 
 class _Watch:
@@ -88,47 +105,61 @@ class _Watch:
         self._calls: dict[tuple[str, int], _Call] = {}
         self._asked: dict[str, datetime] = {}
 
-    def take(self, entry: Entry) -> Iterator[Span]:
+    def take(self, entry: Entry) -> list[Span]:
         """The spans that end with this entry, the children before their parent."""
         before = self._state
         self._settings = configure(self._settings, entry)
         self._state, moves = step(before, entry)
-        begun = self._trace_of(entry)
+        if isinstance(entry.event, ModeSwitch) and entry.event.fork:
+            self._part(entry)
+        work = self._works.get(_lane_of(entry.event))
         for move in moves:
             if move.source not in BUSY and move.target in BUSY:
-                self._begin(move, entry, begun)
+                self._begin(move, entry, work)
+        return [*self._called(entry, before, work), *self._moved(entry, moves)]
+
+    def _part(self, entry: Entry) -> None:
+        """A fork begins: what the lanes have called, and what they did so far, is told of in its parent."""
+        self._calls = {}
+        self._asked = dict.fromkeys(self._asked, entry.at)
+        for lane, work in self._works.items():
+            self._works[lane] = work._replace(id=_mark(entry, f"work {lane}"), since=entry.at, parent="")
+
+    def _begin(self, move: Transition, entry: Entry, by: _Work | None) -> None:
+        """A lane sets to work, in the trace of the work that led to it; on a task it is a part of that."""
+        trace = by.trace if by else _mark(entry, "trace", 32)
+        parent = by.id if by and isinstance(entry.event, UserMessage) else ""
+        id = _mark(entry, f"work {move.lane}")
+        self._works[move.lane] = _Work(trace, id, entry.at, entry.position, parent)
+
+    def _called(self, entry: Entry, before: State, work: _Work | None) -> Iterator[Span]:
+        """The call of a model or a tool that an entry tells of."""
         match entry.event:
             case AssistantMessage() | LlmError() as said:
-                yield from self._asked_model(entry, said, begun)
+                yield from self._asked_model(entry, said, work.trace if work else _mark(entry, "trace", 32))
             case ToolResult() as result:
                 yield from self._ran(entry, result, find_call(before, result))
             case _:
                 pass
+
+    def _moved(self, entry: Entry, moves: Iterable[Transition]) -> Iterator[Span]:
+        """The work that is over; when a model is asked is remembered."""
         for move in moves:
             if move.target == "awaiting_llm":
-                self._asked[move.lane] = entry.at
+                self._asked.setdefault(move.lane, entry.at)
+            else:
+                self._asked.pop(move.lane, None)
             if move.source in BUSY and move.target not in BUSY and move.lane in self._works:
                 yield self._rests(entry, move, self._works.pop(move.lane))
-
-    def _trace_of(self, entry: Entry) -> str:
-        """The trace that an entry belongs to: that of the lane that it is of, else a new one."""
-        where = _lane_of(entry.event)
-        if isinstance(entry.event, ToolResult) and (found := find_call(self._state, entry.event)):
-            where = found[0].address
-        work = self._works.get(where)
-        return work.trace if work else _mark(entry, "trace", 32)
-
-    def _begin(self, move: Transition, entry: Entry, trace: str) -> None:
-        self._works[move.lane] = _Work(trace, _mark(entry, f"work {move.lane}"), entry.at, entry.position)
 
     def _asked_model(self, entry: Entry, said: AssistantMessage | LlmError, trace: str) -> Iterator[Span]:
         where = address(said.agent, said.task)
         if isinstance(said, AssistantMessage):
             for nth, call in enumerate(said.tool_calls):
                 self._calls[entry.id, nth] = _Call(where, entry.at, call)
-        if isinstance(said, LlmError) and said.category == NOT_MADE:
-            return
-        asked = self._asked.get(where, entry.at)
+        if (isinstance(said, LlmError) and said.category == NOT_MADE) or _child(said):
+            return  # no call was made, or it was made in another conversation, and is told of there
+        asked = self._asked.pop(where, entry.at)
         model = said.model or self._settings.card_of(said.agent).model
         yield Span(
             position=entry.position,
@@ -224,7 +255,7 @@ class _Watch:
             kind="internal",
             trace=work.trace,
             id=work.id,
-            parent="",
+            parent=work.parent,
             start=min(work.since, entry.at),
             end=entry.at,
             attributes=self._common("invoke_agent", move.lane, entry) | _told(told),
@@ -246,9 +277,12 @@ class _Watch:
 
 
 def _lane_of(event: Known | Unknown) -> str:
+    """The lane that says it: the one that gives a task, too, for one of its calls."""
     match event:
         case AssistantMessage(agent=agent, task=task) | LlmError(agent=agent, task=task):
             return address(agent, task)
+        case UserMessage(author_kind="agent", author=lane, cause=int()):
+            return lane
         case _:
             return ""
 
@@ -263,9 +297,9 @@ def _start(end: datetime, took: int | None, asked: datetime) -> datetime:
     return min(asked if took is None else end - timedelta(milliseconds=took), end)
 
 
-def _child(result: ToolResult) -> str | None:
-    """The conversation of the worker whose words the result is."""
-    ours = result.meta.get("stenolog")
+def _child(said: ToolResult | AssistantMessage | LlmError) -> str | None:
+    """The conversation that the words were made in: a worker's, or a fork."""
+    ours = said.meta.get("stenolog")
     child = ours.get("child") if isinstance(ours, dict) else None
     name = child.get("conversation") if isinstance(child, dict) else None
     return name if isinstance(name, str) else None

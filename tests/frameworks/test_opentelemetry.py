@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 import stenolog
 from stenolog import AssistantMessage, LlmError, MachineError, ToolCall, ToolResult, UnknownConversation
-from stenolog.engine import Agent, Team
+from stenolog.engine import Agent, Team, regenerate
 from stenolog.frameworks import export_spans
 from stenolog.models import Scripted
 from tests.engine.given import Clock, opened, run, worked
@@ -112,6 +113,23 @@ def test_a_name_is_told_each_span_once_across_restarts(tmp_path: Path) -> None:
     assert [len(first), len(nothing), len(second)] == [4, 0, 4]
     ids = [span.get_span_context().span_id for span in first + second]  # type: ignore[union-attr]
     assert ids == [span.get_span_context().span_id for span in exported(path)]  # type: ignore[union-attr]
+
+
+def test_a_fork_tells_what_was_done_in_it(tmp_path: Path) -> None:
+    path, clock, wish = tmp_path / "talks.db", Clock(), "Shorter."
+    work(path, "One", "Two")
+    model = Scripted("Three.", name="small")
+    with opened(path, clock) as talk:
+        asyncio.run(regenerate(talk, talk.position, Agent("coder", llm=model, tools=[look]), wish))
+        (fork,) = [name for name in talk.log.names(archived=True) if name != talk.name]
+        exporters = [InMemorySpanExporter() for _ in range(2)]
+        counts = [
+            export_spans(talk.log[each], x) for each, x in zip((talk.name, fork), exporters, strict=True)
+        ]
+
+    both = [span.get_span_context().span_id for x in exporters for span in x.get_finished_spans()]  # type: ignore[union-attr]
+    assert counts == [8, 2]
+    assert len(set(both)) == len(both)
 
 
 class Down(SpanExporter):

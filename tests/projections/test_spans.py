@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from hypothesis import given, settings
 
@@ -11,6 +12,7 @@ from stenolog import (
     Card,
     Draft,
     Entry,
+    Link,
     LlmError,
     ModeSwitch,
     ToolCall,
@@ -19,7 +21,9 @@ from stenolog import (
     Usage,
     UserMessage,
 )
-from stenolog.projections.spans import Span, spans
+from stenolog.domain.settings import settings as fold
+from stenolog.domain.values import Span as Covered
+from stenolog.projections.spans import Span, inherited, spans
 from stenolog.testing import START, entries
 from tests.strategies import logs
 
@@ -134,6 +138,56 @@ def test_what_one_agent_hands_on_to_another_is_in_the_same_trace_and_a_new_messa
     assert names(found) == ["invoke_agent a", "invoke_agent b"]
     assert len({span.trace for span in found}) == 1
     assert len({span.trace for span in again}) == 2
+
+
+def test_a_worker_in_its_callers_scope_is_in_its_trace_and_a_part_of_its_work() -> None:
+    task = UserMessage(text="Read it.", author="coder", author_kind="agent", to=["reader/1"], cause=3)
+    answer = AssistantMessage(agent="reader", task="1", text="Imports.")
+
+    found = list(spans(told(*ONE_TURN[:3], task, answer, *ONE_TURN[3:])))
+
+    worker, caller = (span for span in found if span.name.startswith("invoke_agent"))
+    assert (worker.attributes["gen_ai.agent.id"], worker.parent) == ("reader/1", caller.id)
+    assert {span.trace for span in found} == {caller.trace}
+
+
+def test_an_answer_that_nobody_asked_for_begins_when_it_came() -> None:
+    *_, late = spans(told(*ONE_TURN, AssistantMessage(agent="coder", text="And more."), seconds=3600))
+
+    assert (late.name, late.end - late.start) == ("chat gpt-5.2", timedelta(0))
+
+
+def test_an_answer_was_asked_for_by_the_first_message_that_waits_for_it() -> None:
+    log = told(*ONE_TURN[:2], UserMessage(text="Hello?"), AssistantMessage(agent="coder", text="Yes."))
+
+    assert [(span.name, span.start) for span in spans(log)] == [
+        ("chat gpt-5.2", log[1].at),
+        ("invoke_agent coder", log[1].at),
+    ]
+
+
+def test_what_was_made_in_a_fork_is_no_call_here() -> None:
+    link: Any = {"stenolog": {"child": {"conversation": "demo~1", "position": 9}}}
+    summary = AssistantMessage(
+        agent="coder", purpose="summary", text="Read.", meta=link, covers=[Covered(first=2, last=5)]
+    )
+    anew = AssistantMessage(agent="coder", text="It imports os, only.", replaces=5, meta=link)
+
+    assert list(spans(told(*ONE_TURN, anew, summary))) == list(spans(told(*ONE_TURN)))
+
+
+def test_a_fork_tells_its_own_part_of_what_was_under_way() -> None:
+    fork = ModeSwitch(fork=True, parent=Link(conversation="demo", position=3, digest="ab" * 32))
+    stopped = ToolResult(call_id="c1", text="not run in this fork", is_error=True)
+    parent, here = told(*ONE_TURN), told(*ONE_TURN[:3], fork, stopped, ONE_TURN[-1])
+
+    begun, *_, turn = spans(parent)
+    own = list(spans(here, after=inherited(fold(here))))
+
+    assert names(own) == ["chat gpt-5.2", "invoke_agent coder"]
+    assert next(spans(here)) == begun
+    assert ({span.trace for span in own}, own[0].parent) == ({turn.trace}, own[1].id)
+    assert (own[1].id == turn.id, own[1].start, own[0].start) == (False, here[3].at, here[4].at)
 
 
 def test_what_is_under_way_is_not_told_yet() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cache
-from itertools import dropwhile
 from typing import TYPE_CHECKING
 
 from stenolog.adapters.conversation import Conversation
@@ -15,7 +14,7 @@ from stenolog.adapters.stores import reading, tracking
 from stenolog.adapters.stores.tracking import Mark
 from stenolog.domain.entry import microseconds
 from stenolog.domain.errors import MachineError, MissingExtra, UnknownConversation
-from stenolog.projections.spans import Span, spans
+from stenolog.projections.spans import Span, inherited, spans
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -37,12 +36,13 @@ def export_spans(
     """Export what the agents of a conversation did, and give the number of spans.
 
     With a `name`, only what that name was not told before: so it can be called again and again, after each
-    run, say. A kill may repeat a batch, whose spans have the same ids then. `content` exports what was said
-    too. Raises `MissingExtra`, and `MachineError` where the exporter fails.
+    run, say. A kill may repeat a batch, whose spans have the same ids then. What a fork has inherited is told
+    of in its parent. `content` exports what was said too. Raises `MissingExtra`, and `MachineError` where the
+    exporter fails.
     """
     told, exported = Told(talk, name), 0
-    fresh = dropwhile(lambda span: span.position <= told.position, spans(talk.entries(), content=content))
-    for batch in _batches(fresh):
+    after = max(told.position, inherited(talk.settings()))
+    for batch in _batches(spans(talk.entries(), content=content, after=after)):
         _export(exporter, [readable(span, resource) for span in batch])
         told.advance(batch[-1].position)
         exported += len(batch)
