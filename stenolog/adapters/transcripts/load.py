@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import count
+from functools import partial
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stenolog.domain.entry import Draft
-from stenolog.domain.errors import CallerError, ConversationInUse
+from stenolog.domain.errors import CallerError, ConversationInUse, NotATranscript
 
 from . import originals, portable
 from .claude.records import ClaudeCode
@@ -21,13 +22,14 @@ from .lines import NOBODY, Reading, Record, Skipped
 from .neurocrew import files as neurocrew
 from .nostr import files as nostr
 from .openai import files
-from .recognise import recognise_stream
+from .recognise import recognise, recognise_stream
 from .report import Format, Imported, Report
 from .steps import Append, Held, Step, held
 from .told import Converter, Reader, Told
 from .workflow import files as workflow
 
 if TYPE_CHECKING:
+    from stenolog.adapters.conversation import Conversation
     from stenolog.adapters.log import Log
 
 BATCH = 500
@@ -66,14 +68,15 @@ def import_file(
     """
     path = Path(path)
     folder = crewagent.folder_of(path)
-    if folder is not None:
+    if folder is not None and not _is_known(path):
         _check_takes(agents, "crewagent")
-        return _import_folder(log, folder, Naming(folder.name, name), keep_raw, progress)
+        return _import_folder(log, folder, Naming(log, folder.name, name), keep_raw, progress)
     with path.open("rb") as stream:
         report = Report(str(path), recognise_stream(stream))
         _check_takes(agents, report.format)
         reading = Reading(agents=agents)
-        naming = Naming(path.stem, name)
+        own = crewagent.own_name(path) if report.format == "crewagent" else path.stem
+        naming = Naming(log, own, name)
         if report.format == "stenolog":
             portable.import_stream(log, stream, report, naming.name)
         elif report.format in READERS:
@@ -99,27 +102,33 @@ def import_rows(log: Log, rows: Iterable[Any], *, name: str | None = None) -> Re
     described = getattr(rows, "description", None)
     names = [column[0] for column in described] if described else []
     given = (dict(zip(names, row, strict=True)) if isinstance(row, tuple) else row for row in rows)
-    _import_told(log, workflow.told(given, reading), report, Naming("rows", name))
+    _import_told(log, workflow.told(given, reading), report, Naming(log, "rows", name))
     report.skipped = reading.skipped
     return report
 
 
 class Naming:
-    """What the conversations of a file are called: by the name asked for, else by their own."""
+    """What the conversations of a file are called: by the name asked for, else by their own.
 
-    def __init__(self, stem: str, asked: str | None) -> None:
+    One that the log has by the name asked for keeps it, wherever it stands in the file by now. `is_alone`:
+    there is no other in the file, so that what the log has by that name is to be this one.
+    """
+
+    def __init__(self, log: Log, stem: str, asked: str | None) -> None:
+        self._log = log
         self._stem = stem
-        self._asked = asked
+        self._asked = [] if asked is None else [asked]
         self._used: set[str] = set()
+        self.is_alone = True
 
-    def name(self, own: str) -> str:
-        """A name for one more conversation, whose own name may be empty."""
-        own = name_of(own or self._stem)
-        name = own if self._asked is None else f"{self._asked}/{own}" if self._used else self._asked
-        number = 1
-        while name in self._used:
-            number += 1
-            name = f"{own}-{number}"
+    def name(self, own: str, is_held: Callable[[Conversation], bool] = lambda _: False) -> str:
+        """A name for one more conversation, whose own name may be empty, and which the log may hold."""
+        inner = "/".join([*self._asked, name_of(own or self._stem)])
+        kept = (name for name in (*self._asked, inner) if self._asked and name in self._log)
+        free = self._asked if self.is_alone or not any(name in self._log for name in self._asked) else []
+        names = chain(free, [inner], (f"{inner}-{number}" for number in count(2)))
+        found = next((name for name in kept if name not in self._used and is_held(self._log[name])), None)
+        name = found or next(name for name in names if name not in self._used)
         self._used.add(name)
         return name
 
@@ -264,8 +273,10 @@ def _import_told(
     keep_raw: bool = False,
 ) -> None:
     counted = count(1)
-    for told in conversations:
-        intake = Intake(log, naming.name(told.name), told.make, told.unit)
+    ahead = list(islice(conversations, 2))
+    naming.is_alone = len(ahead) < 2
+    for told in chain(ahead, conversations):
+        intake = Intake(log, naming.name(told.name, partial(_is_held, told)), told.make, told.unit)
         intake.found.failed = told.failed
         for record in told.records:
             if progress is not None:
@@ -274,9 +285,29 @@ def _import_told(
         found = intake.end()
         found.beyond += told.beyond
         report.conversations.append(found)
-        if keep_raw and told.file and not found.failed:
+        if keep_raw and told.file and not found.failed and found.name in log:
             with told.file.open("rb") as stream:
                 originals.keep(log[found.name], stream, told.file.name)
+
+
+def _is_held(told: Told, talk: Conversation) -> bool:
+    """Whether a conversation of the log is the one that is told: it has more of it than its settings."""
+    converter = told.make(held(talk.entries()))
+    try:
+        for record in told.records:
+            with suppress(ValueError, ArithmeticError, RecursionError):
+                converter.take(record)
+        converter.end()
+    except CallerError:
+        return False
+    return converter.scribe.already > 1
+
+
+def _is_known(path: Path) -> bool:
+    """Whether a path is a file that an importer knows by itself, whatever it is called."""
+    with suppress(NotATranscript):
+        return path.is_file() and bool(recognise(path))
+    return False
 
 
 def _counted(records: Iterator[Record], progress: Callable[[int], object] | None) -> Iterator[Record]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
@@ -34,7 +34,7 @@ class Told:
     """
 
     name: str
-    records: Iterable[Record]
+    records: Sequence[Record]
     make: Callable[[Held], Converter]
     beyond: Counter[str] = field(default_factory=Counter)
     failed: str = ""

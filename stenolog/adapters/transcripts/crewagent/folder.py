@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -24,8 +25,8 @@ TAKEN = ("", ".", "..", INDEX, f".{INDEX}.part")
 
 
 def are_messages(document: Json) -> bool:
-    """Whether it is a list of messages with fields that only CrewAgent has."""
-    found = [message for message in items(document) if isinstance(message, dict)]
+    """Whether it holds messages with fields that only CrewAgent has."""
+    found = [message for message in items(_messages_in(document)) if isinstance(message, dict)]
     return any("role" in message for message in found) and any(
         mark in message for message in found for mark in MARKS
     )
@@ -49,6 +50,11 @@ def folder_of(path: Path) -> Path | None:
     if path.name != INDEX:
         return None
     return path.parent if _own_messages(path.parent) or _is_index(path) else None
+
+
+def own_name(path: Path) -> str:
+    """What a file of messages is called, among others that are all called the same."""
+    return path.absolute().parent.name if path.name == MESSAGES else path.stem
 
 
 def conversations(folder: Path, reading: Reading) -> Iterator[Told]:
@@ -126,9 +132,14 @@ def _conversation(path: Path, own: str, about: Message, reading: Reading) -> Tol
 
 
 def _told(own: str, document: Json, about: Message, failed: str = "") -> Told:
-    if isinstance(document, dict) and isinstance(document.get("messages"), list):
-        document = document["messages"]
-    if not isinstance(document, list):
+    found = _messages_in(document)
+    if not isinstance(found, list):
         failed = f"{own}/{MESSAGES}: expected a list of messages, found {type(document).__name__}"
-    records = [Record(str(number), message) for number, message in enumerate(items(document), 1)]
-    return Told(own, records, partial(CrewAgent, about=about, records=records), failed=failed)
+    records = [Record(str(number), message) for number, message in enumerate(items(found), 1)]
+    beside = Counter(name for name in obj(document) if name != "messages")
+    return Told(own, records, partial(CrewAgent, about=about, records=records), beside, failed)
+
+
+def _messages_in(document: Json) -> Json:
+    """The messages of a document, which may be an object around them."""
+    return document.get("messages") if isinstance(document, dict) else document

@@ -1,0 +1,153 @@
+"""What conversations are called: one that was imported under a name keeps it, wherever it stands by now."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stenolog import UserMessage
+from stenolog.adapters.transcripts import Report, import_file
+from stenolog.tables import import_rows
+from tests.transcripts.crewagent_given import folder, imported, index, keep, message
+from tests.transcripts.given import Import
+from tests.transcripts.signing import event
+
+X = [message("x1", "user", "X"), message("x2", "assistant", "Well, X.")]
+Y = [message("y1", "user", "Y"), message("y2", "assistant", "Well, Y.")]
+
+
+def named(report: Report) -> dict[str, int]:
+    """How many entries were appended to which conversations, of which none failed."""
+    assert [talk.failed for talk in report.conversations] == ["" for _ in report.conversations]
+    return {talk.name: talk.appended for talk in report.conversations}
+
+
+def test_a_folder_whose_index_is_in_another_order_is_the_same_folder(into: Import, tmp_path: Path) -> None:
+    made = folder(tmp_path, x=X, y=Y)
+    first = named(imported(into.log, made, name="mine"))
+    index(made, [{"id": "y"}, {"id": "x"}])
+
+    again = named(imported(into.log, made, name="mine"))
+
+    assert (first, again) == ({"mine": 3, "mine/y": 3}, {"mine/y": 0, "mine": 0})
+
+
+def test_a_conversation_that_comes_to_stand_before_it_takes_no_name_away(
+    into: Import, tmp_path: Path
+) -> None:
+    made = folder(tmp_path, x=X)
+    imported(into.log, made, name="mine")
+    (made / "a").mkdir()
+    keep(made, "a", Y)
+    index(made, [{"id": "a"}, {"id": "x"}])
+
+    assert named(imported(into.log, made, name="mine")) == {"mine/a": 3, "mine": 0}
+
+
+def test_one_that_is_left_alone_keeps_its_name_too(into: Import, tmp_path: Path) -> None:
+    made = folder(tmp_path, x=X, y=Y)
+    imported(into.log, made, name="mine")
+    (made / "x" / "messages.json").unlink()
+    index(made, [{"id": "y"}])
+
+    assert named(imported(into.log, made, name="mine")) == {"mine/y": 0}
+
+
+def test_events_that_have_grown_by_an_older_conversation_keep_their_names(
+    into: Import, tmp_path: Path
+) -> None:
+    root, older = event("ann", "Hi", kind=11), event("bob", "Older", kind=11, at=-500)
+    file = tmp_path / "events.json"
+    file.write_text(json.dumps([root]))
+    import_file(into.log, file, name="menu")
+    file.write_text(json.dumps([root, older]))
+
+    assert named(import_file(into.log, file, name="menu")) == {f"menu/{older['id']}": 2, "menu": 0}
+
+
+def test_rows_in_another_order_keep_the_names_of_their_workflows(into: Import) -> None:
+    def row(number: int, workflow: str) -> dict[str, Any]:
+        return {"id": number, "workflowId": workflow, "role": "user", "content": "Hi"}
+
+    import_rows(into.log, [row(1, "a"), row(2, "b")], name="all")
+
+    assert named(import_rows(into.log, [row(2, "b"), row(1, "a")], name="all")) == {"all/b": 0, "all": 0}
+
+
+def test_a_name_that_somebody_has_is_nobody_elses(into: Import, tmp_path: Path) -> None:
+    into.log["mine"].append(UserMessage(text="Begun here"))
+
+    assert named(imported(into.log, folder(tmp_path, x=X, y=Y), name="mine")) == {"mine/x": 3, "mine/y": 3}
+
+
+def test_names_that_fall_together_are_numbered(into: Import, tmp_path: Path) -> None:
+    made = folder(tmp_path, **{"z": X, "a_": X, "a\u200b": Y})
+
+    assert named(imported(into.log, made, name="mine")) == {"mine": 3, "mine/a_": 3, "mine/a_-2": 3}
+
+
+# Files that are all called the same
+
+
+def test_a_file_of_messages_is_called_by_its_folder(
+    into: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = folder(tmp_path, ann=X, bob=Y)
+    monkeypatch.chdir(made / "bob")
+
+    found = [import_file(into.log, path) for path in (made / "ann" / "messages.json", "messages.json")]
+
+    assert [named(report) for report in found] == [{"ann": 3}, {"bob": 3}]
+
+
+def test_a_file_of_messages_is_never_mixed_into_what_has_its_name(into: Import, tmp_path: Path) -> None:
+    for place, messages in (("1", X), ("2", Y)):
+        folder(tmp_path / place, talk=messages)
+
+    found = [import_file(into.log, tmp_path / n / "conversations/talk/messages.json") for n in "12"]
+
+    failed = [report.conversations[0].failed for report in found]
+    assert (failed[0], "give it another name" in failed[1]) == ("", True)
+    assert into.log["talk"].position == 3
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_messages_in_an_object_are_the_same_in_a_folder_and_alone(
+    into: Import, tmp_path: Path, alone: bool
+) -> None:
+    told = [message("m1", "user", "Hi"), message("m2", "user", "Aside", includeInContext=False)]
+    made = folder(tmp_path, talk={"messages": told, "version": 2})
+
+    found = import_file(into.log, made / "talk/messages.json" if alone else made)
+
+    assert (found.format, dict(found.conversations[0].beyond)) == ("crewagent", {"version": 1})
+    assert [part["content"] for part in into.log["talk"].request("assistant").body["messages"]] == ["Hi"]
+
+
+@pytest.mark.parametrize("beside", [True, False])
+@pytest.mark.parametrize(
+    ("document", "format"),
+    [
+        ([event("ann", "Hi", kind=11)], "nostr"),
+        ({"messages": [{"role": "user", "content": "Hi"}]}, "openai-chat"),
+        ([{"task_id": 1, "trial": 0, "traj": [{"role": "user", "content": "Hi"}]}], "openai-chat"),
+    ],
+)
+def test_a_file_that_is_called_index_is_what_is_in_it(
+    into: Import, tmp_path: Path, document: Any, format: str, beside: bool
+) -> None:
+    made = folder(tmp_path, talk=X) if beside else tmp_path
+    index(made, document)
+
+    assert import_file(into.log, made / "index.json").format == format
+
+
+def test_a_conversation_without_messages_has_nothing_kept_of_it(into: Import, tmp_path: Path) -> None:
+    made = folder(tmp_path, talk=[])
+    import_file(into.log, made, keep_raw=True)
+    keep(made, "talk", X)
+
+    assert named(import_file(into.log, made, keep_raw=True)) == {"talk": 3}
