@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
-from stenolog import AssistantMessage, Image, Text, ToolCall, ToolResult, UserMessage
+from stenolog import AssistantMessage, Card, Image, ModeSwitch, Text, ToolCall, ToolResult, UserMessage
+from stenolog.context import Instructions
 from stenolog.projections.analysis.bodies import words
 from stenolog.projections.analysis.why import left_out, why
 from stenolog.projections.requests import WIRES, build
@@ -50,6 +53,31 @@ def test_a_part_that_shares_its_message_shows_what_the_entry_said() -> None:
     reasons = why(build(log, "coder", wire="anthropic"), log)
 
     assert [(one.message, one.text) for one in reasons][:2] == [(0, "One"), (0, "Two")]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("place", ["first", "last"])
+def test_each_text_around_the_conversation_shows_itself_and_not_what_set_it(
+    wire: str, place: Literal["first", "last"]
+) -> None:
+    ruled = Instructions(
+        base="Be brief.",
+        tools="Ask first.",
+        modes={"chat": "Talk; call no tools."},
+        banner="Mode: {mode}.",
+        place=place,
+    )
+    card = Card(persona="You mend.", policy=(ruled,))
+    log = entries(ModeSwitch(mode="chat", joins=["coder"], cards={"coder": card}), UserMessage(text="Hello"))
+    said = {one.rule: one.text for one in why(build(log, "coder", wire=wire), log)}
+
+    assert {rule: text for rule, text in said.items() if rule != "user"} == {
+        "base-rules": "Be brief.",
+        "tool-policy": "Ask first.",
+        "persona": "You mend.",
+        "mode-rules": "Talk; call no tools.",
+        "mode-banner": "Mode: chat.",
+    }
 
 
 def test_the_names_of_the_tools_stand_for_them() -> None:

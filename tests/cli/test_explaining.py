@@ -215,3 +215,19 @@ def test_what_a_wire_cannot_carry_is_one_line_for_each_rule(cli: Callable[..., A
     assert row[:5] == ["3-11", "reasoning-not-carried", "55", "5", "times,"]
     assert len(cli("request", "talk", "--json").envelope["data"]["dropped"]) == 5
     assert len(cli("why", "talk", "--dropped", "--json").envelope["data"]["left_out"]) == 5
+
+
+def test_runs_that_were_left_out_before_one_part_are_told_the_oldest_first(cli: Callable[..., Any]) -> None:
+    thought = [Reasoning(text="hm", signature="s", provider="anthropic"), Text(text="ok")]
+    with open_log("talks.db") as log:
+        talk = log["cat"]
+        for nth in range(2):
+            talk.append(UserMessage(text=f"no {nth}", in_context=False))
+            talk.append(AssistantMessage(agent="coder", parts=thought))
+        talk.append(UserMessage(text="no 2", in_context=False))
+        talk.append(UserMessage(text="yes"))
+    rows = [line.split() for line in cli("request", "cat", "--agent", "coder").out.splitlines()]
+    gone = [int(row[1].partition("-")[0]) for row in rows if row[:1] == ["-"]]
+
+    assert len(gone) >= 4
+    assert gone == sorted(gone)

@@ -49,11 +49,11 @@ def head_lines(request: Request) -> Iterator[Piece]:
 def _in_order(request: Request) -> list[Row]:
     """The parts in the order of the body; each run that was left out before the first part behind it."""
     rows: list[Row] = list(request.parts)
-    for run, times in reversed(folded(request.dropped)):
+    for run, times in folded(request.dropped):
         behind = (
             index
             for index, row in enumerate(rows)
-            if isinstance(row, Explained) and row.message >= 0 and max(row.positions, default=0) > run.last
+            if isinstance(row, Explained) and row.message >= 0 and max(row.positions, default=0) > run.first
         )
         rows.insert(next(behind, len(rows)), (run, times))
     return rows
@@ -83,7 +83,9 @@ def _row(row: Row, request: Request, words: Mapping[int, str], shared: Counter[i
 
 
 def folded(runs: Iterable[Run]) -> list[tuple[Run, int]]:
-    """What was left out, with how often: what a wire cannot carry is one for each rule, wherever it stood."""
+    """What was left out, the oldest first, with how often: what a wire cannot carry is one for each rule,
+    wherever it stood.
+    """
     first: dict[str, int] = {}
     found: list[tuple[Run, int]] = []
     for run in runs:
@@ -95,7 +97,7 @@ def folded(runs: Iterable[Run]) -> list[tuple[Run, int]]:
         before, times = found[at]
         lowest, highest = min(before.first, run.first), max(before.last, run.last)
         found[at] = before._replace(first=lowest, last=highest, tokens=before.tokens + run.tokens), times + 1
-    return found
+    return sorted(found, key=lambda row: row[0].first)
 
 
 def spans(positions: Sequence[int]) -> str:

@@ -53,9 +53,11 @@ def words(value: Any) -> str:
 
 
 def said(request: Request, part: Explained, alone: bool) -> str:
-    """What the part became in the body. `alone`: it is the only part of its message; where it is not, it
-    cannot be told from the others, and this is empty.
+    """What the part became in the body. `alone`: it is the only part of its message; where it is not, and
+    has no text of its own, it cannot be told from the others, and this is empty.
     """
+    if part.text:
+        return part.text
     if part.role == "tools":
         return ", ".join(_tool_names(request.body.get("tools", ())))
     if part.message < 0:

@@ -120,7 +120,8 @@ class Explained(NamedTuple):
     """Where one part of the request came from: the positions, what was done by which rule, its size.
 
     `message` is its index in the body's messages, -1 for what stands before them (system text, tools).
-    `continues`: it belongs to the message before it, which this wire writes as several.
+    `continues`: it belongs to the message before it, which this wire writes as several. `text` is what a
+    text that stands around the conversation says, of which one message may hold several.
     """
 
     positions: tuple[int, ...]
@@ -131,6 +132,7 @@ class Explained(NamedTuple):
     message: int
     role: str
     continues: bool = False
+    text: str = ""
 
 
 class Dropped(NamedTuple):

@@ -87,9 +87,8 @@ class Sheet:
         for section in sections:
             tokens = self.counter.count(section.text)
             given: tuple[Disposition, int] = ("kept", tokens) if section.positions else ("added", 0)
-            self.parts.append(
-                Explained(section.positions, given[0], section.rule, given[1], tokens, message, role)
-            )
+            explained = Explained(section.positions, given[0], section.rule, given[1], tokens, message, role)
+            self.parts.append(explained._replace(text=section.text))
 
     def omit(self, piece: Piece, part: Part, rule: str = "") -> None:
         """Say that a part of a piece cannot be carried on this wire."""
