@@ -56,7 +56,7 @@ def test_broken_conversations_are_told_by_name_and_fail_the_command(
     assert ran.status == 1
     assert "✓ c  2 entries" in ran.out
     assert "talks: b: b/messages.json: expected one JSON document; line 1, column 2" in ran.err
-    assert "talks: a: line 1: cannot be taken down: message 1: expected an object, found str" in ran.err
+    assert "talks: a: message 1: cannot be taken down: expected an object, found str" in ran.err
 
 
 def test_an_export_for_the_old_app_wants_a_folder(cli: Callable[..., Any]) -> None:

@@ -47,7 +47,7 @@ class CrewAgent:
         self._check_same()
         message: Json = record.value
         if not isinstance(message, dict):
-            raise ValueError(f"message {record.line}: expected an object, found {type(message).__name__}")
+            raise ValueError(f"expected an object, found {type(message).__name__}")
         plain, _ = read(message)
         self._at = when(plain.get("timestamp"), self._at)
         id = self._ids[record.line]
@@ -57,7 +57,7 @@ class CrewAgent:
                 self._settle(id, plain)
             event = self._told(self._ear.hear(self._placed(message), id, self._at, blobs), id, message)
         except InvalidEvent as error:
-            raise ValueError(f"message {record.line}: {error}") from None
+            raise ValueError(str(error)) from None
         self._is_open = True
         self._say(event, id, blobs)
         return self.scribe.drain()
