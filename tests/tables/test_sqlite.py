@@ -322,7 +322,7 @@ def test_two_tables_of_one_name_in_one_log_are_refused(log: Log) -> None:
 def test_a_query_can_change_nothing(log: Log) -> None:
     kept = keep(log, lines)
     for query, why in {
-        "DELETE FROM lines__rows": "readonly",
+        "DELETE FROM lines__rows": "not authorized",
         "SELECT x": "no such column",
         "?": "error",
     }.items():

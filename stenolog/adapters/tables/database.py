@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+from stenolog.adapters.llms.collecting import clean
 from stenolog.adapters.stores.events import LAST
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import TableFailed
@@ -154,7 +155,7 @@ class Intake:
         except Exception as error:
             self.flush()
             told = str(error) if isinstance(error, TableFailed) else f"{type(error).__name__}: {error}"
-            return reached, f"{place}{told}"[:FAULT_LENGTH]
+            return reached, clean(f"{place}{told}"[:FAULT_LENGTH]).replace("\0", "\ufffd")
         self.flush()
         return reached, ""
 

@@ -21,6 +21,8 @@ from stenolog.domain.errors import CallerError, TableFailed
 from stenolog.domain.scalars import in_utc
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
+USED = {"stream", "position", "nth", "key", "gone"}
+"""Columns that every table has beneath its view."""
 TAKEN = {"conversations", "stored_events", "blobs", "claims", "drafts", "tracking", "checkpoints"}
 """Names that the log itself uses."""
 LARGEST = 2**63
@@ -91,10 +93,16 @@ class Table:
     indexes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        if self.name != self.name.lower():  # SQLite tells no Orders from orders
+            raise CallerError(f"expected a name in lower case, found {self.name!r:.60}")
         for what in (self.name, *self.columns):
             if not NAME.fullmatch(what):
                 raise CallerError(f"{self.name!r}: expected a name of letters and digits, found {what!r:.60}")
-        if self.name.lower() in TAKEN or self.name.lower().startswith(("sqlite_", "stenolog_", "pg_")):
+        if len({name.lower() for name in self.columns}) < len(self.columns):
+            raise CallerError(f"{self.name}: two columns differ in case alone: {', '.join(self.columns)}")
+        if taken := [name for name in self.own if name.lower() in USED]:
+            raise CallerError(f"{self.name}: tables use this name of a column themselves: {taken[0]!r}")
+        if self.name in TAKEN or self.name.startswith(("sqlite_", "stenolog_", "pg_")):
             raise CallerError(f"{self.name!r}: the log itself has a table of this name")
         for name, column in self.columns.items():
             if column not in TYPES and not isinstance(column, Known):
@@ -141,10 +149,9 @@ class Table:
             raise TableFailed(f"{type(error).__name__}: {error}") from error
 
     def _keyed(self, given: Mapping[str, Value] | Delete) -> tuple[str, tuple[Value, ...] | None]:
-        if isinstance(given, Delete):
-            return str(given.key), None
-        values = self._values(given)
-        key = given.get(self.key)
+        values = None if isinstance(given, Delete) else self._values(given)
+        told = given.key if isinstance(given, Delete) else given.get(self.key)
+        key = self._checked(self.key, self.own[self.key], told)
         if key is None:
             raise TableFailed(f"{self.name}: expected a row with its key {self.key!r}, found none")
         return str(key), values
@@ -166,7 +173,7 @@ class Table:
                 return value
             case datetime(tzinfo=zone) if kind is datetime and zone is not None:
                 return in_utc(value)
-            case bool() | bytes() | float() if kind is type(value):
+            case bool() | bytes() | float() if kind is type(value) and value == value:  # a NaN is not itself
                 return value
             case int() if kind in (int, float) and -LARGEST <= value < LARGEST:
                 return float(value) if kind is float else int(value)

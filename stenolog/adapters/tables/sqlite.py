@@ -22,6 +22,18 @@ AT_ONCE = 5_000
 """How many entries a transaction takes in at most: whoever appends must not wait for a whole log."""
 PAGE = 500
 REFUSED = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_READONLY)
+READS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+NOBODYS = sqlite3.SQLITE_MISUSE
+FAULTS = {
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_AUTH,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_RANGE,
+    sqlite3.SQLITE_TOOBIG,
+    sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY,
+    NOBODYS,
+}
+"""Errors of SQLite's that what was asked of it is to blame for, and not the machine."""
 INHERIT = f"""CREATE TRIGGER stenolog_inherit AFTER INSERT ON conversations BEGIN
     INSERT INTO stenolog_lineage VALUES (new.stream, new.stream, {2**62});
     INSERT INTO stenolog_lineage SELECT new.stream, stream, min(upto, new.fork_position)
@@ -80,9 +92,13 @@ class Kept:
         """Take in whatever it lacks. Raises `TableFailed` where its function fails, which is tried again."""
         with self._datastore.writing() as connection:
             note_fault(InSQLite(connection), self.table.name, "")
+        before = 0
         while (stands := self.standing()).behind:
             if stands.fault:
                 raise TableFailed(f"{stands.name}: {stands.fault}")
+            if stands.behind == before:
+                raise TableFailed(f"{stands.name}: this log does not keep it any more")
+            before = stands.behind
             with self._datastore.writing():
                 pass  # at its end the next batch is taken in
 
@@ -94,29 +110,32 @@ class Kept:
 
     def drop(self) -> None:
         """Remove the table; it is no longer kept up to date."""
-        self._datastore.kept_up.remove(self.keep_up)
+        if self.keep_up in self._datastore.kept_up:
+            self._datastore.kept_up.remove(self.keep_up)
         with self._datastore.writing() as connection:
             drop(InSQLite(connection), self.table.name)
             tracking.forget(connection, self._mark)
 
     def select(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """What a query of SQL gives; `?` stands for a value. Nothing can be changed by it.
+        """What a query of SQL gives; `?` stands for a value. It may read and nothing else.
 
-        Raises `TableFailed` where the table has stopped before the log's end, and `CallerError` for a query
-        that SQLite refuses.
+        Whatever other programs have appended is taken in before. Raises `TableFailed` where the table has
+        stopped before the log's end, and `CallerError` for what is no query.
         """
         if (stands := self.standing()).fault:
             raise TableFailed(f"{stands.name}: {stands.fault}")
+        if stands.behind:
+            self.catch_up()
         with self._datastore.reading() as connection:
-            connection.execute("PRAGMA query_only = ON")
+            connection.set_authorizer(_may_read)
             try:
                 return connection.execute(query, values).fetchall()
-            except sqlite3.Error as error:
-                if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) in REFUSED:
-                    raise CallerError(f"{error}: {query:.200}") from None
+            except (sqlite3.Error, sqlite3.Warning) as error:
+                if getattr(error, "sqlite_errorcode", NOBODYS) in FAULTS:
+                    raise CallerError(f"{query[:200]!r}: {error}") from error
                 raise
             finally:
-                connection.execute("PRAGMA query_only = OFF")
+                connection.set_authorizer(None)
 
     def attach(self) -> None:
         """Make the table if need be, bring it up to date, and keep it so."""
@@ -143,8 +162,8 @@ class Kept:
         connection.execute("SAVEPOINT kept")
         try:
             reached, fault = Intake(database, self.table).take(_next(connection, after))
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", NOBODYS) not in FAULTS:
                 raise  # the disk is full, say: then the append fails too
             connection.execute("ROLLBACK TO kept")
             reached, fault = 0, str(error)
@@ -157,7 +176,7 @@ class Kept:
     def _make(self, connection: sqlite3.Connection) -> None:
         """The table, empty, in the place of what was made by another definition."""
         database, name = InSQLite(connection), self.table.name
-        others = "SELECT type FROM sqlite_master WHERE name IN (?, ?)"
+        others = "SELECT type FROM sqlite_master WHERE lower(name) IN (?, ?)"
         if made(database, name) is None and database.run(others, (name, f"{name}__rows")):
             raise CallerError(f"{name!r}: the database has a table of this name, which is not ours")
         drop(database, name)
@@ -221,6 +240,11 @@ def _prepare(database: InSQLite) -> None:
     ):
         inherit(database, stream, parent, fork)
     database.run(INHERIT)
+
+
+def _may_read(action: int, *_: object) -> int:
+    """SQLite asks this of each thing that a query does."""
+    return sqlite3.SQLITE_OK if action in READS else sqlite3.SQLITE_DENY
 
 
 def _stored(value: Any) -> Any:
