@@ -16,7 +16,21 @@ from stenolog.chats import split, units
 WORD = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Zs", "Zl", "Zp", "Cc"]), max_size=30)
 LINES = st.one_of(
     st.lists(WORD, max_size=40).map(" ".join),
-    st.sampled_from(["", "```", "```python", "~~~", "````md", "```\t", "  ```js", "# Title", "- one"]),
+    st.sampled_from(
+        [
+            "",
+            "```",
+            "```python",
+            "~~~",
+            "````md",
+            "```\t",
+            "  ```js",
+            "~~~hello",
+            "``` so it is",
+            "# Title",
+            "- one",
+        ]
+    ),
     st.text("aA_*`~😀 ", min_size=200, max_size=500),
 )
 TEXTS = st.lists(LINES, max_size=30).map("\n".join)
@@ -34,7 +48,27 @@ def test_every_piece_is_within_the_limit_and_says_something(weight: object, text
 
 @given(TEXTS, st.integers(200, 700))
 def test_the_pieces_together_have_every_character_of_the_text(text: str, limit: int) -> None:
+    text += "\nend"  # not with a fence
     assert _said("\n".join(split(text, limit))) == _said(text)
+
+
+@given(TEXTS, st.integers(200, 700))
+def test_no_word_is_lost_behind_the_mark_of_a_fence(text: str, limit: int) -> None:
+    fences = filter(None, map(fence_of, text.split("\n")))
+    together = "\n".join(split(text, limit))
+
+    assert [fence for fence in fences if fence.language not in together] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("~~~hello", "~~~\nhello\n~~~"),
+        ("Look:\n``` the rest is silence", "Look:\n```\nthe rest is silence\n```"),
+    ],
+)
+def test_words_behind_a_last_fence_are_shown(text: str, expected: str) -> None:
+    assert split(text) == [expected]
 
 
 @given(TEXTS, st.integers(200, 700))

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.engine.team import Team
-from stenolog.adapters.engine.waiting import Waiting
+from stenolog.adapters.engine.waiting import Waiting, waiting
 from stenolog.adapters.stores import reading
 from stenolog.domain.decide import decide
 from stenolog.domain.entry import Draft, Entry
@@ -24,6 +24,7 @@ from stenolog.domain.values import Control
 from stenolog.projections.requests import Wire
 
 from .outline import outline
+from .splitting import in_block
 
 COMMAND = re.compile(r"/(\w{1,32})(?:@(\w+))?(?:\s+(.*))?", re.DOTALL)
 
@@ -37,6 +38,10 @@ class Told(NamedTuple):
     rest: str = ""
     id: str = ""
     author: str = ""
+
+    def at(self, worker: str) -> Told:
+        """The same, told to a worker of the conversation; ids of several conversations may be there."""
+        return self._replace(talk=self.talk.log[worker], id=self.id and f"{self.id}@{self.talk.name}")
 
     @property
     def is_done(self) -> bool:
@@ -117,7 +122,8 @@ async def status(told: Told) -> str:
     state = await asyncio.to_thread(told.talk.state)
     names = dict.fromkeys([*told.team.agents, *state.lanes])
     lanes = (f"- {name}: {_doing(state, state.lane(name))}" for name in names)
-    return "\n".join([f"{state.position} entries. {_turn(state)}", *lanes])
+    calls = _in_words(await told.team.waiting(told.talk))
+    return "\n".join([f"{state.position} entries. {_turn(state)}", *lanes, *calls])
 
 
 def _turn(state: State) -> str:
@@ -201,26 +207,38 @@ def _to_lane(action: Literal["cancel", "continue"], where: str) -> Control:
 @command
 async def approve(told: Told) -> str:
     """lets the call run that waits for you"""
-    return await asyncio.to_thread(_judge, told, "approve", await told.team.waiting(told.talk))
+    return await asyncio.to_thread(_judge, told, "approve")
 
 
 @command
 async def refuse(told: Told) -> str:
     """[REASON] does not let it run"""
-    return await asyncio.to_thread(_judge, told, "refuse", await told.team.waiting(told.talk))
+    return await asyncio.to_thread(_judge, told, "refuse")
 
 
-def _judge(told: Told, action: Literal["approve", "refuse"], calls: Sequence[Waiting]) -> str:
-    """Decide about the call that has waited longest."""
-    if told.is_done:
+def _judge(told: Told, action: Literal["approve", "refuse"]) -> str:
+    """Decide about the call that has waited longest. One message decides one call, however often it is told."""
+    if told.is_done or any(judged.is_done for judged in _at_workers(told)):
         return "That was decided."
+    calls = waiting(told.talk)
     if not calls:
         return "No call waits for you."
-    first, reason = calls[0], told.rest if action == "refuse" else ""
-    judged = told._replace(talk=told.talk.log[first.conversation])
+    (first, *others), reason = calls, told.rest if action == "refuse" else ""
+    judged = told if first.conversation == told.talk.name else told.at(first.conversation)
     judged.control(Control(action=action, call=first.call), reason, first.lane if reason else "")
-    left = f" {len(calls) - 1} more wait." if len(calls) > 1 else ""
-    return f"{'It runs' if action == 'approve' else 'It does not run'}: {first.name}.{left}"
+    done = f"{'It runs' if action == 'approve' else 'It does not run'}: {first.name}."
+    return "\n".join([done, *_in_words(others)])
+
+
+def _at_workers(told: Told) -> Iterator[Told]:
+    """The same, told to each worker that anybody ever had: a decision stands where the call does."""
+    return (told.at(name) for name in told.talk.log.names(archived=True) if "~" in name)
+
+
+def _in_words(calls: Iterable[Waiting]) -> Iterator[str]:
+    """The calls that wait for a person, in Markdown."""
+    for call in calls:
+        yield f"{call.lane} asks to run\n{in_block(f'{call.name}({call.arguments})')}"
 
 
 @command

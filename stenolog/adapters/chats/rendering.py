@@ -15,10 +15,9 @@ from stenolog.domain.values import Turns
 from stenolog.projections.words import call_in_words
 
 from .port import Render
-from .splitting import LIMIT, Weigh, split, units
+from .splitting import LIMIT, Weigh, in_block, split, units
 
 NO_NAMES: Mapping[str, str] = MappingProxyType({})
-LONGEST_CALL = 1000
 WHY = {
     "timeout": "the model took too long",
     "network": "the model could not be reached",
@@ -89,7 +88,7 @@ def _said(said: AssistantMessage, settings: Settings, speaker: str) -> Iterator[
     )
     tools = settings.card_of(said.agent).tools or ()
     asks = {tool.name for tool in tools if tool.approval}
-    calls = [call_in_words(call)[:LONGEST_CALL] for call in said.tool_calls if call.name in asks]
+    calls = [call_in_words(call) for call in said.tool_calls if call.name in asks]
     if calls:
-        blocks = "\n".join(f"```\n{call}\n```" for call in calls)
+        blocks = "\n".join(map(in_block, calls))
         yield f"{speaker} asks to run\n{blocks}\n/approve lets it, /refuse does not."

@@ -39,6 +39,13 @@ def fence_of(line: str) -> Fence | None:
     return Fence(*found.groups()) if found else None
 
 
+def in_block(text: str) -> str:
+    """A text as a block of code, by a mark that does not stand in it."""
+    marks = (mark * number for number in range(3, 21) for mark in "`~")
+    mark = next((mark for mark in marks if mark not in text), "```")
+    return f"{mark}\n{text}\n{mark}"
+
+
 def units(text: str) -> int:
     """How long a text is in UTF-16 code units, in which Telegram counts."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
@@ -84,7 +91,10 @@ class _Cutter:
             self._text(line)
 
     def end(self) -> list[str]:
-        """All pieces."""
+        """All pieces. Words behind a last fence, which begins no code, are shown as some."""
+        if self.fence and self._is_bare and self.fence.language:
+            self._lines[-1:] = [self.fence.mark, self.fence.language]
+            self._is_bare = False
         self._flush()
         return self.pieces
 
