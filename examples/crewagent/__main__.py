@@ -6,34 +6,33 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Iterable
 
 import stenolog
 from stenolog import AssistantMessage, Conversation, Entry, Recorded, Team
 from stenolog.models import Model, model_of
 
+from ..ends import command, ended, failures
+from ..shell import run
 from .acts import ACTS
 from .crew import crew
 from .script import scripted
-from .story import told
+from .story import Story
 
 
-async def play(talk: Conversation, model: Model) -> None:
+async def play(talk: Conversation, model: Model, story: Story) -> None:
     """Every act, from wherever the log stands; what has happened already does not happen again."""
     async with Team([crew(model)], mode="chat") as team:
+        if failures(talk, but=["timeout"]):  # the model could not be asked: once more
+            await team.proceed(talk)
         for act in ACTS:
-            say(talk, act.prepare(talk))
+            story.tell(act.prepare(talk))
             async for happened in team.run(talk, act.message, id=act.id):
                 if isinstance(happened, Recorded):
-                    say(talk, [happened.entry])
+                    story.tell([happened.entry])
                     if act.restarts and starts_work(happened.entry):
                         start_anew()
-
-
-def say(talk: Conversation, entries: Iterable[Entry]) -> None:
-    """Tell of some entries on the terminal."""
-    for line in (line for entry in entries for line in told(talk, entry)):
-        print(line, flush=True)
+            if failures(talk, but=["timeout"]):  # what follows a timeout is for the user to say
+                return
 
 
 def starts_work(entry: Entry) -> bool:
@@ -47,20 +46,23 @@ def start_anew() -> None:
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
-def main() -> None:
-    """Play it, and where there is nothing left to play, tell what was."""
+def main() -> int:
+    """Play it, and where there is nothing left to play, tell what was; 1 where a model call has failed."""
     options = argparse.ArgumentParser(prog="python -m examples.crewagent", description=__doc__)
     options.add_argument("--db", default="crewagent.db", help="the log; a second start goes on from it")
     options.add_argument("--model", help="a real one, such as openai:gpt-5.2; its key is in the environment")
     given = options.parse_args()
+    model = model_of(given.model) if given.model else scripted()
     with stenolog.open(given.db) as log:
         talk = log["parser"]
-        before = talk.position
-        asyncio.run(play(talk, model_of(given.model) if given.model else scripted()))
-        if talk.position == before:
-            say(talk, talk.entries())
+        story = Story(talk)
+        asyncio.run(play(talk, model, story))
+        if not story.told:
+            story.tell(talk.entries())
         print(f"\n{talk.position} entries in {given.db}; they are all there is.")
+        print("What the last answer was made from:", command(talk, "crew", given.db), sep="\n  ")
+        return ended(failures(talk))
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

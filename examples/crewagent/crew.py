@@ -38,7 +38,9 @@ def read_file(path: str) -> str:
 
 @tool(repeat="safe")
 def run_tests(which: str) -> str:
-    """Run the tests: all of them, or one file."""
+    """Run the tests: all of them, one, or those of a file."""
+    if which == "test_utc":
+        return FAILED
     if which != "all":
         return "12 passed"
     passed = [f"test_{n:06}.py .... passed\n" for n in range(PASSED)]

@@ -29,6 +29,17 @@ def _read(body: dict[str, Any]) -> ToolCall:
     return _call("read_output", f'{{"path": "{path}", "offset": {where}, "limit": 55}}')
 
 
+def _done(body: dict[str, Any]) -> str:
+    """What was done, as far as it is shown; and where the cut is noted, that there was more."""
+    shown = [message["content"] or "" for message in body["messages"]]
+    done = [
+        words for said, words in {MENDED: "mended the parser", PROVED: "proved it"}.items() if said in shown
+    ]
+    cut = any("earlier messages were left out" in text for text in shown)
+    return f"We {' and '.join(done)}." + " What came first was left out of what I am shown." * cut
+
+
+MENDED, PROVED = "The parser takes a zone now.", "12 passed: it is mended."
 READ, GO_ON = "Read the parser", "continue"
 ANSWERS: dict[str, list[Any]] = {
     "Our date parser reads": ["At whatever turns text into a time: the zone is lost there."],
@@ -38,13 +49,13 @@ ANSWERS: dict[str, list[Any]] = {
         _call("run_tests", '{"which": "all"}'),
         _read,
     ],
-    "Begin: reproduce": [_call("run_tests", '{"which": "test_dates.py"}'), "It shows with a text in UTC."],
+    "Begin: reproduce": [_call("run_tests", '{"which": "test_utc"}'), "It shows with a text in UTC."],
     "Begin: mend": [
         _call("write_file", '{"path": "dates.py", "text": "def parse(text, tz=UTC): ..."}'),
-        "The parser takes a zone now.",
+        MENDED,
     ],
-    "Begin: prove": [_call("run_tests", '{"which": "test_dates.py"}'), "12 passed: it is mended."],
-    "What have we done?": ["Found where the zone was lost, mended the parser, and proved it."],
+    "Begin: prove": [_call("run_tests", '{"which": "test_dates.py"}'), PROVED],
+    "What have we done?": [_done],
 }
 """To the words that were said last: the answers, one for each tool result that came since."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from shutil import get_terminal_size
+from textwrap import fill
 
 from stenolog import (
     AssistantMessage,
@@ -11,51 +13,80 @@ from stenolog import (
     LlmError,
     ModeSwitch,
     Receipt,
+    Request,
     Run,
     ToolResult,
     UserMessage,
 )
 
-AROUND = ("base-rules", "tool-policy")
+ALWAYS = ("base-rules", "tool-policy")
 """What every request begins with."""
 
 
-def told(talk: Conversation, entry: Entry) -> Iterator[str]:
-    """An entry, as a person is told of it."""
-    match entry.event:
-        case ModeSwitch(mode=str(mode), active_run=run):
-            where = f", {run.id}, node {run.node}" if isinstance(run, Run) else ""
-            yield f"\n── {mode} mode{where}"
-        case UserMessage(text=text, author=author):
-            yield f"{author or 'user'}: {text}"
-        case AssistantMessage(text=text, receipt=receipt) as said:
-            yield from _request(talk, receipt)
-            yield from (f"crew: {line}" for line in text.splitlines())
-            yield from (f"crew calls {call.name} {_short(call.arguments)}" for call in said.tool_calls)
-        case LlmError(category=category, message=message, text=text, receipt=receipt):
-            yield from _request(talk, receipt)
-            yield f"crew: {text} ✂ {category}: {message}"
-        case ToolResult(name=name, blob=blob) as result:
-            kept = f", kept whole as {_alias(entry)}" if blob else ""
-            yield f"  {name} gives {_size(talk, entry):,} characters{kept}: {_short(result.text)}"
-        case _:
-            pass
+class Story:
+    """Tells of entries on the terminal; `told` says whether there was anything to tell."""
+
+    def __init__(self, talk: Conversation) -> None:
+        self.told = False
+        self._talk = talk
+        self._around: list[str] = []
+
+    def tell(self, entries: Iterable[Entry]) -> None:
+        """Tell of some entries, in lines that are broken between words."""
+        width = get_terminal_size().columns
+        for line in (line for entry in entries for line in self._lines(entry)):
+            self.told = True
+            print(
+                fill(line, width, subsequent_indent=6 * " ", break_long_words=False, break_on_hyphens=False),
+                flush=True,
+            )
+
+    def _lines(self, entry: Entry) -> Iterator[str]:
+        match entry.event:
+            case ModeSwitch(mode=str(mode), active_run=run):
+                where = f", {run.id}, node {run.node}" if isinstance(run, Run) else ""
+                yield from ("", f"── {mode} mode{where}")
+            case UserMessage(text=text, author=author, control=None):
+                yield f"{author or 'user'}: {text}"
+            case AssistantMessage(text=text, receipt=receipt) as said:
+                yield from self._request(receipt)
+                yield from (f"crew: {line}" for line in text.splitlines())
+                yield from (f"crew calls {call.name} {_short(call.arguments)}" for call in said.tool_calls)
+            case LlmError(category=category, message=message, text=text, receipt=receipt):
+                yield from self._request(receipt)
+                yield f"crew: {text.rstrip()} ✂ {category}: {message}"
+            case ToolResult(name=name, blob=blob) as result:
+                kept = f", kept whole as {_alias(entry)}" if blob else ""
+                size = f"{_size(self._talk, entry):,} characters"
+                yield f"  {name} gives {size}{kept}: {_short(result.text)}"
+            case _:
+                pass
+
+    def _request(self, receipt: Receipt | None) -> Iterator[str]:
+        """The request of an answer, built again: its size, what changes around the conversation, its cut."""
+        if receipt is None:
+            return
+        request = self._talk.request("crew", receipt.view)
+        yield f"  … sent {request.size.messages} messages, {request.size.tokens} tokens"
+        around, self._around = self._around, [*_around(request)]
+        yield from (f"    {line}" for line in self._around if self._around != around)
+        for part in request.parts:
+            if part.rule == "compact":
+                whole = _size(self._talk, next(self._talk.entries(part.positions[0] - 1)))
+                yield f"  … of {whole:,} characters of output it was shown {part.tokens_out} tokens"
+        for run in request.dropped:
+            if run.rule == "over-budget":
+                yield f"  … without {run.first} to {run.last}, {run.tokens} tokens: {run.rule}"
 
 
-def _request(talk: Conversation, receipt: Receipt | None) -> Iterator[str]:
-    """The request of an answer, built again: what was put around the conversation, its size, its cut."""
-    if receipt is None:
-        return
-    request = talk.request("crew", receipt.view)
-    around = [part.rule for part in request.parts if part.role == "system" and part.rule not in AROUND]
-    yield f"  … sent {request.size.messages} messages, {request.size.tokens} tokens: {', '.join(around)}"
-    for part in request.parts:
-        if part.rule == "compact":
-            whole = next(talk.entries(part.positions[0] - 1))
-            yield f"  … of {_size(talk, whole):,} characters of output it was shown {part.tokens_out} tokens"
-    for run in request.dropped:
-        if run.rule == "over-budget":
-            yield f"  … without {run.first} to {run.last}, {run.tokens} tokens: {run.rule}"
+def _around(request: Request) -> Iterator[str]:
+    """The words that stand before and behind the conversation in this mode, each with its rule."""
+    begins = min(part.message for part in request.parts if part.role != "system" and part.message >= 0)
+    for message, said in enumerate(request.body["messages"]):
+        rules = [part.rule for part in request.parts if part.message == message and part.role == "system"]
+        for rule, words in zip(rules, said["content"].split("\n\n") if rules else (), strict=True):
+            if rule not in ALWAYS:
+                yield f"{'before' if message < begins else 'behind'} the history: {words} ({rule})"
 
 
 def _alias(entry: Entry) -> str:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from shutil import copy
 
 import pytest
 
 import stenolog
 from stenolog import LlmError
 from stenolog.adapters.transcripts import export_crewagent, import_file
-from tests.examples.harness import clean, finished, killed, outcome, said
+from tests.examples.harness import clean, finished, killed, outcome, run, said
 
 NAME = "crewagent"
+WIDE = {"COLUMNS": "200"}
 
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """What the program says when it is run to its end, and its database."""
     folder = tmp_path_factory.mktemp("played")
-    return said(NAME, folder), folder / f"{NAME}.db"
+    return said(NAME, folder, env=WIDE), folder / f"{NAME}.db"
 
 
 def test_the_story_shows_three_modes_a_large_output_a_timeout_a_restart_and_a_cut(
@@ -49,15 +51,17 @@ def test_the_story_shows_three_modes_a_large_output_a_timeout_a_restart_and_a_cu
 
 
 def test_each_request_begins_with_what_its_mode_has(played: tuple[str, Path]) -> None:
-    around = [line.split(": ")[1] for line in re.findall(r"… sent .*", played[0])]
+    sent = [text.split("crew")[0] for text in played[0].split("… sent ")[1:]]
+    around = [", ".join(re.findall(r"the history: .* \((.*)\)", text)) for text in sent]
 
     last = "mode-rules, mode-banner"
     run = f"{last}, run-directive, node-brief, step-context"
-    assert list(dict.fromkeys(line.replace("cut-note, ", "") for line in around)) == [
+    assert list(dict.fromkeys(rules.replace("cut-note, ", "") for rules in filter(None, around))) == [
         last,
         f"persona, {last}",
         f"persona, {run}",
     ]
+    assert "    behind the history: Talk; call no tools. (mode-rules)" in sent[0].splitlines()
 
 
 def test_its_log_is_clean_and_every_judge_is_content(played: tuple[str, Path]) -> None:
@@ -67,11 +71,43 @@ def test_its_log_is_clean_and_every_judge_is_content(played: tuple[str, Path]) -
 def test_a_second_start_tells_the_story_and_adds_nothing(played: tuple[str, Path]) -> None:
     told, path = played
 
-    again = said(NAME, path.parent)
+    again = said(NAME, path.parent, env=WIDE)
 
     ours = {line for line in told.splitlines() if "started anew" not in line}
     assert ours - set(again.splitlines()) == set()
     assert again.splitlines()[-1] == told.splitlines()[-1]
+
+
+def test_the_last_answer_tells_no_more_than_its_request_held(played: tuple[str, Path]) -> None:
+    told = played[0]
+
+    assert (
+        "crew: We mended the parser and proved it. What came first was left out of what I am shown." in told
+    )
+    assert told.splitlines()[-1] == "  stenolog request parser --agent crew --at 34 --db crewagent.db"
+
+
+def test_another_model_on_a_finished_log_tells_the_story_as_it_was_kept(
+    played: tuple[str, Path], tmp_path: Path
+) -> None:
+    first, path = played
+    copy(path, tmp_path)
+
+    again = said(NAME, tmp_path, "--model", "cli:cat", env=WIDE)
+
+    assert {line for line in first.splitlines() if line.startswith("crew")} <= set(again.splitlines())
+
+
+@pytest.mark.slow
+def test_a_model_that_cannot_be_started_is_said_at_the_end_and_asked_again_the_next_time(
+    played: tuple[str, Path], tmp_path: Path
+) -> None:
+    code, _, errors = run(NAME, tmp_path, "--model", "cli:nosuchprog")
+    finished(NAME, tmp_path)
+
+    assert (code, errors.count("\n")) == (1, 1)
+    assert errors.startswith("✗ 1 model call failed: other: nosuchprog could not be started")
+    assert outcome(NAME, tmp_path / f"{NAME}.db") == outcome(NAME, played[1])
 
 
 @pytest.mark.slow
