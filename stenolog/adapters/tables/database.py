@@ -92,8 +92,8 @@ def make(database: Database, table: Table) -> None:
             PRIMARY KEY (stream, position, nth))"""
     )
     database.run(f'CREATE INDEX "{table.name}__keys" ON {rows} (stream, key, position)')
-    for name in table.indexes:
-        database.run(f'CREATE INDEX "{table.name}__by_{name}" ON {rows} ("{name}")')
+    for nth, name in enumerate(table.indexes):  # a name of its own would be too long for PostgreSQL
+        database.run(f'CREATE INDEX "{table.name}__by_{nth}" ON {rows} ("{name}")')
     shown = ", ".join(f'{_shown(name, column)} AS "{name}"' for name, column in table.columns.items())
     database.run(
         f"""CREATE VIEW "{table.name}" AS SELECT {shown}

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from hashlib import sha256
 from typing import Final, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
@@ -26,6 +27,8 @@ USED = {"stream", "position", "nth", "key", "gone"}
 TAKEN = {"conversations", "stored_events", "blobs", "claims", "drafts", "tracking", "checkpoints"}
 """Names that the log itself uses."""
 LARGEST = 2**63
+LONGEST_KEY = 500
+"""Characters. PostgreSQL takes 2,700 bytes of an index's row at most."""
 TYPES: dict[type, str] = {
     str: "TEXT",
     int: "BIGINT",
@@ -154,7 +157,7 @@ class Table:
         key = self._checked(self.key, self.own[self.key], told)
         if key is None:
             raise TableFailed(f"{self.name}: expected a row with its key {self.key!r}, found none")
-        return str(key), values
+        return _short(str(key)), values
 
     def _values(self, given: Mapping[str, Value] | Delete) -> tuple[Value, ...]:
         if isinstance(given, Delete):
@@ -180,3 +183,8 @@ class Table:
             case _:
                 pass
         raise TableFailed(f"{self.name}.{name}: expected {kind.__name__}, found {type(value).__name__}")
+
+
+def _short(key: str) -> str:
+    """The key, or where it is too long for an index its sha256."""
+    return key if len(key) <= LONGEST_KEY else sha256(key.encode()).hexdigest()

@@ -18,22 +18,21 @@ from .declaring import CONVERSATION, Table
 def messages_in(entry: Entry) -> Iterator[dict[str, Any]]:
     """The messages that an entry is: what was said, by whom, and the personas that a mode switch gives.
 
-    A brief of one agent for another is a message of the first. An error is one where something had arrived.
+    A brief of one agent for another is a message of the first. Of an error it is what had arrived. The agent
+    is whoever said it, by the entry alone: a person, an agent, a tool; None where the entry names nobody.
+    What says nothing to read is no message.
     """
     row = {"id": entry.id, "createdAt": entry.at}
     match entry.event:
         case UserMessage(parts=parts, author=author) as said:
             role = {"person": "user", "agent": "assistant"}.get(said.author_kind, "system")
-            if parts or not said.control:
-                yield {**row, "role": role, "content": _content(parts), "agent": author or None}
+            yield from _said(row, role, parts, author or None)
         case AssistantMessage(parts=parts, agent=agent, task=task):
-            where = address(agent, task)
-            yield {**row, "role": "assistant", "content": _content(parts), "agent": where}
-        case LlmError(parts=parts, agent=agent, task=task) if parts:
-            where = address(agent, task)
-            yield {**row, "role": "assistant", "content": _content(parts), "agent": where}
+            yield from _said(row, "assistant", parts, address(agent, task))
+        case LlmError(parts=parts, agent=agent, task=task):
+            yield from _said(row, "assistant", parts, address(agent, task))
         case ToolResult(parts=parts, name=name):
-            yield {**row, "role": "tool", "content": _content(parts), "agent": name or None}
+            yield from _said(row, "tool", parts, name or None)
         case ModeSwitch(cards=cards):
             for agent, card in cards.items():
                 if card is not None and card.persona:
@@ -43,10 +42,21 @@ def messages_in(entry: Entry) -> Iterator[dict[str, Any]]:
             pass
 
 
+def _said(
+    row: dict[str, Any], role: str, parts: Sequence[Part], agent: str | None
+) -> Iterator[dict[str, Any]]:
+    """The row of a message, where there is anything to read in it."""
+    if content := _content(parts):
+        yield {**row, "role": role, "content": content, "agent": agent}
+
+
 def _content(parts: Sequence[Part]) -> str:
-    """The text as it was said; calls and files in words beside it, and nothing of what was merely thought."""
-    said = [part for part in parts if not isinstance(part, Reasoning | Opaque)]
-    return "\n".join(part.text if isinstance(part, Text) else in_words([part]) for part in said)
+    """The text as it was said; calls and files in words on lines of their own, and nothing of what was merely
+    thought.
+    """
+    said = (part for part in parts if not isinstance(part, Reasoning | Opaque))
+    lines = (part.text if isinstance(part, Text) else in_words([part]) for part in said)
+    return "\n".join(line for line in lines if line)
 
 
 conversation_messages = Table(
@@ -61,5 +71,6 @@ conversation_messages = Table(
     },
     rows=messages_in,
     indexes=("createdAt", "agent"),
+    version=2,
 )
 """Every message of every conversation; the role is user, assistant, system or tool."""

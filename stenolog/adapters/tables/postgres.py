@@ -37,6 +37,8 @@ TURN = 0x53544E4F
 """The advisory lock that followers take turns by: "STNO"."""
 WAIT = 1.0
 """Seconds before a connection that was lost is made anew."""
+PASSING = ("40", "53", "55", "57")
+"""Classes of errors that pass: rolled back, out of resources, not in that state, an operator's doing."""
 LOGGER = logging.getLogger("stenolog")
 OWN = (
     """CREATE TABLE IF NOT EXISTS stenolog_conversations (
@@ -72,10 +74,12 @@ class InPostgres:
 
 
 class Here(NamedTuple):
-    """What the log has at one moment: its conversations (stream, name, parent, fork position), the digest of
-    the last entry that was taken in (empty: it is not there), and the next ones."""
+    """What the log has at one moment: its conversations (stream, name, parent, fork position), the
+    notification id of its `newest` entry, the digest of the last one that was taken in (empty: it is not
+    there), and the next ones."""
 
     conversations: list[tuple[int, str, int | None, int | None]]
+    newest: int
     digest: str
     entries: Iterator[tuple[int, int, Any]]
 
@@ -122,7 +126,7 @@ class Follower:
     def follow(self, timeout: float | None = None) -> None:
         """Catch up whenever the log has grown, until it is closed, or has been quiet for `timeout` seconds.
 
-        A connection that is lost is made anew. Raises `TableFailed`, as `catch_up`.
+        A connection that is lost is made anew. A table that goes no further is logged, and left behind.
         """
         woken = threading.Event()
         with self._datastore.bell.listening(woken.set):
@@ -135,6 +139,8 @@ class Follower:
                         LOGGER.warning("%s; again in %s s", error, WAIT)
                         woken.wait(WAIT)
                         woken.set()
+                except TableFailed as error:
+                    LOGGER.warning("%s", error)
                 if not woken.wait(timeout):
                     return
 
@@ -149,8 +155,13 @@ class Follower:
             raise TableFailed("; ".join(faults))
 
     def rebuild(self) -> None:
-        """Drop the tables and make them anew from the log. Raises `TableFailed`, as `catch_up`."""
+        """Drop the tables and make them anew from the log, which may be another one than before.
+
+        All other tables there begin anew too, at their next turn. Raises `TableFailed`, as `catch_up`.
+        """
         with self._transaction() as database:
+            database.run("DELETE FROM stenolog_conversations")  # and with them lineage and rows
+            database.run("UPDATE stenolog_tracking SET position = 0, digest = ''")
             for table in self._tables:
                 self._make(database, table)
         self.catch_up()
@@ -178,7 +189,7 @@ class Follower:
                     "SELECT position, digest FROM stenolog_tracking WHERE name = ?", (name,)
                 )
                 here = self._look(after)
-                if here.digest not in ("", digest):
+                if here.digest not in ("", digest) or here.newest < after:
                     return f"{name}: it follows another log; `rebuild` makes it one of this one"
                 _mirror(database, here)
                 reached, fault = Intake(database, table).take(starmap(Committed, here.entries))
@@ -197,9 +208,8 @@ class Follower:
                 conversations = connection.execute(
                     "SELECT stream, name, parent, fork_position FROM conversations ORDER BY stream"
                 ).fetchall()
-                return Here(
-                    conversations, _digest(connection, after), reading.committed(connection, after, PAGE)
-                )
+                entries = reading.committed(connection, after, PAGE)
+                return Here(conversations, _newest(connection), _digest(connection, after), entries)
             finally:
                 connection.execute("ROLLBACK")
 
@@ -208,7 +218,8 @@ class Follower:
             return _digest(connection, notification)
 
     def _make(self, database: InPostgres, table: Table) -> None:
-        there = database.run("SELECT to_regclass(?)", (f'"{table.name}"',)) != [(None,)]
+        names = (f'"{table.name}"', f'"{table.name}__rows"')
+        there = database.run("SELECT to_regclass(?), to_regclass(?)", names) != [(None, None)]
         if there and made(database, table.name) is None:
             raise CallerError(f"{table.name!r}: the database has a table of this name, which is not ours")
         drop(database, table.name)
@@ -231,6 +242,8 @@ class Follower:
             if self._connection is None or self._connection.broken:
                 self.close()
                 raise StoreFailed(told) from error
+            if (error.sqlstate or "")[:2] in PASSING:
+                raise StoreFailed(told) from error
             raise TableFailed(told) from error
 
 
@@ -239,6 +252,12 @@ def _digest(connection: sqlite3.Connection, notification: int) -> str:
     statement = "SELECT digest FROM stored_events WHERE rowid = ?"
     row = connection.execute(statement, (notification,)).fetchone()
     return row[0].hex() if row else ""
+
+
+def _newest(connection: sqlite3.Connection) -> int:
+    """The notification id of the last entry that the log ever had, be it deleted since."""
+    statement = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'stored_events'"
+    return int(connection.execute(statement).fetchone()[0])
 
 
 def _mirror(database: InPostgres, here: Here) -> None:
