@@ -74,6 +74,16 @@ def test_a_conversation_begun_here_keeps_the_place_of_its_name(into: Import, tmp
     assert [exported(into.log[name], tmp_path / "out") for name in ("mine", "notes")] == ["mine", "notes"]
 
 
+def test_another_conversation_of_that_name_is_not_written_over(into: Import, tmp_path: Path) -> None:
+    made = folder(tmp_path, notes=A_TURN)
+    into.log["notes"].append(UserMessage(text="Begun here"))
+
+    with pytest.raises(CallerError, match="found those of another"):
+        export_crewagent(into.log["notes"], made)
+
+    assert read(made, "notes") == A_TURN
+
+
 @pytest.mark.parametrize(
     "name", ["index.json", "Index.json", "index.json.part", ".index.json.part", "..", "a/b"]
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stenolog.domain.errors import CallerError, NotATranscript
 
-from ..fields import Json, obj
+from ..fields import Json, items, obj, text
 from ..lines import Reading
 from .folder import INDEX, MESSAGES, index_in
 from .schema import Message
@@ -25,13 +25,16 @@ def put(folder: Path, about: Message, messages: list[Message]) -> Path:
     """Put the messages, and what is told about them, into the folder; the file of the messages.
 
     Both files are written beside their places before either takes its own, and meanwhile nobody else writes
-    the index. Raises `CallerError` where the index cannot be read, or a link leads elsewhere; OSError.
+    the index. Raises `CallerError` where the index cannot be read, a link leads elsewhere, or another
+    conversation is there; OSError.
     """
     target, index = folder / str(about["id"]) / MESSAGES, folder / INDEX
     if target.parent.is_symlink():
         raise CallerError(f"{target.parent}: expected a folder, found a link to one elsewhere")
     folder.mkdir(parents=True, exist_ok=True)
     with _alone_in(folder):
+        if _has_another(target, messages):
+            raise CallerError(f"{target}: expected messages of this conversation, found those of another")
         _write({target: messages, index: _indexed(index, about)})
     return target
 
@@ -49,6 +52,17 @@ def _alone_in(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(held)
+
+
+def _has_another(path: Path, messages: list[Message]) -> bool:
+    """Whether the messages of a file have ids, and none that these have."""
+    with suppress(NotATranscript, FileNotFoundError), path.open("rb") as stream:
+        there, ours = (
+            {id for each in items(told) if (id := text(obj(each).get("id")))}
+            for told in (Reading().document(stream), messages)
+        )
+        return bool(there and ours) and there.isdisjoint(ours)
+    return False
 
 
 def _indexed(path: Path, about: Message) -> Json:
