@@ -7,7 +7,17 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
+from rich.console import Console
+
 from stenolog import StenologError
+
+
+class Terminal(Console):
+    """rich's. That nobody reads on is an error here, too: to exit at once would tear the event loop apart."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Where rich exits."""
+        raise
 
 
 def run(main: Callable[[], int | None]) -> NoReturn:
