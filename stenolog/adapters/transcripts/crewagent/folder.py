@@ -111,7 +111,9 @@ def _listed(folder: Path, reading: Reading) -> dict[str, Message]:
         id = text(obj(entry).get("id"))
         if not is_folder_name(id) or id in listed:
             wanted = "an id that no other has" if id in listed else "an object with an id that names a folder"
-            reading.skipped.append(Skipped(number, f"{INDEX}: expected {wanted}, found {entry!r:.80}"))
+            reading.skipped.append(
+                Skipped(number, f"{INDEX}: expected {wanted}, found {entry!r:.80}", "entry")
+            )
         else:
             listed[id] = entry
     return listed
