@@ -235,6 +235,13 @@ def test_what_is_out_of_context_does_not_come_back(room: Conversation, out: Even
     assert asyncio.run(regenerate(room, 3, writer(), "Shorter")) == once
 
 
+def test_what_a_persons_words_have_taken_the_place_of_is_refused(room: Conversation) -> None:
+    room.append(UserMessage(text="Let me say it myself.", replaces=5))
+
+    with pytest.raises(IllegalCommand, match="the words at 6 have taken the place of the answer at 5"):
+        of(room, 5, "never asked")
+
+
 @pytest.mark.parametrize("position", [0, -1, 99, 2**70])
 def test_a_position_that_is_not_there_is_unknown(talk: Conversation, position: int) -> None:
     with pytest.raises(UnknownPosition, match=f"'mails' has no position {position}: it stands at 8"):

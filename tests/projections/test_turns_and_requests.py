@@ -42,7 +42,7 @@ def test_whoever_is_given_the_turn_has_a_request_that_can_be_sent(rule: Rule, da
         if isinstance(event, UserMessage | AssistantMessage):
             event = replace(event, replaces=edited)
         log.append(event)
-        if isinstance(event, AssistantMessage):
+        if isinstance(event, AssistantMessage) and event.replaces is None:  # one made anew ends no turn
             views.pop(address(event.agent, event.task), None)
 
 
@@ -60,18 +60,30 @@ def _next(state: State, views: dict[str, int]) -> list[Event]:
 
 
 def _editable(log: list[Event], event: Event) -> list[int]:
-    """What may be edited by an event: a person edits anything, an agent makes its own answers anew."""
+    """What may be edited by an event: a person edits anything, an agent makes its own answers anew, but for
+    those that a person's words have taken the place of: behind these it would have the last word."""
     match event:
         case AssistantMessage(agent=agent, task=task):
-            return [
+            answers = [
                 position
                 for position, other in enumerate(log, 1)
                 if isinstance(other, AssistantMessage) and (other.agent, other.task) == (agent, task)
             ]
+            return [position for position in answers if not _is_a_persons(log, position)]
         case UserMessage(control=None):
             return [*range(1, len(log) + 1)]
         case _:
             return []
+
+
+def _is_a_persons(log: list[Event], position: int) -> bool:
+    """Whether a person's words have taken the place of an answer, or of another wording of it."""
+    first = {}
+    for at, event in enumerate(log, 1):
+        old = getattr(event, "replaces", None)
+        first[at] = at if old is None else first[old]
+    edits = (event for at, event in enumerate(log, 1) if first[at] == first[position])
+    return any(isinstance(event, UserMessage) for event in edits)
 
 
 def _check(log: list[Event], state: State) -> None:

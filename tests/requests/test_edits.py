@@ -14,7 +14,7 @@ from stenolog.projections.requests import build, every_request
 from stenolog.projections.requests.edits import ANEW
 from stenolog.projections.requests.visible import Lane
 from stenolog.projections.requests.window import Window, window
-from tests.requests.given import ASKED, calls, chat, log, said
+from tests.requests.given import ASKED, CALL, calls, chat, log, said
 
 ASKS, OK = ("user", "List the files"), ("assistant", "ok")
 NOTE = ("user", ANEW)
@@ -171,6 +171,32 @@ def test_an_edit_of_what_was_answered_can_be_sent_and_says_why_it_stands_there()
         ((3,), "user"),
     ]
     assert request.dropped == ()
+
+
+def test_an_answer_made_anew_answers_nothing_that_was_said_since() -> None:
+    anew = calls("Ok!", replaces=2)
+    request = chat(ASKED, ok(1), UserMessage(text="Now"), anew, edit("At once", 3))
+
+    assert said(request) == [ASKS, ("assistant", "Ok!"), ("user", "At once")]
+    assert request.sendable
+
+
+def test_an_answer_made_anew_is_not_what_its_lane_is_at_work_on() -> None:
+    talk = [ASKED, ok(1), UserMessage(text="Now"), calls("I look", CALL), calls("Ok!", replaces=2)]
+    talk += [UserMessage(text="words " * 400)]
+
+    request = build(log(*talk), "coder", policy=Budget(tokens=300))
+
+    assert ("assistant", "I look") in [(m["role"], m["content"]) for m in request.body["messages"]]
+
+
+def test_a_backend_that_remembers_the_rest_is_told_of_an_answer_made_anew_and_of_what_came_since() -> None:
+    first = answer("ok", 1, session="s1")
+    request = build(
+        log(ASKED, first, UserMessage(text="Now"), calls("Ok!", replaces=2)), "coder", policy=Delta()
+    )
+
+    assert (said(request), request.sendable) == ([("assistant", "Ok!"), ("user", "Now")], True)
 
 
 def test_who_has_not_answered_is_shown_the_edit_in_the_place_of_the_edited() -> None:

@@ -92,6 +92,11 @@ def _old(talk: Conversation, position: int, agent: str) -> _Old:
     for wording in wordings:
         if why := _out(now, wording.position):
             raise IllegalCommand(f"{talk.name!r}: the answer at {wording.position} is out of context: {why}")
+    latest = now.replaced_by.get(position, position)
+    if not _is_of(log[latest - 1], lane):
+        raise IllegalCommand(
+            f"{talk.name!r}: the words at {latest} have taken the place of the answer at {position}"
+        )
     receipt = getattr(wordings[-1].event, "receipt", None)
     view = receipt.view if receipt else wordings[-1].position - 1
     return _Old(lane, view, getattr(last.event, "to", ()), now.settings)
