@@ -15,6 +15,7 @@ from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.base import id as ids
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 
 import stenolog
@@ -147,8 +148,8 @@ def test_a_message_that_was_changed_is_told_as_an_edit_and_one_that_was_removed_
 
     app.update_state(ONE, {"messages": [HumanMessage("Where was it?", id="q1"), RemoveMessage("answer-q1")]})
 
-    assert ("user", "Where was it?") in words(log)
-    assert words(log, hidden=True) == [TOLD[0], TOLD[-1]]
+    assert words(log) == [("user", "Where was it?"), *TOLD[1:-1]]
+    assert words(log, hidden=True) == TOLD
 
 
 def test_a_changed_message_that_is_changed_back_is_in_context_again(log: Log) -> None:
@@ -160,7 +161,7 @@ def test_a_changed_message_that_is_changed_back_is_in_context_again(log: Log) ->
     app.update_state(first, {"looked": ["again"]})
 
     assert words(log) == TOLD
-    assert words(log, hidden=True) == [("user", "Where was it?")]
+    assert words(log, hidden=True) == [*TOLD[1:], ("user", "Where was it?")]
 
 
 def test_a_subgraph_speaks_as_the_node_that_it_is_and_is_told_once(log: Log) -> None:
@@ -172,6 +173,44 @@ def test_a_subgraph_speaks_as_the_node_that_it_is_and_is_told_once(log: Log) -> 
     assert [author for author, _ in words(log)] == ["user", *["researcher"] * 4, "writer"]
     spaces = {made.config["configurable"]["checkpoint_ns"].split(":")[0] for made in saver.list(ONE)}
     assert spaces == {"", "researcher"}
+
+
+def test_what_only_a_subgraph_was_told_is_in_the_timeline_and_in_no_request_of_the_main_agent(
+    log: Log,
+) -> None:
+    inner = StateGraph(Talk)
+    inner.add_node("think", lambda state: {"messages": [AIMessage("a thought", id="t")]})
+    inner.add_edge(START, "think")
+    helper: Any = inner.compile()
+
+    def asking(state: Talk) -> dict[str, Any]:
+        thoughts = helper.invoke({"messages": [HumanMessage("a brief", id="b")]})["messages"]
+        return {"messages": [AIMessage(f"I had {thoughts[-1].content}.", id="a")]}
+
+    app = talking(LangGraphSaver(log), asking)
+    app.invoke(ASKED, ONE)
+    private = [entry.event for entry in log["one"].entries() if not entry.event.in_context]  # type: ignore[union-attr]
+    private_words = [(event.kind, event.text) for event in private]  # type: ignore[union-attr]
+    before = log["one"].request("assistant", wire="openai-chat").body["messages"]
+    app.update_state(ONE, {"messages": [AIMessage("a thought", id="t")]})
+    adopted = log["one"].request("assistant", wire="openai-chat").body["messages"]
+
+    assert private_words == [("user_message", "a brief"), ("assistant_message", "a thought")]
+    assert private[0].author_kind == "agent"  # type: ignore[union-attr]
+    assert [m["content"] for m in before[:-1]] == ["Where is it?", "I had a thought."]
+    assert "a thought" in adopted[2]["content"]
+
+
+def test_nobody_waits_for_a_model_once_a_graph_whose_messages_name_their_agent_has_answered(log: Log) -> None:
+    def named(state: Talk) -> dict[str, Any]:
+        return {"messages": [AIMessage("Sunny.", name="weatherman", id=f"a{len(state['messages'])}")]}
+
+    app = talking(LangGraphSaver(log), named)
+    for asked in (ASKED, LATER):
+        app.invoke(asked, ONE)
+
+    lanes = {where: lane.status for where, lane in log["one"].state().lanes.items()}
+    assert (lanes, log["one"].settings().members) == ({"weatherman": "idle"}, ("weatherman",))
 
 
 def test_tasks_at_once_all_write_and_a_failed_one_is_run_again_alone(log: Log) -> None:
@@ -273,7 +312,7 @@ def test_a_message_without_an_id_and_one_that_json_cannot_hold_are_told_too(log:
     assert words(log)[1][1] == "half ?"
 
 
-def test_a_step_that_is_run_again_from_the_past_tells_its_results_too(log: Log) -> None:
+def test_a_step_that_is_run_again_from_the_past_tells_its_call_anew_with_its_results(log: Log) -> None:
     app = talking(LangGraphSaver(log))
     app.invoke(ASKED, ONE)
     past = next(state for state in app.get_state_history(ONE) if state.next == ("tools",))
@@ -282,6 +321,9 @@ def test_a_step_that_is_run_again_from_the_past_tells_its_results_too(log: Log) 
 
     outputs = [item for item in log["one"].timeline() if item.kind == "tool"]
     assert app.get_state(ONE).values == state
-    assert [(item.call is not None, item.output[0].text) for item in outputs] == [  # type: ignore[union-attr]
-        (is_first, text) for is_first in (True, False) for text in ("a cat in the hat", "a cat in the box")
+    assert [(item.hidden, item.call is None, item.output[0].text) for item in outputs] == [  # type: ignore[union-attr]
+        (is_first, False, text)
+        for is_first in (True, False)
+        for text in ("a cat in the hat", "a cat in the box")
     ]
+    assert (words(log), log["one"].state().anomalies) == (TOLD, 0)

@@ -15,7 +15,13 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langgraph.checkpoint.base import Checkpoint, empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.base import CipherProtocol
@@ -25,7 +31,6 @@ from langgraph.types import Send
 import stenolog
 from stenolog.adapters.transcripts import export_jsonl, import_file
 from stenolog.domain.errors import CallerError, MissingBlob
-from stenolog.domain.parts import Opaque, Reasoning, Text, ToolCall
 from stenolog.frameworks import LangGraphSaver
 from tests.frameworks.langgraph_graphs import growing, talking
 
@@ -90,22 +95,6 @@ def _plain(made: Any) -> str:
     return repr((made.checkpoint["channel_values"], pending)).replace("deque([], maxlen=None)", "deque([])")
 
 
-@given(states=st.lists(st.lists(st.integers(0, 4), max_size=6), max_size=8))
-def test_messages_in_any_order_of_states_are_told_so_that_those_of_the_last_state_are_in_context(
-    states: list[list[int]],
-) -> None:
-    with stenolog.open(":memory:") as log:
-        saver, config = LangGraphSaver(log), ONE
-        for step, state in enumerate(states, 1):
-            said: list[BaseMessage] = [HumanMessage(f"words {n}", id=f"m{n}") for n in dict.fromkeys(state)]
-            config = put(saver, config, holding(step, messages=said))
-        shown = {item.text for item in log["one"].timeline() if item.kind == "message" and not item.hidden}
-        told = [item.text for item in log["one"].timeline() if item.kind == "message"]
-
-        assert shown == {f"words {n}" for n in (states or [[]])[-1]}
-        assert sorted(told) == sorted({f"words {n}" for state in states for n in state})
-
-
 def test_bytes_grow_with_what_is_said_and_not_with_its_square(tmp_path: Path) -> None:
     def size(turns: int) -> int:
         path = tmp_path / f"{turns}.db"
@@ -162,53 +151,6 @@ def test_with_a_serializer_that_encrypts_nothing_is_told_and_no_word_stands_in_t
     assert found is not None
     assert (found.checkpoint["channel_values"], kinds) == (state, {"mode_switch"})
     assert b"secret" not in (tmp_path / "a.db").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("said", "parts"),
-    [
-        (HumanMessage([{"type": "non_standard", "x": 1}]), [Text(text='{"type":"non_standard","x":1}')]),
-        (
-            AIMessage(
-                [{"type": "image_url", "image_url": "x.png"}, "Look!"],
-                response_metadata={"model_provider": "google_genai"},
-            ),
-            [
-                Opaque(provider="google_genai", raw='{"type":"image_url","image_url":"x.png"}'),
-                Text(text="Look!"),
-            ],
-        ),
-    ],
-)
-def test_what_langchain_cannot_translate_is_told_as_it_came(said: BaseMessage, parts: list[object]) -> None:
-    with pytest.raises((KeyError, AttributeError, ValueError)):
-        said.content_blocks  # noqa: B018
-    with stenolog.open(":memory:") as log:
-        put(LangGraphSaver(log), ONE, holding(1, messages=[said]))
-
-        assert told_parts(log) == [*parts]
-
-
-def test_a_call_without_an_id_is_told_and_reasoning_keeps_its_ciphertext() -> None:
-    said = [
-        AIMessage("", tool_calls=[{"id": None, "name": "f", "args": {"x": 1}}]),
-        AIMessage(
-            [{"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "enc"}],
-            response_metadata={"model_provider": "openai"},
-        ),
-    ]
-    with stenolog.open(":memory:") as log:
-        put(LangGraphSaver(log), ONE, holding(1, messages=said))
-
-        assert told_parts(log) == [
-            ToolCall(id="", name="f", arguments='{"x":1}'),
-            Reasoning(provider="openai", id="r", encrypted="enc"),
-        ]
-
-
-def told_parts(log: stenolog.Log) -> list[object]:
-    """The parts of all that was told in the thread."""
-    return [part for entry in log["one"].entries() for part in getattr(entry.event, "parts", ())]
 
 
 def test_a_blob_that_is_gone_is_an_error_and_never_an_empty_state() -> None:

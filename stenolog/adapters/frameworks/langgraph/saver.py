@@ -28,9 +28,10 @@ from stenolog.adapters.log import Log
 from stenolog.domain.entry import Draft
 from stenolog.domain.errors import CallerError
 
+from .finding import Found, messages_in
 from .messages import name_of
 from .shelf import Shelf, record
-from .telling import Found, Telling, messages_in
+from .telling import Telling
 from .threads import Saved, Thread
 from .values import Reading, Ref, Writing, in_the_clear
 
@@ -267,18 +268,27 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
             "values": {channel: refs[channel] for channel in values},
             "metadata": writing.ref(metadata),
         }
-        telling = Telling(thread, where.ns, self._shelf.agent, self._shelf.head(thread, where.thread))
+        telling = Telling(
+            thread, where.ns, where.id or "", self._shelf.agent, self._shelf.head(thread, where.thread)
+        )
         switched: dict[str, Any] = {}
-        if self.tell and in_the_clear(self.serde):
-            delta = metadata.get("counters_since_delta_snapshot") or {}
-            state = messages_in(values, refs, ChainMap(writing.links, thread.links))
-            telling.tell(chain(state, self._written(thread, where, delta)))
-            if not where.ns and not delta:  # a delta channel does not say what it holds
-                hides, adopted = telling.hides(), telling.adopted()
-                switched = {"hides": hides} if hides != thread.hidden else {}
-                kept |= {"adopted": adopted} if adopted else {}
+        around = thread.saved.get(("", (metadata.get("parents") or {}).get("", "")))
+        is_early = "parents" in metadata and bool(where.ns) and around is None
+        if self.tell and in_the_clear(self.serde) and not is_early:  # LangGraph puts several at once
+            counted = metadata.get("counters_since_delta_snapshot") or {}
+            unknown = [channel for channel in counted if channel not in values]
+            telling.tell(messages_in(values, refs, ChainMap(writing.links, thread.links)))
+            telling.take_in(self._written(thread, where, unknown))
+            if not where.ns:
+                switched = self._switched(thread, telling, is_whole=not unknown)
         self._shelf.keep(telling.blobs | writing.finish(kept))
         return [*telling.drafts, record(kept, **switched)]
+
+    def _switched(self, thread: Thread, telling: Telling, *, is_whole: bool) -> dict[str, Any]:
+        """What a checkpoint of the main graph changes of the conversation's settings."""
+        hides = telling.hides(whole=is_whole)
+        joins = [agent for agent in telling.speakers() if agent not in thread.members]
+        return ({"hides": hides} if hides != thread.hidden else {}) | ({"joins": joins} if joins else {})
 
     def _written(self, thread: Thread, where: _Where, channels: Collection[str]) -> Iterator[Found]:
         """The messages that were written to these channels since the checkpoint before."""
@@ -287,7 +297,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         for write in thread.writes(parent) if parent else ():
             if write.channel in channels:
                 values, refs = {write.channel: reading.value(write.value)}, {write.channel: write.value}
-                yield from messages_in(values, refs, thread.links, f" {write.task}.{write.number}")
+                yield from chain(*messages_in(values, refs, thread.links, f" {write.task}.{write.number}"))
 
     def _standing(
         self, thread: Thread, where: _Where, checkpoint: Checkpoint, new: ChannelVersions

@@ -58,8 +58,8 @@ class Shelf:
             return []
         told: dict[str, JsonValue] = {"langgraph": {"thread": id}}
         if thread.position:
-            return [Draft(ModeSwitch(joins=(self.agent,), meta=told))]
-        return [Draft(ModeSwitch(mode="agent", joins=(self.agent,), meta=told), OPENING_ID)]
+            return [Draft(ModeSwitch(meta=told))]
+        return [Draft(ModeSwitch(mode="agent", meta=told), OPENING_ID)]
 
     def head(self, thread: Thread, id: str) -> int:
         """The position behind which the next append puts what was decided on."""

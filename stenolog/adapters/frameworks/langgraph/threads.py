@@ -19,8 +19,11 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP, writes_sort_key
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, ModeSwitch
-from stenolog.domain.values import CallRef, Span
+from stenolog.domain.settings import members_after
+from stenolog.domain.values import Span
+from stenolog.projections.context import within
 
+from .calls import OpenCalls
 from .values import Links, Ref, joined
 
 Id: TypeAlias = tuple[str, str]
@@ -50,13 +53,6 @@ class Write(NamedTuple):
     value: Ref
 
 
-class Told(NamedTuple):
-    """A message that is told: where, and the sha256 of its exact value."""
-
-    position: int
-    sha: str
-
-
 @dataclass
 class Thread:
     """What the log holds of a thread, up to `position`; `stream` is the key of its conversation."""
@@ -67,21 +63,29 @@ class Thread:
     saved: dict[Id, Saved] = field(default_factory=dict)
     latest: dict[str, Saved] = field(default_factory=dict)
     links: Links = field(default_factory=dict)
-    told: dict[str, Told] = field(default_factory=dict)
-    by_value: dict[str, int] = field(default_factory=dict)
-    in_root: set[int] = field(default_factory=set)
-    """The positions of the messages that the main graph's state has held."""
+    told: dict[str, list[int]] = field(default_factory=dict)
+    """The positions of the messages that were told, by key; likewise by the sha256 of their exact value."""
+    by_value: dict[str, list[int]] = field(default_factory=dict)
+    spoken: set[int] = field(default_factory=set)
+    """The positions of those that were told in the open, and of those for the timeline alone."""
+    private: set[int] = field(default_factory=set)
+    agents: dict[str, str] = field(default_factory=dict)
+    """Who said a message, by its value."""
+    members: tuple[str, ...] = ()
     hidden: tuple[Span, ...] = ()
     records: set[int] = field(default_factory=set)
     """The positions of entries that hold checkpoints and writes: nobody says anything there."""
     entry_ids: set[str] = field(default_factory=set)
-    calls: dict[str, CallRef] = field(default_factory=dict)
+    calls: OpenCalls = field(default_factory=OpenCalls)
     _writes: dict[Id, dict[tuple[str, int], Write]] = field(default_factory=dict)
 
     def take(self, entry: Entry) -> None:
         """Take the next entry in."""
         self.position = entry.position
         self.entry_ids.add(entry.id)
+        self.calls.take(entry.event, entry.position, entry.id)
+        if isinstance(entry.event, ModeSwitch):
+            self.members = members_after(self.members, entry.event)
         kept = getattr(entry.event, "meta", {}).get("langgraph")
         if not isinstance(kept, dict):
             return
@@ -123,14 +127,18 @@ class Thread:
         written = self._writes.get((saved.ns, saved.id), {}).values()
         return sorted(written, key=lambda write: writes_sort_key(write.path, write.task, write.number))
 
+    def hidden_positions(self) -> set[int]:
+        """The positions of messages that are out of the main graph's state."""
+        is_hidden = within(self.hidden)
+        return {position for position in self.spoken if is_hidden(position)}
+
     def _hear(self, entry: Entry, kept: dict[str, Any]) -> None:
-        self.told[kept["message"]] = Told(entry.position, kept["value"])
-        self.by_value[kept["value"]] = entry.position
-        if not kept.get("ns"):
-            self.in_root.add(entry.position)
-        if isinstance(entry.event, AssistantMessage):
-            for nth, call in enumerate(entry.event.tool_calls):
-                self.calls[call.id] = CallRef(entry=entry.id, index=nth)
+        event, value = entry.event, kept["value"]
+        self.told.setdefault(kept["message"], []).append(entry.position)
+        self.by_value.setdefault(value, []).append(entry.position)
+        (self.spoken if getattr(event, "in_context", True) else self.private).add(entry.position)
+        if isinstance(event, AssistantMessage):
+            self.agents[value] = event.agent
 
     def _record(self, switch: ModeSwitch, position: int, kept: dict[str, Any]) -> None:
         self.records.add(position)
@@ -142,7 +150,6 @@ class Thread:
             self._write(kept)
         if isinstance(switch.hides, tuple):
             self.hidden = switch.hides
-        self.in_root.update(kept.get("adopted", ()))
         self._drop((ns, id) for ns, id in kept.get("drop", ()))
 
     def _save(self, position: int, kept: dict[str, Any]) -> None:
