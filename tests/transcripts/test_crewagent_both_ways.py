@@ -13,11 +13,35 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import Conversation, Draft, Event, Log, Unknown
-from stenolog.adapters.transcripts import export_crewagent
+from stenolog.adapters.transcripts import export_crewagent, import_file
 from stenolog.projections.requests import lanes
 from stenolog.testing import story
 from tests.strategies import decided, histories, json_values
 from tests.transcripts.crewagent_given import Message, call, folder, imported, index, read, told
+
+TELLING = [
+    "covers",
+    "hides",
+    "context_from",
+    "replaces",
+    "cause",
+    "control",
+    "receipt",
+    "cards",
+    "meta",
+    "joins",
+]
+PLACES = st.sampled_from((["e1"], [["e1", "e2"]], [["gone"]], [{"first": 1, "last": 2}], "e1", 2, None, [5]))
+FORGED = st.fixed_dictionaries(
+    {"native": st.booleans()},
+    optional={
+        "set": st.dictionaries(st.sampled_from(TELLING), PLACES | json_values(), max_size=3),
+        "unset": st.lists(st.sampled_from(TELLING), max_size=2),
+        "topic": st.sampled_from(("assistant_message@1", "user_message@1", "mode_switch@1")),
+        "id": st.sampled_from(("e1", "e2", "e1:settings", 3)),
+        "prefix": json_values(),
+    },
+)
 
 
 @contextmanager
@@ -93,6 +117,20 @@ def test_what_was_imported_and_went_on_here_comes_back_with_both(
         assert again.appended == 0
         assert told(other["talk"])[1:] == told(log["talk"])[1:]  # the first has what the index said then
         assert_the_same_is_sent(log["talk"], other["talk"])
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(FOREIGN, FORGED), min_size=1, max_size=6))
+def test_whatever_a_file_says_of_an_export_it_comes_in_once(forged: list[tuple[Message, Message]]) -> None:
+    with two_logs() as (log, _, place):
+        made = folder(place / "in", talk=[{**message, "stenolog": ours} for message, ours in forged])
+        import_file(log, made)
+        again = [import_file(log, made)]
+        if "talk" in log:
+            export_crewagent(log["talk"], place / "out")
+            again.append(import_file(log, place / "out"))
+
+        assert [report.conversations[0].appended for report in again] == [0 for _ in again]
 
 
 def assert_the_same_is_sent(one: Conversation, other: Conversation) -> None:

@@ -97,11 +97,14 @@ def _message(entry: Entry, event: Known, before: Before, now: Context, blobs: Ma
 
 def _identified(made: Mapping[str, Message]) -> list[Message]:
     """The messages by the ids of their entries; those that would not be known by theirs say so."""
-    found = ids_of([Record(str(number), message) for number, message in enumerate(made.values(), 1)])
-    return [
-        message if id == own else {**message, OURS: {**obj(message.get(OURS)), "id": own}}
-        for id, (own, message) in zip(found.values(), made.items(), strict=True)
-    ]
+    told = dict(made)
+    while True:  # what one says of itself may give another one its id, or take it
+        found = ids_of([Record(str(number), message) for number, message in enumerate(told.values(), 1)])
+        astray = [id for id, known in zip(told, found.values(), strict=True) if id != known]
+        silent = [id for id in astray if obj(told[id].get(OURS)).get("id") != id]
+        if not silent:
+            return list(told.values())
+        told |= {id: {**told[id], OURS: {**obj(told[id].get(OURS)), "id": id}} for id in silent}
 
 
 def _is_out(now: Context, position: int) -> bool:
