@@ -46,6 +46,27 @@ def test_lines_come_from_stdin_where_none_are_given(
     assert capsys.readouterr().out == "you said one\nyou said two\n"
 
 
+def test_an_invalid_byte_at_stdin_is_replaced_and_the_lines_behind_it_are_heard(
+    log: Log, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\xff\ntwo\n"), "utf-8"))
+    asyncio.run(asyncio.wait_for(Console(team(), log).serve(), 5))
+
+    assert capsys.readouterr().out == "you said a\ufffd\nyou said two\n"
+
+
+def test_a_stdin_that_fails_is_at_its_end(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(io.StringIO):
+        def readline(self, size: int | None = -1, /) -> str:
+            raise ValueError("broken")
+
+    monkeypatch.setattr("sys.stdin", Broken())
+    monkeypatch.setattr("threading.excepthook", lambda args: None)
+    asyncio.run(asyncio.wait_for(Console(team(), log).serve(), 5))
+
+    assert list(log) == []
+
+
 @pytest.mark.parametrize("answer", ["a reply to a command", "an answer"])
 def test_it_ends_where_nobody_reads_what_is_shown_and_shows_it_at_the_next_start(
     log: Log, answer: str, caplog: pytest.LogCaptureFixture

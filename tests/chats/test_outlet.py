@@ -252,3 +252,20 @@ def test_the_names_of_the_agents_stand_above_their_answers() -> None:
     )
 
     assert place.texts == ["Backend Dev: one"]
+
+
+def test_whatever_else_goes_wrong_while_it_follows_is_told_and_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    talk, place = talk_of(said("one"), said("two")), Place(raising(RuntimeError("no such thing")))
+
+    async def main() -> None:
+        following = asyncio.create_task(Outlet(talk, "mail:ann", place.send, backoff=at_once).follow())
+        await until(lambda: len(place.texts) == 2)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+    asyncio.run(main())
+
+    assert place.texts == ["one", "two"]
+    assert caplog.messages == ["talk: mail:ann: no such thing; it is tried again"]

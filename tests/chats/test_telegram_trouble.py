@@ -132,6 +132,24 @@ def test_what_could_not_be_delivered_is_once_the_bot_is_back(
     assert api.texts() == ["you said one", "you said two"]
 
 
+def test_a_command_too_shows_that_the_bot_is_back(
+    api: StandIn, log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.closed[BOT, 1] = KICKED
+    api.say("one")
+
+    async def main() -> None:
+        async with served(api, team(), log):
+            await until(lambda: "nothing goes to" in caplog.text)
+            api.closed.clear()
+            api.say("/start")
+            await until(lambda: len(api.sent) == 2)
+
+    asyncio.run(main())
+
+    assert "you said one" in api.texts()
+
+
 def test_a_group_that_has_become_another_is_told_to_the_operator(
     api: StandIn, log: Log, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -202,6 +220,14 @@ def test_a_token_that_telegram_refuses_ends_it(api: StandIn, log: Log) -> None:
 
     with pytest.raises(CallerError, match="Telegram refuses the token of bot 123456"):
         asyncio.run(main())
+
+
+@pytest.mark.parametrize("status", [401, 404])
+def test_one_answer_as_to_an_unknown_bot_silences_no_chat(api: StandIn, log: Log, status: int) -> None:
+    api.troubles["sendMessage"].append(Answer(status, "Not Found"))
+    api.say("one")
+
+    assert run(api, log, 1) == ["you said one"]
 
 
 def test_a_token_that_is_withdrawn_meanwhile_ends_it_too(api: StandIn, log: Log) -> None:

@@ -217,7 +217,7 @@ async def refuse(told: Told) -> str:
 
 
 def _judge(told: Told, action: Literal["approve", "refuse"]) -> str:
-    """Decide about the call that has waited longest. One message decides one call, however often it is told."""
+    """Decide about the call that has waited longest; one message decides one, however often it is told."""
     if told.is_done or any(judged.is_done for judged in _at_workers(told)):
         return "That was decided."
     calls = waiting(told.talk)

@@ -6,6 +6,8 @@ import asyncio
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import suppress
+from io import TextIOWrapper
 from typing import TextIO
 
 from stenolog.adapters.asynchronous import AsyncLog
@@ -111,10 +113,16 @@ async def _typed_lines(source: TextIO) -> AsyncIterator[str]:
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[str] = asyncio.Queue()
 
+    if isinstance(source, TextIOWrapper):
+        source.reconfigure(errors="replace")  # one invalid byte is no reason to hear nothing more
+
     def read() -> None:
-        for line in iter(source.readline, ""):
-            loop.call_soon_threadsafe(queue.put_nowait, line)
-        loop.call_soon_threadsafe(queue.put_nowait, "")
+        with suppress(RuntimeError):  # all has ended before the lines did
+            try:
+                for line in iter(source.readline, ""):
+                    loop.call_soon_threadsafe(queue.put_nowait, line)
+            finally:
+                loop.call_soon_threadsafe(queue.put_nowait, "")
 
     threading.Thread(target=read, name="stenolog-lines", daemon=True).start()
     while line := await queue.get():

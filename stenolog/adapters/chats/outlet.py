@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from functools import reduce
-from itertools import count, islice
+from functools import partial, reduce
+from itertools import islice
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.stores import reading, tracking
@@ -15,7 +14,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import MachineError
 from stenolog.domain.settings import NOTHING, configure
 
-from .port import Backoff, Piece, Render, Send, backoff
+from .port import Backoff, Piece, Render, Send, backoff, persistently
 from .rendering import pieces, speaker_of
 
 LOGGER = logging.getLogger("stenolog.chats")
@@ -56,18 +55,25 @@ class Outlet:
         self._noted = 0
         self._settings = NOTHING
         self._lock = asyncio.Lock()
+        self._woken = asyncio.Event()
 
     async def follow(self) -> None:
-        """Deliver what is there, then each entry as it is appended, by anybody; until cancelled."""
-        loop, woken = asyncio.get_running_loop(), asyncio.Event()
-        with self.talk.log.datastore.bell.listening(lambda: loop.call_soon_threadsafe(woken.set)):
+        """Deliver what is there, then each entry as it is appended, by anybody; until cancelled.
+
+        Whatever goes wrong is logged, and tried again.
+        """
+        loop, again = asyncio.get_running_loop(), self._woken.set
+        with self.talk.log.datastore.bell.listening(lambda: loop.call_soon_threadsafe(again)):
             while True:
-                woken.clear()  # before reading: what comes after that wakes us again
-                await self._persistently(self.deliver)
-                await woken.wait()
+                self._woken.clear()  # before reading: what comes after that wakes us again
+                await persistently(self.deliver, self.backoff, self._failed, after=Exception, final=())
+                await self._woken.wait()
 
     async def deliver(self) -> int:
-        """Deliver what is there; how many pieces that were. Raises what reading the log does."""
+        """Deliver what is there; how many pieces that were.
+
+        Raises what reading the log does, and what `send` raises that is no `OSError`.
+        """
         sent = 0
         async with self._lock:
             while not self.closed and (batch := await asyncio.to_thread(self._batch)):
@@ -78,6 +84,7 @@ class Outlet:
         """Where nothing was wanted any more: try again, from what could not be delivered on."""
         if self.closed:
             self.closed, self._at = "", None
+            self._woken.set()
 
     async def _all(self, batch: list[Entry]) -> int:
         """Deliver some entries, up to where nothing is wanted any more."""
@@ -105,19 +112,13 @@ class Outlet:
 
     async def _sent(self, piece: Piece) -> bool:
         """Send a piece, however often that takes; whether it is wanted."""
-        failures = 0
-        while True:
-            try:
-                await self._whole(piece)
-                return True
-            except PermissionError as error:
-                self.closed = str(error) or "not permitted"
-                LOGGER.warning("%s: nothing goes to %s any more: %s", self.talk.name, self.name, error)
-                return False
-            except OSError as error:
-                failures += 1
-                LOGGER.info("%s: %s: %s; it is tried again", self.talk.name, self.name, error)
-                await asyncio.sleep(self.backoff(failures))
+        try:
+            await persistently(partial(self._whole, piece), self.backoff, self._unsent)
+        except PermissionError as error:
+            self.closed = str(error) or "not permitted"
+            LOGGER.warning("%s: nothing goes to %s any more: %s", self.talk.name, self.name, error)
+            return False
+        return True
 
     async def _whole(self, piece: Piece) -> None:
         """Send a piece and note that; being told to stop meanwhile does not tear the two apart."""
@@ -138,17 +139,16 @@ class Outlet:
 
     async def _note(self, mark: Mark) -> None:
         """Note how far it has come, however long that takes: nothing more is sent before."""
-        await self._persistently(lambda: asyncio.to_thread(self._note_now, mark))
+        noting = partial(asyncio.to_thread, self._note_now, mark)
+        await persistently(noting, self.backoff, self._failed, after=MachineError)
 
-    async def _persistently(self, call: Callable[[], Awaitable[object]]) -> None:
-        """Do what the store may be too busy for, until it is done."""
-        for failures in count(1):
-            try:
-                await call()
-                return
-            except MachineError as error:
-                LOGGER.warning("%s: %s: %s; it is tried again", self.talk.name, self.name, error)
-                await asyncio.sleep(self.backoff(failures))
+    def _unsent(self, error: Exception) -> None:
+        LOGGER.info("%s: %s: %s; it is tried again", self.talk.name, self.name, error)
+
+    def _failed(self, error: Exception) -> None:
+        """What should not have happened is told with its traceback; a store that is busy, without."""
+        trace = None if isinstance(error, MachineError) else error
+        LOGGER.warning("%s: %s: %s; it is tried again", self.talk.name, self.name, error, exc_info=trace)
 
     # What touches the log, in a thread.
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.settings import Settings
+
+T = TypeVar("T")
 
 
 class Piece(NamedTuple):
@@ -35,3 +38,31 @@ Backoff: TypeAlias = Callable[[int], float]
 def backoff(failures: int) -> float:
     """One second after the first failure, then twice as long each time, up to a minute."""
     return float(min(60, 2 ** min(failures - 1, 6)))
+
+
+async def persistently(
+    call: Callable[[], Awaitable[T]],
+    wait: Backoff,
+    tell: Callable[[Exception], object],
+    *,
+    after: type[Exception] = OSError,
+    final: tuple[type[Exception], ...] = (PermissionError,),
+    tries: int = 0,
+) -> T:
+    """Do what may fail for a while until it is done. Each failure is told, and waited after.
+
+    It is tried again `after` errors of that kind, but for those that are `final`; where `tries` says how
+    often at most, the last error is raised.
+    """
+    failures = 0
+    while True:
+        try:
+            return await call()
+        except final:
+            raise
+        except after as error:
+            failures += 1
+            if failures == tries:
+                raise
+            tell(error)
+        await asyncio.sleep(wait(failures))

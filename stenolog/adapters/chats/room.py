@@ -15,6 +15,7 @@ from stenolog.domain.errors import MachineError
 
 from .commands import Told, Typed, call
 from .outlet import Outlet
+from .port import persistently
 
 LOGGER = logging.getLogger("stenolog.chats")
 
@@ -39,7 +40,6 @@ class Room:
         """Set while a run is under way here."""
         self._woken = asyncio.Event()
         self._resting = asyncio.Event()
-        self._failures = 0
 
     async def hear(self, message: Message, *, to: str | tuple[str, ...] = (), id: str = "") -> list[Entry]:
         """Say something; it is durable when this returns, and said once where it has an `id`.
@@ -54,6 +54,7 @@ class Room:
     async def tell(self, command: Typed, *, id: str = "", author: str = "") -> str:
         """Do what a command such as `/reset` tells; what to say to that, in Markdown. With an `id`, what
         changes something is done once."""
+        self.outlet.reopen()
         reply = await call(command.name, Told(self.talk, self.team, command.rest, id, author))
         if await asyncio.to_thread(lambda: self.talk.position):  # it does not begin with a command
             self.wake()
@@ -72,22 +73,15 @@ class Room:
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Room, None]:
         """Work and deliver, until the block ends; what is under way then is put down in good order."""
-        if self.talk.position:
+        if await asyncio.to_thread(lambda: self.talk.position):
             self.wake()
-        tasks = [asyncio.create_task(self._work()), asyncio.create_task(self._deliver())]
+        tasks = [asyncio.create_task(self._work()), asyncio.create_task(self.outlet.follow())]
         try:
             yield self
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _deliver(self) -> None:
-        """Deliver, until cancelled. A conversation that cannot be read is of no harm to the others."""
-        try:
-            await self.outlet.follow()
-        except Exception:
-            LOGGER.exception("%s: nothing goes to %s any more", self.talk.name, self.outlet.name)
 
     async def _work(self) -> None:
         """Let the team work whenever there is something to do; until cancelled."""
@@ -105,13 +99,13 @@ class Room:
     async def _run(self) -> None:
         """One run. A store that is busy is asked again; what no run can get past is told to the operator."""
         try:
-            async for _ in self.team.run(self.talk):
-                pass
-            self._failures = 0
-        except MachineError as error:
-            self._failures += 1
-            LOGGER.warning("%s: %s; it is tried again", self.talk.name, error)
-            await asyncio.sleep(self.outlet.backoff(self._failures))
-            self.wake()
+            await persistently(self._run_once, self.outlet.backoff, self._busy, after=MachineError, final=())
         except Exception:
             LOGGER.exception("%s: the team cannot work", self.talk.name)
+
+    async def _run_once(self) -> None:
+        async for _ in self.team.run(self.talk):
+            pass
+
+    def _busy(self, error: Exception) -> None:
+        LOGGER.warning("%s: %s; it is tried again", self.talk.name, error)

@@ -45,7 +45,7 @@ class Bot:
 
     async def open(self) -> None:
         """See who it is."""
-        with _translated(self):
+        with _translated(), _known(self):
             await self._api.initialize()
             self.username = self._api.username
 
@@ -55,7 +55,7 @@ class Bot:
 
     async def updates(self, offset: int | None, timeout: int) -> tuple[telegram.Update, ...]:
         """What it was told from `offset` on, which confirms all before; it waits `timeout` seconds for it."""
-        with _translated(self):
+        with _translated(), _known(self):
             return await self._api.get_updates(offset, timeout=timeout, allowed_updates=KINDS)
 
     async def confirm(self, offset: int) -> None:
@@ -66,7 +66,7 @@ class Bot:
 
     async def say(self, chat: int, text: str) -> None:
         """Say something in Markdown; as it stands where Telegram cannot read that as Markdown."""
-        with _translated(self):
+        with _translated():
             try:
                 await self._api.send_message(chat, rendered(text), ParseMode.MARKDOWN_V2)
             except BadRequest:
@@ -89,7 +89,7 @@ class Bot:
 
     async def fetch(self, file: str) -> bytes:
         """The content of a file that it was sent."""
-        with _translated(self):
+        with _translated():
             found = await self._api.get_file(file)
             return bytes(await found.download_as_bytearray())
 
@@ -103,12 +103,19 @@ def _id_of(token: str) -> int:
 
 
 @contextmanager
-def _translated(bot: Bot) -> Iterator[None]:
-    """The library's errors in the words of the port."""
+def _known(bot: Bot) -> Iterator[None]:
+    """Around what tells whether a token is good. One 404 or 401 to anything else is a failure of the net."""
     try:
         yield
     except InvalidToken:
         raise CallerError(f"Telegram refuses the token of bot {bot.id}") from None
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """The library's errors in the words of the port."""
+    try:
+        yield
     except (Forbidden, BadRequest) as error:
         raise PermissionError(error.message) from None
     except ChatMigrated as error:
