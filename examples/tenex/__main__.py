@@ -5,21 +5,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 from pathlib import Path
-from textwrap import indent
-
-from rich.console import Console
+from textwrap import fill
 
 import stenolog
-from stenolog import Conversation, Log, Recorded
+from stenolog import LlmError, Log, Recorded
 from stenolog.adapters.transcripts import import_file
 from stenolog.chats import mentioned
 from stenolog.engine import Team
 from stenolog.models import model_of
 
-from ..shell import run
+from ..ends import command, ended, failures
+from ..shell import Terminal, run
 from .completions import completions, lanes
 from .team import MANAGER, team
-from .views import asked_last, said, side_by_side
+from .views import LEGEND, said, side_by_side
 
 EVENTS = Path(__file__).parents[2] / "docs" / "examples" / "nostr.jsonl"
 MENU, SITE, FORK, OTHER = "menu", "opening-hours", "what-if-dark", "gift-cards"
@@ -30,53 +29,71 @@ SAYS = {
     "dark": (FORK, "@executor, make it dark."),
     "other": (OTHER, "@executor, which page do you work on?"),
 }
+out = Terminal(highlight=False, markup=False)
 
 
-async def work(log: Log, agents: Team) -> None:
-    """Everything that Ann says, and what comes of it, from wherever the log stands."""
-    import_file(log, EVENTS, name=MENU)  # a conversation of the past; importing it again adds nothing
+async def work(log: Log, agents: Team) -> list[LlmError]:
+    """Everything that Ann says, and what comes of it, from wherever the log stands; the calls that failed."""
     names = {name: name for name in agents.agents}
     async with agents:
         for id, (conversation, text) in SAYS.items():
             if conversation == FORK and FORK not in log:
-                log[SITE].fork(done_at(log[SITE]), FORK)
+                log[SITE].fork(log[SITE].state().lane(MANAGER).answered, FORK)  # where it was done
             talk = log[conversation]
+            for agent in {error.agent for error in failures(talk)}:  # at an earlier start: it is asked again
+                await agents.proceed(talk, agent)
             async for happened in agents.run(talk, text, to=mentioned(text, names), id=id):
-                if isinstance(happened, Recorded) and (line := said(happened.entry, 68)):
-                    print(f"{talk.name:<14}{happened.entry.position:>3}  {line}")
-
-
-def done_at(talk: Conversation) -> int:
-    """The position at which the project manager has closed the project: its last answer."""
-    speakers = ((e.position, getattr(e.event, "agent", "")) for e in talk.entries())
-    return max(position for position, agent in speakers if agent == MANAGER)
+                if isinstance(happened, Recorded) and (line := said(happened.entry)):
+                    out.print(
+                        f"{talk.name:<14}{happened.entry.position:>3}  {line}",
+                        no_wrap=True,
+                        overflow="ellipsis",
+                    )
+            if failed := failures(talk):
+                return failed
+    return []
 
 
 def show(log: Log) -> None:
     """Who saw what when the executor came back, what it was sent; what was done, read, answered; sessions."""
-    out, talk = Console(width=100, highlight=False, markup=False), log[SITE]
-    asked = asked_last(talk, "executor")
-    out.print("", side_by_side(talk, asked), "\nWhat the executor was sent there:", sep="\n")
-    print(indent(talk.request("executor", asked, "plain").body["prompt"], "  | ", lambda line: True))
-    out.print("\nTasks")
+    talk = log[SITE]
+    asked = talk.state().lane("executor").seen or talk.position
+    out.print(f"\nWhat each agent is shown of {SITE} at {asked}, where the executor was asked last")
+    out.print(f"({LEGEND}):\n", side_by_side(talk, asked), sep="\n")
+    out.print("\nWhat the executor was sent there, word by word:\n")
+    for line in talk.request("executor", asked, "plain").body["prompt"].splitlines():
+        out.print(fill(f"  | {line}", out.width, subsequent_indent="  |   ", break_on_hyphens=False))
+    out.print(f"\nWho was asked in which phase of {SITE}, as the log tells it:\n")
     for task in completions(talk.entries()):
-        out.print(f"  {task.phase:<8} {task.agent:<16} asked at {task.asked}, answered at {task.answered}")
-    out.print("\nRead up to (by its receipts), answered at, session")
-    for conversation in (SITE, FORK, OTHER):
-        for where, seen, answered, session in lanes(log[conversation]):
-            out.print(f"  {conversation:<14} {where:<16} {seen:>3} {answered:>3}  {session}")
-    out.print(f"\nWhy? stenolog request {SITE} --agent executor --db {log.path}")
+        answered = f"at {task.answered}" if task.answered else "not yet"
+        out.print(f"  {task.phase:<8} {task.agent:<16} asked at {task.asked:>2}, answered: {answered}")
+    out.print("\nHow far each has read, by its receipts, where it answered last, and its session:\n")
+    for name in (name for name in (SITE, FORK, OTHER) if name in log):
+        for agent, seen, at, session in lanes(log[name]):
+            out.print(f"  {name:<14} {agent:<16} read {seen:>2}, answered {at:>2}  {session}".rstrip())
+    out.print(f"\nWhy? {command(talk, 'executor', str(log.path))}", soft_wrap=True)
 
 
-def main() -> None:
-    """Do it, and show it."""
+def main() -> int:
+    """Do it, and show it; 1 where a model could not be asked."""
     options = argparse.ArgumentParser(prog="python -m examples.tenex", description=__doc__)
     options.add_argument("--db", default="tenex.db", help="the log; a second start goes on from it")
     options.add_argument("--model", help="a real one, such as openai:gpt-5.2; its key is in the environment")
     given = options.parse_args()
+    agents = team(model_of(given.model) if given.model else None)
     with stenolog.open(given.db) as log:
-        asyncio.run(work(log, team(model_of(given.model) if given.model else None)))
-        show(log)
+        if SITE in log:
+            out.print(f"({given.db} is of an earlier start: it goes on there. --db another.db begins anew.)")
+        import_file(log, EVENTS, name=MENU)  # importing it again adds nothing
+        out.print(f"What was said before stands in {MENU}, imported from {EVENTS.name}:")
+        out.print(f"  stenolog log {MENU} --db {given.db}", soft_wrap=True)
+        out.print(
+            "What Ann says now, and what comes of it; switches of phase, without words, are left out:\n"
+        )
+        failed = asyncio.run(work(log, agents))
+        if SITE in log:
+            show(log)
+        return ended(failed)
 
 
 if __name__ == "__main__":

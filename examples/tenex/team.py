@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 
-from stenolog import AssistantMessage, Draft, ModeSwitch, StaleAppend
+from stenolog import AssistantMessage, Conversation, Draft, ModeSwitch, StaleAppend
 from stenolog.context import Away, Delta, Voices
 from stenolog.engine import Agent, Orchestrator, Retries, Team
 from stenolog.models import CommandLine, Model
 from stenolog.tools import Call, tool
 
+from .completions import completions
 from .script import PARTS, scripted
 
 MANAGER = "project-manager"
@@ -33,17 +35,20 @@ PERSONAS = {
 def hand_over(call: Call, phase: str, summary: str) -> str:
     """Enter a phase. The summary is what those who work in it must know."""
     assert call.talk is not None, "the engine gives it"
-    why = AssistantMessage(agent=call.lane, purpose="routing", text=f"{phase}: {summary}")
-    events = [
-        Draft(why, f"routing-{call.key}"),
-        Draft(ModeSwitch(mode=phase, handoff=summary), f"phase-{call.key}"),
-    ]
+    why = AssistantMessage(agent=call.lane, purpose="routing", text=note(call.talk, call.position, phase))
+    switch = ModeSwitch(mode=phase, handoff=summary)
+    drafts = [Draft(why, f"routing-{call.key}"), Draft(switch, f"phase-{call.key}")]
     while True:
-        try:
-            call.talk.extend(events, expected=call.talk.position)
-        except StaleAppend:
-            continue
-        return f"You are in phase {phase}."
+        with suppress(StaleAppend):
+            call.talk.extend(drafts, expected=call.talk.position)
+            return f"You are in phase {phase}."
+
+
+def note(talk: Conversation, upto: int, phase: str) -> str:
+    """What the manager notes for itself alone, beside what its call says to all: how far the project is."""
+    tasks = completions(talk.entries(upto=upto))
+    done = sorted(f"{task.agent} ({task.phase})" for task in tasks if task.answered)
+    return f"Next: {phase}. Answered so far: {', '.join(done) or 'nobody'}."
 
 
 def team(model: Model | None = None) -> Team:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.table import Table
+from rich.table import Column, Table
 
-from stenolog import AssistantMessage, Conversation, Entry, Request, ToolResult, UserMessage
+from stenolog import AssistantMessage, Conversation, Entry, LlmError, Request, ToolResult, UserMessage
+from stenolog.projections.words import call_in_words
 
-SHORT = {"attributed": "heard", "result": "own", "routing": "own"}
-SHORT |= {"delivered": "(has it)", "private-purpose": "(private)"}
+MARKS = {"attributed": "heard", "result": "own", "routing": "own"}
+MARKS |= {"delivered": "has it", "private-purpose": "private"}
+LEGEND = (
+    "user: a person's words; own: its own; heard: somebody else's; away: likewise, and missed since its last "
+    "turn; has it: not sent, its session remembers it; private: not sent, the manager's note for itself"
+)
 
 
 def side_by_side(talk: Conversation, upto: int) -> Table:
-    """A row for each entry with words, a column for each agent: how it is shown it, or (why not)."""
+    """A row for each entry with words, a column for each agent: how it is shown it, or why it is not."""
     agents = talk.state(upto).members
     cells = {agent: dict(marks(talk.request(agent, upto))) for agent in agents}
-    table = Table(title=f"{talk.name} at {upto}", box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for heading in ("", "said", *agents):
-        table.add_column(heading, no_wrap=True)
+    columns = Column(), Column("said", ratio=1, no_wrap=True), *(Column(short(agent)) for agent in agents)
+    table = Table(*columns, box=None, padding=(0, 1, 0, 0), pad_edge=False, expand=True)
     for entry in talk.entries(upto=upto):
-        if words := said(entry, 36):
+        if words := said(entry):
             row = [cells[agent].get(entry.position, "") for agent in agents]
             table.add_row(str(entry.position), words, *row)
     return table
@@ -33,34 +37,30 @@ def marks(request: Request) -> Iterator[tuple[int, str]]:
         is_away ^= part.rule == "away-note"
         if part.role not in ("system", "tools") and part.disposition != "added":
             for position in part.positions:
-                yield position, "away" if is_away else SHORT.get(part.rule, part.rule)
+                yield position, "away" if is_away else MARKS.get(part.rule, part.rule)
     for run in request.dropped:
         for position in range(run.first, run.last + 1):
-            yield position, SHORT.get(run.rule, f"({run.rule})")
+            yield position, MARKS.get(run.rule, f"({run.rule})")
 
 
-def said(entry: Entry, width: int) -> str:
-    """Who says what, in one line of so many characters at most; empty for what has no words."""
+def said(entry: Entry) -> str:
+    """Who says what, in one line; empty for what has no words."""
     match entry.event:
         case UserMessage(text=text):
-            return _short("Ann", text, width)
+            who, what = "Ann", [text]
         case AssistantMessage(purpose="routing", text=text, agent=agent):
-            return _short(agent, f"routing: {text}", width)
-        case AssistantMessage(text=text, agent=agent) if text:
-            return _short(agent, text, width)
-        case ToolResult(text=text):
-            return _short("→", text, width)
+            who, what = f"{short(agent)}'s note", [text]
+        case AssistantMessage(text=text, agent=agent, tool_calls=calls):
+            who, what = short(agent), [text, *map(call_in_words, calls)]
+        case ToolResult(text=text, name=name):
+            who, what = name, [text]
+        case LlmError(agent=agent, category=category, message=message):
+            who, what = short(agent), ["✗", category, message]
         case _:
             return ""
+    return " ".join(f"{who}: {' '.join(what)}".split())
 
 
-def asked_last(talk: Conversation, agent: str) -> int:
-    """The position at which an agent was asked last, by the receipt of its answer."""
-    answers = [e.event for e in talk.entries() if isinstance(e.event, AssistantMessage)]
-    views = [a.receipt.view for a in answers if a.agent == agent and a.receipt]
-    return views[-1] if views else talk.position
-
-
-def _short(who: str, text: str, width: int) -> str:
-    line = f"{who}: {' '.join(text.split())}"
-    return line if len(line) <= width else f"{line[: width - 1]}…"
+def short(agent: str) -> str:
+    """An agent's name for a table: the last word of it."""
+    return agent.rpartition("-")[2]

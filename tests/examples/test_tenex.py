@@ -9,7 +9,8 @@ import pytest
 
 import stenolog
 from examples.tenex.completions import Task, completions, lanes
-from examples.tenex.views import asked_last, marks, side_by_side
+from examples.tenex.views import marks, side_by_side
+from examples.tenex.views import said as said_by
 from stenolog import Conversation, Log
 from stenolog.adapters.cli import run
 from tests.examples.harness import clean, finished, killed, outcome, said
@@ -69,7 +70,7 @@ def test_its_log_is_clean(path: Path) -> None:
 
 
 def test_at_one_position_each_agent_has_its_own_view(site: Conversation) -> None:
-    asked = asked_last(site, "executor")
+    asked = site.state().lane("executor").seen
     shown = {agent: dict(marks(site.request(agent, asked))) for agent in AGENTS}
     by_text = {getattr(entry.event, "text", ""): entry.position for entry in site.entries(upto=asked)}
     table = by_text["The table is right. It has no title to be read by."]
@@ -87,9 +88,11 @@ def test_at_one_position_each_agent_has_its_own_view(site: Conversation) -> None
         "planner": "own",
         "reviewer": "heard",
         "tester": "heard",
-        "executor": "(has it)",
+        "executor": "has it",
     }
-    assert side_by_side(site, asked).row_count == len([words for words in by_text if words])
+    assert side_by_side(site, asked).row_count == len(
+        [entry for entry in site.entries(upto=asked) if said_by(entry)]
+    )
 
 
 def test_the_orchestrators_routing_is_in_its_own_context_alone(site: Conversation) -> None:
@@ -97,6 +100,8 @@ def test_the_orchestrators_routing_is_in_its_own_context_alone(site: Conversatio
 
     assert own.count(b"<routing>") == 5
     assert [body.count(b"<routing>") for body in others] == [0, 0, 0, 0]
+    assert own.count(b"Answered so far") == 5
+    assert [body.count(b"Answered so far") for body in others] == [0, 0, 0, 0]
 
 
 def test_each_phase_hands_its_summary_on(site: Conversation) -> None:
@@ -143,7 +148,7 @@ def test_what_was_imported_is_a_conversation_like_any_other(log: Log) -> None:
 
 def test_the_command_line_says_why(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with stenolog.open(path) as log:
-        asked = asked_last(log["opening-hours"], "executor")
+        asked = log["opening-hours"].state().lane("executor").seen
     at = ["--at", str(asked), "--db", str(path)]
 
     assert run(["request", "opening-hours", "--agent", "executor", *at]) == 0
