@@ -1,14 +1,39 @@
-"""How a framework takes back what was said last: the entries are hidden, and stay."""
+"""What of a conversation a framework is given, and how it takes back what was said: hidden, not deleted."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from stenolog.domain.entry import Entry
 from stenolog.domain.settings import Settings
 from stenolog.domain.values import Span
+from stenolog.projections.context import read
+from stenolog.projections.pairing import pair
 
 
-def hidden(settings: Settings, first: int, last: int) -> list[Span]:
-    """The spans that are hidden once all from `first` to `last`, the end, are."""
-    before = [span for span in settings.hides if span.last < first]
-    if before and before[-1].last == first - 1:
-        first = before.pop().first
-    return [*before, Span(first=first, last=last)]
+class Shown(NamedTuple):
+    """The entries in context, an edit in the place of what it edits; `edited` says what each edit is of."""
+
+    entries: list[Entry]
+    edited: dict[int, list[int]]
+
+
+def shown(entries: Sequence[Entry], settings: Settings) -> Shown:
+    """What of the entries, those since the last reset at least, is in context under these settings."""
+    now = read(entries, settings, pair(()), ())
+    here = (entry for entry in entries if entry.position not in now.out)
+    edited: dict[int, list[int]] = {}
+    for old, new in now.replaced_by.items():
+        edited.setdefault(new, []).append(old)
+    return Shown(sorted(here, key=lambda entry: now.edits.get(entry.position, entry.position)), edited)
+
+
+def hidden(settings: Settings, *more: Span) -> list[Span]:
+    """The spans that are hidden once these are, too."""
+    merged: list[Span] = []
+    for span in sorted([*settings.hides, *more], key=lambda span: span.first):
+        if merged and span.first <= merged[-1].last + 1:
+            span = Span(first=merged[-1].first, last=max(span.last, merged.pop().last))
+        merged.append(span)
+    return merged

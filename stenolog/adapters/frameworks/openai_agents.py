@@ -18,11 +18,10 @@ from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.transcripts.media import Blobs
 from stenolog.domain.errors import StaleAppend
 from stenolog.domain.events import Event, ModeSwitch
-from stenolog.domain.values import Card
-from stenolog.projections.context import within
+from stenolog.domain.values import Card, Span
 
 from .differing import whole_text
-from .hiding import hidden
+from .hiding import Shown, hidden, shown
 from .openai_agents_items import PROVIDER, Item, events_of, items_of
 
 if TYPE_CHECKING:
@@ -81,11 +80,14 @@ class OpenAIAgentsSession:
 
     def _held(self, position: int) -> dict[int, list[Item]]:
         """The items of each entry that has some in context there, by its position."""
-        settings, blobs = self.talk.settings(upto=position), self.talk.log.blobs
-        is_hidden = within(settings.hides)
-        seen = self.talk.entries(after=max(settings.context_from - 1, 0), upto=position)
-        held = {e.position: items_of(e.event, blobs) for e in seen if not is_hidden(e.position)}
+        held = {
+            entry.position: items_of(entry.event, self.talk.log.blobs) for entry in self._shown(position)[0]
+        }
         return {where: items for where, items in held.items() if items}
+
+    def _shown(self, position: int) -> Shown:
+        settings = self.talk.settings(upto=position)
+        return shown([*self.talk.entries(max(settings.context_from - 1, 0), position)], settings)
 
     def _add(self, items: list[Item]) -> None:
         events = self._events(items)
@@ -118,12 +120,15 @@ class OpenAIAgentsSession:
             return answer
 
     def _pop(self, position: int) -> tuple[Item | None, list[Event]]:
-        """Its entry is hidden; the items before it in that entry are said again."""
+        """Its entry is hidden, with what that edits; the items before it in that entry are said again."""
         held = self._held(position)
         if not held:
             return None, []
+        is_newest = [*held][-1] == max(held)
         last, (*rest, item) = held.popitem()
-        hides = hidden(self.talk.settings(upto=position), last, position)
+        here = Span(first=last, last=position if is_newest else last)
+        before = [Span(first=old, last=old) for old in self._shown(position).edited.get(last, ())]
+        hides = hidden(self.talk.settings(upto=position), here, *before)
         return item, [ModeSwitch(hides=hides), *self._events(rest)]
 
     def _clear(self, position: int) -> tuple[None, list[Event]]:

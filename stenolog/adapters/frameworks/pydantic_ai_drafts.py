@@ -12,7 +12,7 @@ from stenolog.adapters.transcripts.media import Blobs
 from stenolog.domain.entry import EPOCH, Draft
 from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.settings import Settings
-from stenolog.domain.values import Card
+from stenolog.domain.values import Card, Span
 
 from .differing import difference
 from .hiding import hidden
@@ -59,7 +59,7 @@ class Drafting:
             return []
         if not replaces:
             return None
-        hides = hidden(self.settings, there[0].first, position)
+        hides = hidden(self.settings, Span(first=there[0].first, last=position))
         return [Draft(ModeSwitch(hides=hides)), *self._all(new)]
 
     def _all(self, given: Sequence[Exchange]) -> list[Draft]:

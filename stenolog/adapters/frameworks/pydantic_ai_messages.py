@@ -16,10 +16,10 @@ from stenolog.adapters.transcripts.fields import obj
 from stenolog.domain.entry import EPOCH, Draft, Entry
 from stenolog.domain.events import AssistantMessage, ToolResult, UserMessage
 from stenolog.domain.settings import NOTHING, Settings, configure
-from stenolog.projections.context import within
 
 from .differing import applied
-from .pydantic_ai_parts import SYSTEM, Json, lean, plain_part, plain_response, shown
+from .hiding import shown
+from .pydantic_ai_parts import SYSTEM, Json, content_of_parts, lean, plain_part, plain_response
 
 OURS = "pydantic_ai"
 """The key in `meta` of the note about what a message says beyond its events."""
@@ -80,7 +80,7 @@ def note_of(event: Any) -> Json:
 
 def returned(event: ToolResult, blobs: Mapping[str, bytes]) -> Any:
     """What a tool gave back, as JSON: a value, or a `ToolReturn` with one."""
-    return applied(shown(event.parts, blobs), obj(note_of(event).get("returned")))
+    return applied(content_of_parts(event.parts, blobs), obj(note_of(event).get("returned")))
 
 
 def content_of(value: Any) -> Any:
@@ -91,12 +91,13 @@ def content_of(value: Any) -> Any:
 
 def read(entries: Iterable[Entry], now: Settings, agent: str, blobs: Mapping[str, bytes]) -> list[Exchange]:
     """The exchanges that are in context under the settings that hold now; each with its messages, lean."""
-    found, open_one, settings, is_hidden = [], Exchange(), NOTHING, within(now.hides)
-    for entry in entries:
+    found, open_one, settings = [], Exchange(), NOTHING
+    log, personas = [*entries], dict[int, str]()
+    for entry in log:
         settings = configure(settings, entry)
-        if entry.position < now.context_from or is_hidden(entry.position):
-            continue
-        _take(open_one, entry, settings.card_of(agent).persona, blobs)
+        personas[entry.position] = settings.card_of(agent).persona
+    for entry in shown(log[max(now.context_from - 1, 0) :], now).entries:
+        _take(open_one, entry, personas[entry.position], blobs)
         if open_one.response is not None:
             found.append(open_one)
             assert isinstance(entry.event, AssistantMessage)

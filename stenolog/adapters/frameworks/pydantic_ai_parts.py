@@ -85,7 +85,7 @@ def _heard(part: Json, blobs: Blobs) -> UserMessage | ToolResult:
 
 def plain_part(event: UserMessage | ToolResult, at: datetime, name: str, blobs: Mapping[str, bytes]) -> Json:
     """The part that an event is by itself; `name` is the tool's, where the result does not tell."""
-    content, time = shown(event.parts, blobs), {"timestamp": timestamp(at)}
+    content, time = content_of_parts(event.parts, blobs), {"timestamp": timestamp(at)}
     match event:
         case ToolResult():
             outcome = "failed" if event.is_error else "success"
@@ -131,7 +131,7 @@ def _binary(data: str, media: str, blobs: Blobs) -> UserPart | None:
     return (Image if media.startswith("image/") else File)(media_type=media, blob=blob)
 
 
-def shown(parts: Sequence[UserPart], blobs: Mapping[str, bytes]) -> Any:
+def content_of_parts(parts: Sequence[UserPart], blobs: Mapping[str, bytes]) -> Any:
     """Nothing or one text as a string, anything else as a list."""
     if not parts:
         return ""

@@ -28,7 +28,7 @@ from stenolog.domain.values import Card, Source, Tool
 from .differing import difference, whole_text
 from .pydantic_ai import AGENT, is_waiting, known_to, validated, written
 from .pydantic_ai_messages import OURS, content_of, returned, without_early
-from .pydantic_ai_parts import SYSTEM, contents, shown
+from .pydantic_ai_parts import SYSTEM, content_of_parts, contents
 
 try:
     from pydantic import ConfigDict, TypeAdapter
@@ -167,7 +167,7 @@ class _Run(PydanticAIRecorder):
             call_id=call.tool_call_id,
             name=call.tool_name,
             parts=parts,
-            meta={OURS: {"returned": difference(shown(parts, blobs), value)}},
+            meta={OURS: {"returned": difference(content_of_parts(parts, blobs), value)}},
             source=Source(system=SYSTEM, role="tool-return"),
         )
         self.talk.log.blobs.put_all(blobs.values())
