@@ -25,13 +25,17 @@ def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[Span, ...]:
 
     What stays as it is: the last `keep` messages, what somebody last said to the lane, or to another that has
     not answered it, what the system says, and a call whose result is not there yet, with all behind it.
-    A question and its answer, a call and its result, and a summary are covered whole or not at all.
+    A question and its answer, a call and its result, and a summary are covered whole or not at all; an answer
+    that goes on from a result may stay without it.
     """
     log, state, ends = [*entries], INITIAL, list[int]()
     results = pair(log).results
     halves = {p for call, result in results.items() for p in range(call.position, result)}
+    returned = {*results.values()}
     for entry in log:
-        halves.update(range(_asked_at(entry), entry.position))
+        asked = _asked_at(entry)
+        if asked not in returned:  # else a long run could not be condensed before its end
+            halves.update(range(asked, entry.position))
     for entry in log:
         state = evolve(state, entry)
         if not any(state.open_calls()) and entry.position not in halves:

@@ -79,7 +79,8 @@ def test_the_last_messages_and_the_last_question_stay(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as talk:
         talk.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
         assert spans(talk, keep=4) == [(2, 9)]
-        assert spans(talk, keep=1) == [(2, 9)]  # 11 calls, and 13 answers the result at 12
+        assert spans(talk, keep=2) == [(2, 9)]  # 11 calls, and its result at 12 stays
+        assert spans(talk, keep=1) == [(2, 9), (11, 12)]  # 13 goes on from the result: a step of many
         assert spans(talk, keep=0) == [(2, 9), (11, 13)]
         assert spans(talk, keep=11) == []
 
