@@ -218,12 +218,12 @@ def test_what_a_wire_cannot_carry_is_one_line_for_each_rule(cli: Callable[..., A
 
 
 def test_runs_that_were_left_out_before_one_part_are_told_the_oldest_first(cli: Callable[..., Any]) -> None:
-    thought = [Reasoning(text="hm", signature="s", provider="anthropic"), Text(text="ok")]
+    thought = Reasoning(text="hm", signature="s", provider="anthropic")
     with open_log("talks.db") as log:
         talk = log["cat"]
         for nth in range(2):
             talk.append(UserMessage(text=f"no {nth}", in_context=False))
-            talk.append(AssistantMessage(agent="coder", parts=thought))
+            talk.append(AssistantMessage(agent="coder", parts=[thought, Text(text="ok")]))
         talk.append(UserMessage(text="no 2", in_context=False))
         talk.append(UserMessage(text="yes"))
     rows = [line.split() for line in cli("request", "cat", "--agent", "coder").out.splitlines()]
