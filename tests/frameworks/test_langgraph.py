@@ -15,6 +15,7 @@ from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.base import id as ids
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.func import entrypoint
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 
@@ -289,7 +290,24 @@ def test_a_copy_is_a_fork_of_the_conversation_and_outlives_its_source(log: Log) 
     assert [made.config["configurable"]["thread_id"] for made in saver.list(None, limit=1)] == ["two"]
 
 
-@pytest.mark.parametrize("id", [7, " padded ", "x" * 300, "a\nb"])
+def test_a_thread_that_is_deleted_while_a_copy_lives_is_empty_and_may_be_used_again(log: Log) -> None:
+    saver = LangGraphSaver(log)
+    app = talking(saver)
+    app.invoke(ASKED, ONE)
+    saver.copy_thread("one", "two")
+
+    saver.delete_thread("one")
+    left = log["one"].request("assistant", wire="openai-chat").body["messages"]
+    archived = log.names()
+    state = app.invoke(ASKED, ONE)
+    body = log["one"].request("assistant", wire="openai-chat").body["messages"]
+
+    assert ([m["content"] for m in left if "Where" in m["content"]], archived) == ([], ["two"])
+    assert [m["content"] for m in body[:-1]] == said(state)
+    assert sorted(log.names()) == ["one", "two"]
+
+
+@pytest.mark.parametrize("id", [7, " padded ", "x" * 300, "a\nb", "half \ud800"])
 def test_a_thread_may_have_any_id(log: Log, id: object) -> None:
     saver = LangGraphSaver(log)
     config: Any = {"configurable": {"thread_id": id}}
@@ -297,7 +315,9 @@ def test_a_thread_may_have_any_id(log: Log, id: object) -> None:
     talking(saver).invoke(ASKED, config)
 
     assert said(talking(saver).get_state(config).values)[0] == "Where is it?"
-    assert {made.config["configurable"]["thread_id"] for made in saver.list(None)} == {str(id)}
+    assert {made.config["configurable"]["thread_id"] for made in saver.list(None)} == {
+        str(id).encode(errors="backslashreplace").decode()
+    }
     assert saver.conversation(id).position > 0
 
 
@@ -310,6 +330,18 @@ def test_a_message_without_an_id_and_one_that_json_cannot_hold_are_told_too(log:
     talking(LangGraphSaver(log), odd).invoke(ASKED, ONE)
 
     assert words(log)[1][1] == "half ?"
+
+
+def test_what_an_entrypoint_saves_is_told(log: Log) -> None:
+    @entrypoint(checkpointer=LangGraphSaver(log))
+    def bot(asked: list[Any], *, previous: Any = None) -> Any:
+        return [*(previous or []), *asked, AIMessage(f"I heard {asked[0].content}")]
+
+    for n in range(2):
+        bot.invoke([HumanMessage(f"words {n}")], ONE)
+
+    heard = [("user", "words 0"), ("assistant", "I heard words 0")]
+    assert words(log) == [*heard, *((author, text.replace("0", "1")) for author, text in heard)]
 
 
 def test_a_step_that_is_run_again_from_the_past_tells_its_call_anew_with_its_results(log: Log) -> None:

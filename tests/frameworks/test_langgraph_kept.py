@@ -30,7 +30,7 @@ from langgraph.types import Send
 
 import stenolog
 from stenolog.adapters.transcripts import export_jsonl, import_file
-from stenolog.domain.errors import CallerError, MissingBlob
+from stenolog.domain.errors import CallerError, CorruptLog, MissingBlob
 from stenolog.frameworks import LangGraphSaver
 from tests.frameworks.langgraph_graphs import growing, talking
 
@@ -162,6 +162,21 @@ def test_a_blob_that_is_gone_is_an_error_and_never_an_empty_state() -> None:
 
         with pytest.raises(MissingBlob):
             saver.get_tuple(config)
+
+
+def test_what_others_keep_under_our_name_is_passed_over_and_damage_in_a_thread_is_named() -> None:
+    with stenolog.open(":memory:") as log:
+        saver = LangGraphSaver(log)
+        config = put(saver, ONE, holding(1))
+        for name in ("lists", "checkpoint"):
+            log[name].append(stenolog.ModeSwitch(meta={"langgraph": {name: "x"}}))
+        found = [made.config for made in saver.list(None)]
+        log["one"].append(stenolog.ModeSwitch(meta={"langgraph": {"checkpoint": None}}), expected=2)
+
+        assert found == [config]
+        for _ in range(2):
+            with pytest.raises(CorruptLog, match=r"'one' at position 3: meta\.langgraph"):
+                saver.get_tuple(ONE)
 
 
 def test_pruning_keeps_what_a_delta_channel_is_rebuilt_from() -> None:

@@ -11,6 +11,9 @@ from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from .messages import clean
 from .values import Link, Ref, items_of, sha_of
 
+SPOKEN_IN = ("__root__", "__previous__")
+"""Channels of a graph without names for its state, and of an `@entrypoint`: what it saves."""
+
 
 class Found(NamedTuple):
     """A message in a channel; `id` is its own, empty where it has none. `place` tells those from others."""
@@ -45,9 +48,9 @@ def messages_in(
 ) -> list[list[Found]]:
     """The messages of each channel, the most first: a single one beside a list is often of that list.
 
-    LangGraph's own channels hold what comes into these later.
+    LangGraph's own channels, but two, hold what comes into these later.
     """
-    channels = (name for name in values if not name.startswith("__") or name == "__root__")
+    channels = (name for name in values if not name.startswith("__") or name in SPOKEN_IN)
     found = [[*_of_channel(name, values[name], refs[name], links, place)] for name in channels]
     return sorted(found, key=len, reverse=True)
 

@@ -30,7 +30,7 @@ from stenolog.domain.errors import CallerError
 
 from .finding import Found, messages_in
 from .messages import name_of
-from .shelf import Shelf, record
+from .shelf import Shelf, id_of, record
 from .telling import Telling
 from .threads import Saved, Thread
 from .values import Reading, Ref, Writing, in_the_clear
@@ -50,7 +50,7 @@ class _Where(NamedTuple):
     @classmethod
     def of(cls, config: RunnableConfig) -> _Where:
         named = config["configurable"]
-        return cls(str(named["thread_id"]), named.get("checkpoint_ns") or "", get_checkpoint_id(config))
+        return cls(id_of(named["thread_id"]), named.get("checkpoint_ns") or "", get_checkpoint_id(config))
 
 
 class LangGraphSaver(BaseCheckpointSaver[int]):
@@ -79,7 +79,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
 
     def conversation(self, thread_id: object) -> Conversation:
         """The conversation of a thread: of the same name, or of its hash where the id can be no name."""
-        return self._shelf.conversation(str(thread_id))
+        return self._shelf.conversation(id_of(thread_id))
 
     def branches(self, thread_id: object, checkpoint_ns: str = "") -> _list[CheckpointTuple]:
         """The checkpoints that nothing was built on, newest first: the ends of all branches.
@@ -87,7 +87,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         More than one: the thread was forked, or two invocations ran on it at once.
         """
         with self._lock:
-            thread = self._shelf.thread(str(thread_id))
+            thread = self._shelf.thread(id_of(thread_id))
             return [self._tuple(thread, saved) for saved in thread.branches(checkpoint_ns)]
 
     # Reading
@@ -172,13 +172,13 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         Raises `ConversationInUse` where the target exists. A thread without checkpoints has nothing to copy.
         """
         with self._lock:
-            if self._shelf.thread(str(source_thread_id)).position:
-                self._shelf.copy(str(source_thread_id), str(target_thread_id))
+            if self._shelf.thread(id_of(source_thread_id)).position:
+                self._shelf.copy(id_of(source_thread_id), id_of(target_thread_id))
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete the thread's conversation; while copies of it live, it is emptied and archived instead."""
         with self._lock:
-            self._shelf.delete(str(thread_id))
+            self._shelf.delete(id_of(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """The checkpoints of these runs are gone for LangGraph; the log still tells what happened."""
@@ -191,7 +191,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         if strategy not in ("keep_latest", "delete"):
             raise CallerError(f"strategy: expected 'keep_latest' or 'delete', found {strategy!r}")
         with self._lock:
-            for id in map(str, thread_ids):
+            for id in map(id_of, thread_ids):
                 if strategy == "delete":
                     self._shelf.delete(id)
                 else:

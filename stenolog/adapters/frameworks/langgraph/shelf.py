@@ -34,7 +34,7 @@ class Shelf:
         try:
             return self.log[check_name(id, what="thread_id")]
         except InvalidEvent:
-            return self.log[f"thread {sha256(id.encode(errors='replace')).hexdigest()[:32]}"]
+            return self.log[f"thread {sha256(id.encode()).hexdigest()[:32]}"]
 
     def thread(self, id: str) -> Thread:
         """The thread as the log tells it now."""
@@ -72,6 +72,8 @@ class Shelf:
             if not (drafts := decide(thread)):
                 return
             try:
+                if thread.is_emptied:
+                    self.conversation(id).unarchive()
                 first = self.opening(thread, id)
                 self.conversation(id).extend([*first, *drafts], expected=thread.position)
                 return
@@ -100,8 +102,13 @@ class Shelf:
         except UnknownConversation:
             return
         except ConversationInUse:
-            self.drop(id, Thread.newest_first)
+            self.append(id, lambda thread: [self._emptied(thread, id)])
             talk.archive()
+
+    def _emptied(self, thread: Thread, id: str) -> Draft:
+        """Its checkpoints are gone, and nothing of it is in context."""
+        ids = [[saved.ns, saved.id] for saved in thread.newest_first()]
+        return record({"drop": ids, "emptied": True}, context_from=self.head(thread, id) + 1)
 
     def _read(self, talk: Conversation) -> Thread:
         """What was read of a conversation, and what is new of it."""
@@ -109,13 +116,18 @@ class Shelf:
         thread = self._threads.pop(talk.name, None)
         if thread is None or thread.stream != key:
             thread = Thread(key)
-        self._threads[talk.name] = thread  # behind those that were not used for longer
-        if len(self._threads) > REMEMBERED:
-            del self._threads[next(iter(self._threads))]
         if thread.position < head:
             for entry in talk.entries(thread.position):
                 thread.take(entry)
+        self._threads[talk.name] = thread  # behind those that were not used for longer
+        if len(self._threads) > REMEMBERED:
+            del self._threads[next(iter(self._threads))]
         return thread
+
+
+def id_of(thread_id: object) -> str:
+    """The id of a thread as it can be written: half of a surrogate pair is spelled out."""
+    return str(thread_id).encode(errors="backslashreplace").decode()
 
 
 def record(kept: dict[str, Any], **switched: Any) -> Draft:

@@ -4,6 +4,7 @@
     {"checkpoint": …, "ns": "", "parent": …}      a checkpoint: its values and metadata by reference
     {"writes": [[channel, …], …], "task": …}      what a task wrote, before the next checkpoint took it in
     {"drop": [[ns, id], …]}                       checkpoints that were deleted or pruned
+    {"drop": …, "emptied": true}                  the thread was deleted, and lives on for its copies
     {"message": …, "value": "9c1b…"}              beside a message that is told: which, and its exact value
 
 Checkpoints stand in the order of the log, never in that of their ids, which are drawn from a clock.
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 from langgraph.checkpoint.base import WRITES_IDX_MAP, writes_sort_key
 
 from stenolog.domain.entry import Entry
+from stenolog.domain.errors import CorruptLog
 from stenolog.domain.events import AssistantMessage, ModeSwitch
 from stenolog.domain.settings import members_after
 from stenolog.domain.values import Span
@@ -72,6 +74,8 @@ class Thread:
     agents: dict[str, str] = field(default_factory=dict)
     """Who said a message, by its value."""
     members: tuple[str, ...] = ()
+    is_emptied: bool = False
+    """Whether it was deleted while copies of it lived, and nothing was put since."""
     hidden: tuple[Span, ...] = ()
     records: set[int] = field(default_factory=set)
     """The positions of entries that hold checkpoints and writes: nobody says anything there."""
@@ -87,14 +91,13 @@ class Thread:
         if isinstance(entry.event, ModeSwitch):
             self.members = members_after(self.members, entry.event)
         kept = getattr(entry.event, "meta", {}).get("langgraph")
-        if not isinstance(kept, dict):
-            return
-        for before, items in kept.get("lists", ()):
-            joined(self.links, before, items)
-        if "message" in kept:
-            self._hear(entry, kept)
-        if isinstance(entry.event, ModeSwitch):
-            self._record(entry.event, entry.position, kept)
+        if not isinstance(kept, dict) or (self.id is None and not isinstance(kept.get("thread"), str)):
+            return  # of a conversation that is no thread: whatever it is, it is not ours
+        try:
+            self._take(entry, kept)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            where = f"{entry.conversation!r} at position {entry.position}"
+            raise CorruptLog(f"{where}: meta.langgraph is no record of a checkpoint: {error!r}") from None
 
     def find(self, ns: str, id: str | None) -> Saved | None:
         """The checkpoint of that id, or else the latest one; None where there is none."""
@@ -132,9 +135,20 @@ class Thread:
         is_hidden = within(self.hidden)
         return {position for position in self.spoken if is_hidden(position)}
 
-    def _hear(self, entry: Entry, kept: dict[str, Any]) -> None:
-        event, value = entry.event, kept["value"]
-        self.told.setdefault(kept["message"], []).append(entry.position)
+    def _take(self, entry: Entry, kept: dict[str, Any]) -> None:
+        for before, items in kept.get("lists", ()):
+            joined(self.links, before, items)
+        match entry.event, kept:
+            case ModeSwitch() as switch, _:
+                self._record(switch, entry.position, kept)
+            case _, {"message": str(key), "value": str(value)}:
+                self._hear(entry, key, value)
+            case _:
+                pass
+
+    def _hear(self, entry: Entry, key: str, value: str) -> None:
+        event = entry.event
+        self.told.setdefault(key, []).append(entry.position)
         self.by_value.setdefault(value, []).append(entry.position)
         (self.spoken if getattr(event, "in_context", True) else self.private).add(entry.position)
         if isinstance(event, AssistantMessage):
@@ -151,13 +165,17 @@ class Thread:
         if isinstance(switch.hides, tuple):
             self.hidden = switch.hides
         self._drop((ns, id) for ns, id in kept.get("drop", ()))
+        if kept.get("emptied"):
+            self._empty()
 
     def _save(self, position: int, kept: dict[str, Any]) -> None:
         key = kept["ns"], kept["id"]
         before = self.saved.get(key)
         order = position if before is None else before.order
-        fields = kept["parent"], kept["checkpoint"], kept["values"], kept["metadata"]
-        self.saved[key] = saved = Saved(order, *key, *fields)
+        values = dict(kept["values"])
+        saved = Saved(order, *key, kept["parent"], kept["checkpoint"], values, kept["metadata"])
+        self.saved[key] = saved
+        self.is_emptied = False
         latest = self.latest.get(saved.ns)
         if latest is None or latest.dropped or saved.order >= latest.order:
             self.latest[saved.ns] = saved
@@ -170,6 +188,14 @@ class Thread:
             write = Write(kept["path"], kept["task"], number, channel, value)
             if number < 0 or (write.task, number) not in written:
                 written[write.task, number] = write
+
+    def _empty(self) -> None:
+        """Nothing of what was said counts any more: what is said again is told again."""
+        for told in (self.told, self.by_value, self.agents):
+            told.clear()
+        self.spoken.clear()
+        self.private.clear()
+        self.hidden, self.is_emptied = (), True
 
     def _drop(self, ids: Iterable[Id]) -> None:
         for key in ids:

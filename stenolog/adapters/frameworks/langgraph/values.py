@@ -29,6 +29,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
 from stenolog.adapters.transcripts.fields import compact
+from stenolog.domain.errors import CorruptLog
 
 Ref: TypeAlias = Any
 SHORT_TEXT = 200
@@ -77,6 +78,8 @@ def items_of(ref: Ref, links: Mapping[str, Link]) -> list[Ref]:
         case {"s": str(name)}:
             found = []
             while name:
+                if name not in links:
+                    raise CorruptLog(f"a list in meta.langgraph goes on from {name!r}, which no record holds")
                 name, item = links[name]
                 found.append(item)
             return found[::-1]
