@@ -110,7 +110,11 @@ def test_any_prefix_of_any_log_is_told_in_legal_order(log: list[Entry]) -> None:
 def test_what_was_decided_is_told_in_legal_order_with_every_word(history: list[Any]) -> None:
     log = entries(*history)
     events = wire(ag_ui_events(log))
-    said = "\n".join(event.get("delta", "") + str(event.get("content", "")) for event in events)
+    told = [(e.get("delta", ""), str(e.get("content", "")), (e.get("value") or "")) for e in events]
+    said = "\n".join(
+        text + content + (value.get("text", "") if isinstance(value, dict) else "")
+        for text, content, value in told
+    )
 
     assert faults(events) == []
     assert all(
@@ -252,6 +256,23 @@ def test_who_stops_listening_stops_the_run(log: Log) -> None:
     assert "assistant_message" not in [entry.event.kind for entry in talk.entries()]
 
 
+def test_a_snapshot_holds_what_is_in_context_and_each_edit_in_its_place() -> None:
+    said = [stenolog.UserMessage(text=text) for text in ("v1", "popped", "next")]
+    summary = stenolog.AssistantMessage(agent="a", text="SUM", purpose="summary")
+    note = stenolog.UserMessage(text="for the screen", in_context=False)
+    edit, pop = (
+        stenolog.UserMessage(text="v2", replaces=2),
+        stenolog.ModeSwitch(hides=[stenolog.Span(first=3, last=3)]),
+    )
+    log = entries(stenolog.ModeSwitch(), *said, summary, note, edit, pop)
+
+    assert [message.content for message in ag_ui_messages(log)] == ["v2", "next"]
+    assert [e["name"] for e in wire(ag_ui_events(log)) if e["type"] == "CUSTOM"][:2] == [
+        "stenolog.summary",
+        "stenolog.note",
+    ]
+
+
 def test_the_nodes_of_a_workflow_are_steps() -> None:
     nodes = [stenolog.ModeSwitch(active_run=stenolog.Run(id="r", node=node)) for node in ("plan", "write")]
     log = entries(*nodes, stenolog.ModeSwitch(active_run=None))
@@ -293,7 +314,7 @@ def test_the_official_client_accepts_them_and_has_the_same_messages(log: Log) ->
     answers = asked(streams)
 
     assert [answer["error"] for answer in answers] == [None] * len(streams)
-    ours = [told(ag_ui_messages(entries)) for entries in (*replays, *replays, *histories)]
+    ours = [told(messages(ag_ui_events(entries))) for entries in (*replays, *replays, *histories)]
     assert [sorted(answer["messages"], key=lambda m: str(m["id"])) for answer in answers] == ours
 
 

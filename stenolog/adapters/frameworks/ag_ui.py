@@ -16,6 +16,8 @@ from stenolog.adapters.engine.happenings import Delta, Happening, Recorded
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import MissingExtra, StenologError
 
+from .hiding import shown
+
 if TYPE_CHECKING:
     from ag_ui.core import BaseEvent, Message
 
@@ -37,8 +39,9 @@ def ag_ui_events(entries: Iterable[Entry], *, run_id: str = "replay") -> list[Ba
 
 
 def ag_ui_messages(entries: Iterable[Entry]) -> list[Message]:
-    """The messages that the events come to: what a client shows, for a MESSAGES_SNAPSHOT."""
-    return _messages(ag_ui_events(entries))
+    """The messages in context, for a MESSAGES_SNAPSHOT; an edit stands in the place of what it edits."""
+    log = list(entries)
+    return _messages(_telling(log[0].conversation if log else "", "replay"), log)
 
 
 async def ag_ui_live(
@@ -58,7 +61,8 @@ async def ag_ui_live(
     """
     conversation = await talk.sync() if isinstance(talk, AsyncConversation) else talk
     telling = _telling(conversation.name, run_id)
-    before = _messages(await _read(conversation, telling, None))
+    log = await asyncio.to_thread(lambda: [*conversation.entries()])
+    before = _messages(telling, log)
     for event in telling.begin():
         yield event
     if snapshot and before:
@@ -98,10 +102,12 @@ async def _read(talk: Conversation, telling: Telling, upto: int | None) -> list[
     return [event for entry in entries for event in telling.entry(entry)]
 
 
-def _messages(told: Iterable[BaseEvent]) -> list[Message]:
-    from .ag_ui_messages import messages
+def _messages(telling: Telling, log: list[Entry]) -> list[Message]:
+    """The messages of the whole log, which is told for that."""
+    from .ag_ui_messages import in_context, messages
 
-    return messages(told)
+    told = [event for entry in log for event in telling.entry(entry)]
+    return in_context(messages(told), telling.places, shown(log, telling.settings))
 
 
 def _snapshot(before: list[Message]) -> BaseEvent:

@@ -36,8 +36,8 @@ class Open:
     id: str
     lane: str
     last: str = ""
-    told: dict[str, str] = field(default_factory=dict)
-    """What was said so far: the `text`, and the `reasoning`."""
+    told: dict[str, list[str]] = field(default_factory=dict)
+    """What was said so far, piece by piece: the `text`, and the `reasoning`."""
     reasons: bool = False
     speaks: bool = False
 
@@ -45,16 +45,16 @@ class Open:
         """A little more of it. Text behind something else begins a line of its own."""
         kind = "text" if kind in SPOKEN else kind
         if words and kind in ("text", "reasoning"):
-            said = self.told.get(kind, "")
+            said = self.told.setdefault(kind, [])
             more = f"\n{words}" if said and self.last != kind else words
-            self.told[kind] = said + more
+            said.append(more)
             yield from self._say(kind, more)
         self.last = kind
 
     def finish(self, whole: Open) -> Events:
         """What was not streamed of the whole answer; all of it is closed."""
         for kind in ("reasoning", "text"):
-            words, said = whole.told.get(kind, ""), self.told.get(kind, "")
+            words, said = ("".join(each.told.get(kind, ())) for each in (whole, self))
             if words.startswith(said) and words != said:
                 yield from self._say(kind, words.removeprefix(said))
         yield from self.close()
@@ -101,6 +101,8 @@ class Telling:
         self.thread = thread
         self.run = run
         self.position = 0
+        self.places: dict[str, int] = {}
+        """The position of the entry of each message, by its id."""
         self.settings: Settings = NOTHING
         self.state: State = INITIAL
         self._taken: set[str] = set()
@@ -153,6 +155,9 @@ class Telling:
         match entry.event:
             case UserMessage() as said:
                 yield from self._user(entry, said)
+            case AssistantMessage(purpose="summary" | "memory" | "routing" as purpose) as said:
+                apart = {"lane": address(said.agent, said.task), "text": said.text}
+                yield ag.CustomEvent(name=f"stenolog.{purpose}", value=apart)
             case AssistantMessage(agent=agent, task=task, cause=cause, parts=parts) as said:
                 lane = address(agent, task)
                 answer = self._answer(entry, lane, cause)
@@ -161,7 +166,7 @@ class Telling:
                 yield from self._called(entry, said, answer.id)
             case ToolResult() as result:
                 call = self._calls.get(pair.call.key) if pair and pair.call else None
-                id = _free(self._taken, entry.id)
+                id = self._placed(entry, _free(self._taken, entry.id))
                 text = _words(result.parts)
                 called = call or result.call_id or id
                 yield ag.ToolCallResultEvent(message_id=id, tool_call_id=called, content=text, role="tool")
@@ -174,8 +179,10 @@ class Telling:
                 yield ag.CustomEvent(name="stenolog.unknown", value=told)
 
     def _user(self, entry: Entry, said: UserMessage) -> Events:
-        if said.parts and entry.id not in self.seen:
-            id, name = _free(self._taken, entry.id), said.author or None
+        if said.parts and not said.in_context:
+            yield ag.CustomEvent(name="stenolog.note", value={"text": _words(said.parts)})
+        elif said.parts and entry.id not in self.seen:
+            id, name = self._placed(entry, _free(self._taken, entry.id)), said.author or None
             yield ag.TextMessageStartEvent(message_id=id, role=_role(said), name=name)
             if words := _words(said.parts):
                 yield ag.TextMessageContentEvent(message_id=id, delta=words)
@@ -221,11 +228,21 @@ class Telling:
     def _answer(self, entry: Entry, lane: str, cause: int | None) -> Open:
         """The answer that an entry ends, as far as it was streamed."""
         if cause is None:
-            return Open(_free(self._taken, entry.id), lane)
+            answer = Open(_free(self._taken, entry.id), lane)
+            self._placed(entry, answer.reasoning_id)
+            self._placed(entry, answer.id)
+            return answer
         key = f"{lane}@{cause}"
-        answer = self._open.pop(key, None) or Open(self._answer_id(key), lane)
+        answer = self._open.pop(key) if key in self._open else Open(self._answer_id(key), lane)
         self._attempts[key] = self._attempts.get(key, 0) + 1
+        self._placed(entry, answer.id)
+        self._placed(entry, answer.reasoning_id)
         return answer
+
+    def _placed(self, entry: Entry, id: str) -> str:
+        """The id, once it is noted which entry it is of."""
+        self.places[id] = entry.position
+        return id
 
     def _answer_id(self, key: str) -> str:
         attempts = self._attempts.get(key, 0)
