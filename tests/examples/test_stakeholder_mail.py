@@ -84,6 +84,7 @@ def test_what_it_shows_has_the_estimate_the_scores_the_account_and_the_replay(do
         assert words in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "found"),
     [

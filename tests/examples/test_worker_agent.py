@@ -60,6 +60,7 @@ def test_it_shows_the_steps_the_history_and_why_each_run_ended(tmp_path: Path) -
         assert line in shown
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_started_is_said_at_the_end_and_asked_again_the_next_time(
     tmp_path: Path,
 ) -> None:
