@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack
 
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
@@ -16,13 +15,14 @@ from stenolog.engine import Happening
 from stenolog.projections.prices import Prices, cost
 from stenolog.projections.usage import By, together, usage
 
+from ..shell import Terminal
 from .workflow import answers, in_words, mails, quality_of, said
 
 LENGTH = 380
 """How many characters a mail has, by and large: where a bar is full."""
 SHORT = 20
 """A column of a table that has so many characters at most is never shortened."""
-console = Console(highlight=False)
+console = Terminal(highlight=False)
 
 
 async def bars(happening: AsyncIterator[Happening]) -> None:
