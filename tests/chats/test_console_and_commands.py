@@ -57,7 +57,7 @@ def test_an_invalid_byte_at_stdin_is_replaced_and_the_lines_behind_it_are_heard(
 
 def test_a_stdin_that_fails_is_at_its_end(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken(io.StringIO):
-        def readline(self, size: int | None = -1, /) -> str:
+        def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
             raise ValueError("broken")
 
     monkeypatch.setattr("sys.stdin", Broken())

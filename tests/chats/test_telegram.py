@@ -194,12 +194,12 @@ def test_a_mention_and_an_answer_say_whom_a_message_is_for(api: StandIn, log: Lo
         "message_id": 9,
         "date": 1,
         "chat": {"id": 1, "type": "private"},
-        "text": "Backend Dev\nI said it.",
+        "text": "The Backend Dev\nI said it.",
     }
     quoted["from"] = {"id": BOT, "is_bot": True, "first_name": "Bot"}
     api.say("why?", reply_to_message=quoted)
     api.say("all")
-    run(api, log, 2, team(echo, "dev", "qa"), names={"dev": "Backend Dev"})
+    run(api, log, 2, team(echo, "dev", "qa"), names={"dev": "The *Backend* Dev"})
 
     assert [tuple(message.to) for message in said(log)] == [("qa",), ("dev",), ()]
 

@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import NamedTuple
 
 from stenolog.adapters.chats.outlet import Outlet
-from stenolog.adapters.chats.port import Backoff, Piece
+from stenolog.adapters.chats.port import Backoff, Piece, persistently
 from stenolog.adapters.chats.rendering import name_of, pieces
 from stenolog.adapters.chats.room import Room
 from stenolog.adapters.chats.splitting import LIMIT, split
@@ -31,6 +32,8 @@ SHOWN = 4.5
 WORK = ("call_model", "run_tools")
 TRIES = 5
 """So often a reply to a command is tried; it is not in the log."""
+SELDOM = 60.0
+"""Seconds between two replies to what is of no kind that is taken."""
 
 
 class Bots(NamedTuple):
@@ -66,11 +69,13 @@ class Chat:
         self.manner = manner
         self._mute: set[int] = set()
         self._replies: set[asyncio.Task[None]] = set()
+        self._replying = asyncio.Lock()
+        self._refused: float | None = None
         heading = HEADING if not bots.own and len(team.agents) > 1 else ""
         limit = LIMIT - RESERVED if bots.own else LIMIT
         outlet = Outlet(
             talk,
-            f"telegram:{bots.first.id}:{id}",
+            f"telegram:{id}",
             self._send,
             render=pieces(manner.names, heading=heading, limit=limit, weigh=weigh),
             first="telegram:",
@@ -96,22 +101,32 @@ class Chat:
         self._replies.add(task)
         task.add_done_callback(self._replies.discard)
 
+    def refuse(self, bot: Bot, text: str) -> None:
+        """Reply to what may come often, but only now and then."""
+        now = asyncio.get_running_loop().time()
+        if self._refused is None or now - self._refused >= SELDOM:
+            self._refused = now
+            self.reply(bot, text)
+
+    def unmute(self) -> None:
+        """Somebody writes here: bots that could not speak may try again."""
+        self._mute.clear()
+
     async def rest(self) -> None:
         """Wait until nothing is to be done here but by a person, and all that was said has gone out."""
         await asyncio.gather(self.room.rest(), *self._replies)
 
     async def _reply(self, bot: Bot, text: str) -> None:
-        for part in split(text, LIMIT, weigh):
-            for failures in range(1, TRIES + 1):
-                try:
-                    await bot.say(self.id, part)
-                    break
-                except PermissionError as error:
-                    LOGGER.warning("chat %s: %s", self.id, error)
-                    return
-                except OSError as error:
-                    LOGGER.info("chat %s: %s", self.id, error)
-                    await asyncio.sleep(self.manner.backoff(failures))
+        async with self._replying:  # one behind the other
+            try:
+                for part in split(text, LIMIT, weigh):
+                    saying = partial(bot.say, self.id, part)
+                    await persistently(saying, self.manner.backoff, self._unsaid, tries=TRIES)
+            except OSError as error:
+                LOGGER.warning("chat %s: a reply was not sent: %s", self.id, error)
+
+    def _unsaid(self, error: Exception) -> None:
+        LOGGER.info("chat %s: %s; it is tried again", self.id, error)
 
     async def _send(self, piece: Piece) -> None:
         """Say a piece by the agent's own bot, else by the first one, under the agent's name."""

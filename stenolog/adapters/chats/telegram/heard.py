@@ -13,6 +13,8 @@ from stenolog.domain.events import UserMessage
 from stenolog.domain.parts import File, Image, Text, UserPart
 from stenolog.domain.values import Source
 
+from .markdown import SPECIAL
+
 SYSTEM = "telegram"
 PICTURES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 LONGEST_NAME = 200
@@ -35,7 +37,8 @@ class Media(NamedTuple):
 
 class Heard(NamedTuple):
     """A message. `strange`: something hangs on it that is neither a picture nor a document. `edited` is when
-    it was changed, in seconds since 1970; 0: it is new. `answers` is the message that it is an answer to."""
+    it was changed, in seconds since 1970; 0: it is new. `answers` is the message that it is an answer to.
+    `moved` is the chat that this one has become."""
 
     chat: int
     message: int
@@ -48,6 +51,7 @@ class Heard(NamedTuple):
     strange: bool = False
     edited: int = 0
     answers: telegram.Message | None = None
+    moved: int = 0
 
     @property
     def place(self) -> str:
@@ -84,7 +88,7 @@ def heard(update: telegram.Update) -> Heard | None:
     text = message.text or message.caption or ""
     if media is None and message.effective_attachment:
         strange = True
-    elif media is None and not text.strip():
+    elif media is None and not text.strip() and not message.migrate_to_chat_id:
         return None
     edited = message.edit_date if update.edited_message else None
     return Heard(
@@ -99,6 +103,7 @@ def heard(update: telegram.Update) -> Heard | None:
         strange=strange,
         edited=int(edited.timestamp()) if edited else 0,
         answers=message.reply_to_message,
+        moved=message.migrate_to_chat_id or 0,
     )
 
 
@@ -126,10 +131,15 @@ _UNKNOWN = "application/octet-stream"
 def answered(message: telegram.Message, roles: Mapping[int, str], names: Mapping[str, str]) -> str:
     """The agent whose message is answered: by what stands above it, else by the bot; empty: nobody's.
 
-    `roles` are the agents by the ids of their bots, `names` by what stands above their answers.
+    `roles` are the agents by the ids of their bots, `names` by what stands above their
+    answers, unmarked.
     """
     author = message.from_user
     if author is None or author.id not in roles:
         return ""
-    first = (message.text or "").partition("\n")[0].strip()
-    return names.get(first) or roles[author.id]
+    return names.get(unmarked((message.text or "").partition("\n")[0])) or roles[author.id]
+
+
+def unmarked(name: str) -> str:
+    """A name without what may be lost of it where it is shown as Markdown."""
+    return SPECIAL.sub("", name).strip()

@@ -4,37 +4,57 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 
 import telegram
 
-from stenolog.adapters.chats.port import Backoff
+from stenolog.adapters.chats.port import Backoff, persistently
 
 from .bot import Bot
 
 LOGGER = logging.getLogger("stenolog.chats")
+SOON = 0.5
+"""Seconds after which it is asked again while something is not taken yet: nobody waits for a slow chat."""
 
 
 async def poll(
-    bot: Bot, take: Callable[[Sequence[telegram.Update]], Awaitable[None]], timeout: int, backoff: Backoff
+    bot: Bot, take: Callable[[telegram.Update], asyncio.Task[None]], timeout: int, backoff: Backoff
 ) -> None:
     """Until cancelled: what was told is taken, and confirmed by the next question, or at the end.
 
-    Raises `CallerError` where the token is refused, and what `take` raises.
+    `take` begins to take an update. Confirmed are those before the first that is not taken yet, since
+    Telegram knows no other way; it tells of a hundred behind that one. Raises `CallerError` where the token
+    is refused.
     """
-    offset, failures = 0, 0
+    offset, taking = 0, dict[int, asyncio.Task[None]]()
+
+    async def ask() -> tuple[telegram.Update, ...]:
+        return await bot.updates(offset or None, timeout)
+
+    def failed(error: Exception) -> None:
+        LOGGER.warning("%r: %s; it is asked again", bot, error)
+
     try:
         while True:
-            try:
-                updates = await bot.updates(offset or None, timeout)
-                failures = 0
-            except OSError as error:
-                failures += 1
-                LOGGER.warning("%r: %s; it is asked again", bot, error)
-                await asyncio.sleep(backoff(failures))
-                continue
-            await take(updates)
-            offset = max([offset, *(update.update_id + 1 for update in updates)])
+            for update in await persistently(ask, backoff, failed, final=()):
+                if update.update_id not in taking:  # it is told of again until it is confirmed
+                    taking[update.update_id] = take(update)
+            if taking:
+                await asyncio.wait(taking.values(), timeout=SOON)
+            offset = _taken(taking, offset)
     finally:
-        if offset:
+        for task in taking.values():
+            task.cancel()
+        await asyncio.gather(*taking.values(), return_exceptions=True)
+        if offset := _taken(taking, offset):
             await bot.confirm(offset)
+
+
+def _taken(taking: dict[int, asyncio.Task[None]], offset: int) -> int:
+    """Drop those at the beginning that are taken; the id behind them."""
+    for id in sorted(taking):
+        if not taking[id].done() or taking[id].cancelled():
+            break
+        offset = max(offset, id + 1)
+        del taking[id]
+    return offset

@@ -6,30 +6,34 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import telegram
 
 from stenolog.adapters.chats.commands import typed
 from stenolog.adapters.chats.hearing import called, mentioned
-from stenolog.adapters.chats.port import Backoff
+from stenolog.adapters.chats.port import Backoff, persistently
 from stenolog.adapters.chats.rendering import name_of
 from stenolog.adapters.chats.room import Room
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.stores import reading
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import CallerError, IdTaken, InvalidEvent, MachineError
+from stenolog.domain.errors import CallerError, IdTaken, InvalidEvent, MachineError, UnknownConversation
 from stenolog.domain.events import UserMessage
 
 from .bot import Bot
 from .chat import Bots, Chat
-from .heard import SYSTEM, Heard, answered, heard
+from .heard import SYSTEM, Heard, answered, heard, unmarked
 
 LOGGER = logging.getLogger("stenolog.chats")
 REMEMBERED = 1000
 """So many messages are known again when another bot is told of them too."""
 FETCHES = 4
 """So often a file is asked for."""
+
+
+STRANGE = "I can take text, pictures and documents only."
 
 
 class Bounds(NamedTuple):
@@ -40,8 +44,6 @@ class Bounds(NamedTuple):
 
     def fault(self, said: Heard) -> str:
         """Why a message is not taken, as its author is told; empty where it is."""
-        if said.strange:
-            return "I can take text, pictures and documents only."
         if len(said.text) > self.characters:
             return f"That is too long: {len(said.text)} characters, and I can take {self.characters}."
         if said.media and said.media.size > self.bytes:
@@ -50,7 +52,8 @@ class Bounds(NamedTuple):
 
 
 class Reception:
-    """Takes what the bots are told. `enter` gives the open chat of an id; None where it is not allowed."""
+    """Takes what the bots are told. `enter` gives the open chat of an id; None where it is not allowed.
+    `leave` closes it, so that it is opened anew."""
 
     def __init__(
         self,
@@ -58,32 +61,43 @@ class Reception:
         agents: Sequence[str],
         names: Mapping[str, str],
         enter: Callable[[int], Awaitable[Chat | None]],
+        leave: Callable[[int], Awaitable[None]],
         bounds: Bounds,
         backoff: Backoff,
     ) -> None:
         self.bots = bots
         self.enter = enter
+        self.leave = leave
         self.bounds = bounds
         self.backoff = backoff
         self._called = called(agents)
         self._called |= {bot.username.casefold(): agent for agent, bot in bots.own.items()}
-        self._headed = {name_of(agent, names): agent for agent in agents}
+        self._headed = {unmarked(name_of(agent, names)): agent for agent in agents}
         self._speaks = {bots.first.id: ""} | {bot.id: agent for agent, bot in bots.own.items()}
         self._ours = ("", *(bot.username.casefold() for bot in bots.all))
         self._known: dict[str, None] = {}
+        self._last: dict[int, asyncio.Task[None]] = {}
+        """What is taken last in each chat; the next one waits for it."""
 
-    async def take(self, bot: Bot, updates: Sequence[telegram.Update]) -> None:
-        """Take what a bot was told: chat by chat, in order. It is in the log when this returns."""
-        chats: dict[int, list[Heard]] = {}
-        for update in updates:
-            if said := heard(update):
-                chats.setdefault(said.chat, []).append(said)
-        await asyncio.gather(*(self._in_order(bot, said) for said in chats.values()))
+    def take(self, bot: Bot, update: telegram.Update) -> asyncio.Task[None]:
+        """Begin to take what a bot was told, behind what was said in that chat before. It is in the log, if
+        it has a place there, once the task is done."""
+        said = heard(update)
+        if said is None or not self._is_news(bot, said):
+            return asyncio.create_task(asyncio.sleep(0))
+        task = asyncio.create_task(self._in_turn(self._last.get(said.chat), bot, said))
+        self._last[said.chat] = task
+        task.add_done_callback(partial(self._forget, said.chat))
+        return task
 
-    async def _in_order(self, bot: Bot, messages: Sequence[Heard]) -> None:
-        for said in messages:
-            if self._is_news(bot, said):
-                await self._persistently(bot, said)
+    def _forget(self, chat: int, task: asyncio.Task[None]) -> None:
+        if self._last.get(chat) is task:
+            del self._last[chat]
+
+    async def _in_turn(self, before: asyncio.Task[None] | None, bot: Bot, said: Heard) -> None:
+        if before:
+            await asyncio.wait([before])
+        await self._persistently(bot, said)
 
     def _is_news(self, bot: Bot, said: Heard) -> bool:
         """Whether no other bot takes it. In a basic group each bot has message ids of its own, so that the
@@ -103,23 +117,34 @@ class Reception:
 
     async def _persistently(self, bot: Bot, said: Heard) -> None:
         """Take a message, as long as the store may need for that."""
-        failures = 0
-        while True:
-            try:
-                await self._take(bot, said)
-                return
-            except MachineError as error:
-                failures += 1
-                LOGGER.warning("chat %s: %s; it is tried again", said.chat, error)
-                await asyncio.sleep(self.backoff(failures))
-            except Exception:  # one message that cannot be taken must not come again and again
-                LOGGER.exception("chat %s: a message was not taken", said.chat)
-                return
+        taking = partial(self._take_anew, bot, said)
+
+        def busy(error: Exception) -> None:
+            LOGGER.warning("chat %s: %s; it is tried again", said.chat, error)
+
+        try:
+            await persistently(taking, self.backoff, busy, after=MachineError)
+        except Exception:  # one message that cannot be taken must not come again and again
+            LOGGER.exception("chat %s: a message was not taken", said.chat)
+
+    async def _take_anew(self, bot: Bot, said: Heard) -> None:
+        try:
+            await self._take(bot, said)
+        except UnknownConversation:  # somebody has deleted it: it begins anew
+            await self.leave(said.chat)
+            await self._take(bot, said)
 
     async def _take(self, bot: Bot, said: Heard) -> None:
         chat = await self.enter(said.chat)
         if chat is None:
             LOGGER.info("chat %s is not allowed: it gets no answer", said.chat)
+            return
+        chat.unmute()
+        if said.moved:
+            LOGGER.warning("chat %s has become chat %s: allow that", said.chat, said.moved)
+        elif said.strange:
+            if not said.edited:
+                chat.refuse(bot, STRANGE)
         elif fault := self.bounds.fault(said):
             chat.reply(bot, fault)
         elif (command := typed(said.text)) and not said.media:
@@ -139,6 +164,8 @@ class Reception:
                 event = await asyncio.to_thread(_edited, chat.room.talk, said, event, first)
             if event:
                 await chat.room.hear(event, id=self._id(bot, said))
+        except UnknownConversation:
+            raise
         except IdTaken as error:  # told before, when its author had another name
             LOGGER.info("chat %s: %s", said.chat, error)
         except (CallerError, OSError) as error:
@@ -166,15 +193,11 @@ class Reception:
 
     async def _content(self, bot: Bot, file: str) -> bytes:
         """What is in a file. Raises `OSError` where the net does not give it, however often it is asked."""
-        for failures in range(1, FETCHES):
-            try:
-                return await bot.fetch(file)
-            except PermissionError:
-                raise
-            except OSError as error:
-                LOGGER.info("%r: %s; it is tried again", bot, error)
-                await asyncio.sleep(self.backoff(failures))
-        return await bot.fetch(file)
+
+        def failed(error: Exception) -> None:
+            LOGGER.info("%r: %s; it is tried again", bot, error)
+
+        return await persistently(partial(bot.fetch, file), self.backoff, failed, tries=FETCHES)
 
 
 def _edited(talk: Conversation, said: Heard, event: UserMessage, first: str) -> UserMessage | None:

@@ -13,17 +13,16 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager, suppress
 from functools import partial
-from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from stenolog.adapters.asynchronous import AsyncLog
-from stenolog.adapters.chats.port import Backoff, backoff
+from stenolog.adapters.chats.port import Backoff, backoff, persistently
 from stenolog.adapters.chats.rendering import NO_NAMES
 from stenolog.adapters.engine.beginning import OnInput
 from stenolog.adapters.engine.team import Team
 from stenolog.adapters.log import Log
-from stenolog.domain.errors import CallerError, MissingExtra
+from stenolog.domain.errors import CallerError, MachineError, MissingExtra
 
 if TYPE_CHECKING:
     from .bot import Bot
@@ -78,9 +77,11 @@ class Telegram:
             raise CallerError("expected token=, or tokens= of several agents, and not both")
         if strangers := (tokens or {}).keys() - team.agents.keys():
             raise CallerError(f"tokens: expected agents of the team, found {', '.join(sorted(strangers))}")
+        self.chats = frozenset(chats)
+        if wrong := [chat for chat in self.chats if not isinstance(chat, int)]:
+            raise CallerError(f"chats: expected ids such as 123 or -1001234, found {wrong[0]!r}")
         self.team = team
         self.log = log.sync if isinstance(log, AsyncLog) else log
-        self.chats = frozenset(chats)
         self._conversation = conversation
         self._manner = Manner(names, on_input, backoff)
         self._bounds = Bounds(longest, largest)
@@ -92,6 +93,8 @@ class Telegram:
         self._rooms = AsyncExitStack()
         self._is_open = False
         self._open: dict[int, Chat] = {}
+        self._exits: dict[int, AsyncExitStack] = {}
+        self._entering = asyncio.Lock()
 
     def __repr__(self) -> str:
         ids = ", ".join(str(bot.id) for bot in self._bots.all)
@@ -141,17 +144,18 @@ class Telegram:
 
         bots, manner = self._bots, self._manner
         agents = tuple(self.team.agents)
-        reception = Reception(bots, agents, manner.names, self._enter, self._bounds, manner.backoff)
+        doors = self._enter, self._leave
+        reception = Reception(bots, agents, manner.names, *doors, self._bounds, manner.backoff)
         async with self._rooms:
             try:
                 for chat in sorted(self.chats):
-                    if await asyncio.to_thread(self.log.__contains__, self._conversation(chat)):
-                        await self._enter(chat)
+                    await self._enter_again(chat)
                 self._ready.set()
                 with _terminated(self.stop):
                     await self._listen(reception)
             finally:
                 self._open.clear()
+                self._exits.clear()
                 self._ready.clear()
                 self._stopped.clear()
 
@@ -183,12 +187,35 @@ class Telegram:
 
         if id not in self.chats:
             return None
-        if id not in self._open:
-            talk = await asyncio.to_thread(self.log.__getitem__, self._conversation(id))
-            if id not in self._open:  # nobody else was quicker meanwhile
-                self._open[id] = chat = Chat(id, talk, self.team, self._bots, self._manner)
-                await self._rooms.enter_async_context(chat.open())
-        return self._open[id]
+        async with self._entering:
+            if id not in self._open:
+                talk = await asyncio.to_thread(self.log.__getitem__, self._conversation(id))
+                chat, leaving = Chat(id, talk, self.team, self._bots, self._manner), AsyncExitStack()
+                await leaving.enter_async_context(chat.open())
+                self._rooms.push_async_callback(leaving.aclose)
+                self._exits[id], self._open[id] = leaving, chat
+            return self._open[id]
+
+    async def _leave(self, id: int) -> None:
+        """Close a chat; it is opened anew for what is said there next."""
+        async with self._entering:
+            if self._open.pop(id, None):
+                await self._exits.pop(id).aclose()
+
+    async def _enter_again(self, id: int) -> None:
+        """Go on with a chat that there was before. One that cannot be opened is of no harm to the others."""
+
+        async def enter() -> None:
+            if await asyncio.to_thread(self.log.__contains__, self._conversation(id)):
+                await self._enter(id)
+
+        def busy(error: Exception) -> None:
+            LOGGER.warning("chat %s: %s; it is tried again", id, error)
+
+        try:
+            await persistently(enter, self._manner.backoff, busy, after=MachineError)
+        except Exception:
+            LOGGER.exception("chat %s: it cannot be opened", id)
 
 
 def _bots(token: str, tokens: Mapping[str, str], server: str) -> Bots:
@@ -199,18 +226,16 @@ def _bots(token: str, tokens: Mapping[str, str], server: str) -> Bots:
     if token:
         return Bots(Bot(token, server), {})
     own = {agent: Bot(one, server) for agent, one in tokens.items()}
+    if len({bot.id for bot in own.values()}) < len(own):
+        raise CallerError(f"tokens: expected a bot for each of {', '.join(own)}, found one twice")
     return Bots(next(iter(own.values())), own)
 
 
 async def _persistently(bot: Bot, backoff: Backoff) -> None:
     """Open a bot, however long the net may need for that."""
-    for failures in count(1):
-        try:
-            await bot.open()
-            return
-        except OSError as error:
-            LOGGER.warning("%r: %s; it is tried again", bot, error)
-            await asyncio.sleep(backoff(failures))
+    await persistently(
+        bot.open, backoff, lambda error: LOGGER.warning("%r: %s; it is tried again", bot, error), final=()
+    )
 
 
 @contextmanager
