@@ -33,9 +33,8 @@ def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[Span, ...]:
     halves = {p for call, result in results.items() for p in range(call.position, result)}
     returned = {*results.values()}
     for entry in log:
-        asked = _asked_at(entry)
-        if asked not in returned:  # else a long run could not be condensed before its end
-            halves.update(range(asked, entry.position))
+        asked = _asked_at(entry)  # right behind a result it may end, or no long run could be condensed
+        halves.update(range(asked + (asked in returned), entry.position))
     for entry in log:
         state = evolve(state, entry)
         if not any(state.open_calls()) and entry.position not in halves:

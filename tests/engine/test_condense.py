@@ -147,6 +147,19 @@ def test_a_question_and_its_answer_are_covered_together_whatever_came_between(tm
         assert (spans(talk, keep=2), spans(talk, keep=1)) == ([(2, 9)], [(2, 12)])
 
 
+def test_behind_a_result_a_summary_may_end_and_not_behind_what_came_before_the_answer_to_it(
+    tmp_path: Path,
+) -> None:
+    said = [AssistantMessage(agent="coder", tool_calls=[LOOK]), ToolResult(call_id="c1", text="!")]
+    answer = AssistantMessage(agent="coder", text="So.", cause=4, receipt=Receipt(view=4, sha256=""))
+    with opened(tmp_path / "t.db") as talk:
+        talk.extend([ModeSwitch(joins=["coder"]), UserMessage(text="Go"), *said])
+        talk.extend([AssistantMessage(agent="coder", purpose="memory", text="They look."), answer])
+        talk.extend(rounds(1))
+
+        assert [spans(talk, keep=n)[-1:] for n in (4, 5, 6)] == [[(2, 6)], [(2, 4)], [(2, 4)]]
+
+
 def test_a_call_and_its_result_are_covered_together_though_a_cancel_came_between(tmp_path: Path) -> None:
     cancel = UserMessage(control=Control(action="cancel"))
     with opened(tmp_path / "t.db") as talk:
