@@ -150,10 +150,11 @@ def test_a_question_and_its_answer_are_covered_together_whatever_came_between(tm
 def test_behind_a_result_a_summary_may_end_and_not_behind_what_came_before_the_answer_to_it(
     tmp_path: Path,
 ) -> None:
-    said = [AssistantMessage(agent="coder", tool_calls=[LOOK]), ToolResult(call_id="c1", text="!")]
+    called = AssistantMessage(agent="coder", tool_calls=[LOOK])
     answer = AssistantMessage(agent="coder", text="So.", cause=4, receipt=Receipt(view=4, sha256=""))
     with opened(tmp_path / "t.db") as talk:
-        talk.extend([ModeSwitch(joins=["coder"]), UserMessage(text="Go"), *said])
+        talk.extend([ModeSwitch(joins=["coder"]), UserMessage(text="Go"), called])
+        talk.append(ToolResult(call_id="c1", text="!"))
         talk.extend([AssistantMessage(agent="coder", purpose="memory", text="They look."), answer])
         talk.extend(rounds(1))
 

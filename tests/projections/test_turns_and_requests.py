@@ -78,7 +78,7 @@ def _editable(log: list[Event], event: Event) -> list[int]:
 
 def _is_a_persons(log: list[Event], position: int) -> bool:
     """Whether a person's words have taken the place of an answer, or of another wording of it."""
-    first = {}
+    first = dict[int, int]()
     for at, event in enumerate(log, 1):
         old = getattr(event, "replaces", None)
         first[at] = at if old is None else first[old]

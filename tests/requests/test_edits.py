@@ -182,8 +182,8 @@ def test_an_answer_made_anew_answers_nothing_that_was_said_since() -> None:
 
 
 def test_an_answer_made_anew_is_not_what_its_lane_is_at_work_on() -> None:
-    talk = [ASKED, ok(1), UserMessage(text="Now"), calls("I look", CALL), calls("Ok!", replaces=2)]
-    talk += [UserMessage(text="words " * 400)]
+    talk: list[Event] = [ASKED, ok(1), UserMessage(text="Now"), calls("I look", CALL)]
+    talk += [calls("Ok!", replaces=2), UserMessage(text="words " * 400)]
 
     request = build(log(*talk), "coder", policy=Budget(tokens=300))
 
