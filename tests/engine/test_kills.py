@@ -9,6 +9,7 @@ import pytest
 
 from tests.engine.killing import Story, killed, told
 
+pytestmark = pytest.mark.slow
 KILLS = int(os.environ.get("STENOLOG_KILLS", "20"))
 EVERY = 5
 """Of the prefixes, every so many are asked for their requests."""
