@@ -44,11 +44,8 @@ async def work(log: Log, agents: Team) -> list[LlmError]:
                 await agents.proceed(talk, agent)
             async for happened in agents.run(talk, text, to=mentioned(text, names), id=id):
                 if isinstance(happened, Recorded) and (line := said(happened.entry)):
-                    out.print(
-                        f"{talk.name:<14}{happened.entry.position:>3}  {line}",
-                        no_wrap=True,
-                        overflow="ellipsis",
-                    )
+                    row = f"{talk.name:<14}{happened.entry.position:>3}  {line}"
+                    out.print(row, no_wrap=True, overflow="ellipsis")
             if failed := failures(talk):
                 return failed
     return []
@@ -87,9 +84,7 @@ def main() -> int:
         import_file(log, EVENTS, name=MENU)  # importing it again adds nothing
         out.print(f"What was said before stands in {MENU}, imported from {EVENTS.name}:")
         out.print(f"  stenolog log {MENU} --db {given.db}", soft_wrap=True)
-        out.print(
-            "What Ann says now, and what comes of it; switches of phase, without words, are left out:\n"
-        )
+        out.print("What Ann says now, and what comes of it; entries without words are left out:\n")
         failed = asyncio.run(work(log, agents))
         if SITE in log:
             show(log)

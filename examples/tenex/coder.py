@@ -33,13 +33,13 @@ def main() -> None:
 
 def prompts() -> Iterator[str]:
     """What it is told, prompt by prompt."""
-    lines: list[str] = []
+    prompt = ""
     for line in sys.stdin:
         if line.rstrip() == END:
-            yield "".join(lines)
-            lines = []
+            yield prompt
+            prompt = ""
         else:
-            lines.append(line)
+            prompt += line
 
 
 def answer(session: str, prompt: str) -> str:

@@ -24,9 +24,8 @@ def scripted(part: Sequence[Part]) -> Model:
 
 def hand_over(number: int, phase: str, summary: str) -> ToolCall:
     """How the project manager enters a phase."""
-    return ToolCall(
-        id=f"c{number}", name="hand_over", arguments=json.dumps({"phase": phase, "summary": summary})
-    )
+    arguments = json.dumps({"phase": phase, "summary": summary})
+    return ToolCall(id=f"c{number}", name="hand_over", arguments=arguments)
 
 
 MANAGER: Sequence[Part] = (

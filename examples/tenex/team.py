@@ -17,9 +17,7 @@ from .script import PARTS, scripted
 
 MANAGER = "project-manager"
 OWN_VIEW = Voices(others="💬 {name}") | Away()
-RETRIES = Retries(
-    attempts={"process_exited": 50, "overloaded": 8, "rate_limited": 8, "network": 6}, base=0.05
-)
+RETRIES = Retries(attempts={**Retries().attempts, "process_exited": 9}, base=0.05, cap=10)
 PERSONAS = {
     MANAGER: (
         "You lead a project. Enter a phase with hand_over, then ask those who work in it by @name: "

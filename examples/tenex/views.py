@@ -13,7 +13,8 @@ MARKS = {"attributed": "heard", "result": "own", "routing": "own"}
 MARKS |= {"delivered": "has it", "private-purpose": "private"}
 LEGEND = (
     "user: a person's words; own: its own; heard: somebody else's; away: likewise, and missed since its last "
-    "turn; has it: not sent, its session remembers it; private: not sent, the manager's note for itself"
+    "turn; has it: not sent, its session remembers it; private: not sent, the manager's note for itself; "
+    "left out: not sent, by another rule"
 )
 
 
@@ -25,8 +26,7 @@ def side_by_side(talk: Conversation, upto: int) -> Table:
     table = Table(*columns, box=None, padding=(0, 1, 0, 0), pad_edge=False, expand=True)
     for entry in talk.entries(upto=upto):
         if words := said(entry):
-            row = [cells[agent].get(entry.position, "") for agent in agents]
-            table.add_row(str(entry.position), words, *row)
+            table.add_row(str(entry.position), words, *(cells[agent].get(entry.position) for agent in agents))
     return table
 
 
@@ -40,7 +40,7 @@ def marks(request: Request) -> Iterator[tuple[int, str]]:
                 yield position, "away" if is_away else MARKS.get(part.rule, part.rule)
     for run in request.dropped:
         for position in range(run.first, run.last + 1):
-            yield position, MARKS.get(run.rule, f"({run.rule})")
+            yield position, MARKS.get(run.rule, "left out")
 
 
 def said(entry: Entry) -> str:
@@ -55,7 +55,7 @@ def said(entry: Entry) -> str:
         case ToolResult(text=text, name=name):
             who, what = name, [text]
         case LlmError(agent=agent, category=category, message=message):
-            who, what = short(agent), ["✗", category, message]
+            who, what = short(agent), ["✗", f"{category}:", message]
         case _:
             return ""
     return " ".join(f"{who}: {' '.join(what)}".split())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 import stenolog
 from examples.tenex.completions import Task, completions, lanes
@@ -13,7 +16,7 @@ from examples.tenex.views import marks, side_by_side
 from examples.tenex.views import said as said_by
 from stenolog import Conversation, Log
 from stenolog.adapters.cli import run
-from tests.examples.harness import clean, finished, killed, outcome, said
+from tests.examples.harness import ROOT, clean, finished, killed, outcome, said
 
 AGENTS = ("project-manager", "planner", "reviewer", "tester", "executor")
 
@@ -144,6 +147,39 @@ def test_what_was_imported_is_a_conversation_like_any_other(log: Log) -> None:
 
     assert (seen, answered) == (menu.position - 1, menu.position)
     assert "💬 planner" in menu.request("reviewer").bytes.decode()
+
+
+def test_a_model_that_cannot_start_is_said_and_asked_again_at_the_next_start(tmp_path: Path) -> None:
+    path = tmp_path / "tenex.db"
+    failed = subprocess.run(
+        [sys.executable, "-m", "examples.tenex", "--model", "cli:no-such-program", "--db", str(path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    shown = said("tenex", tmp_path)
+
+    assert failed.returncode == 1
+    assert failed.stderr.startswith("✗ 1 model call failed: other: no-such-program could not be started")
+    assert "reviewer: The menu: it was built, and is tested." in shown
+    assert "Done: hours.html is ready, Ann." in shown
+
+
+@pytest.mark.parametrize("columns", ["80", "100"])
+def test_no_line_is_longer_than_the_terminal_but_of_a_command(tmp_path: Path, columns: str) -> None:
+    shown = said("tenex", tmp_path, env={"COLUMNS": columns})
+    wide = [line for line in shown.splitlines() if cell_len(line.rstrip()) > int(columns)]
+
+    assert [line for line in wide if "stenolog" not in line] == []
+
+
+def test_the_command_at_the_end_shows_what_was_just_shown(path: Path) -> None:
+    with stenolog.open(path) as log:
+        asked = log["opening-hours"].state().lane("executor").seen
+
+    assert said("tenex", path.parent).splitlines()[-1] == (
+        f"Why? stenolog request opening-hours --agent executor --at {asked} --db tenex.db"
+    )
 
 
 def test_the_command_line_says_why(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
