@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -171,3 +173,37 @@ def test_a_call_without_an_id_is_told_and_reasoning_keeps_its_ciphertext() -> No
 def told_parts(log: stenolog.Log) -> list[object]:
     """The parts of all that was told in the thread."""
     return [part for entry in log["one"].entries() for part in getattr(entry.event, "parts", ())]
+
+
+def test_all_that_is_removed_from_a_delta_channel_at_once_is_hidden() -> None:
+    with stenolog.open(":memory:") as log:
+        saver = LangGraphSaver(log)
+        config = put(saver, ONE, holding(1, notes=[HumanMessage("kept", id="k")]))
+        for words in ("one", "two"):
+            saver.put_writes(config, [("messages", HumanMessage(words, id=words))], words)
+        counted = {"counters_since_delta_snapshot": {"messages": (1, 1)}}
+        config = put(saver, config, holding(1, notes=[HumanMessage("kept", id="k")]), **counted)
+        saver.put_writes(
+            config, [("messages", [RemoveMessage("__remove_all__"), HumanMessage("new")])], "all"
+        )
+        put(saver, config, holding(1, notes=[HumanMessage("kept", id="k")]), **counted)
+        told = [(item.text, item.hidden) for item in log["one"].timeline() if item.kind == "message"]
+
+        assert told == [("kept", False), ("one", True), ("two", True), ("new", False)]
+
+
+def test_a_subgraph_whose_checkpoint_comes_before_that_of_the_graph_around_it_is_told_with_its_next_one() -> (
+    None
+):
+    inner: Any = {"configurable": {"thread_id": "one", "checkpoint_ns": "sub:1"}}
+    around, asked = holding(1, messages=[HumanMessage("Hello", id="q")]), HumanMessage("Hello", id="q")
+    parents = {"parents": {"": around["id"]}}
+    with stenolog.open(":memory:") as log:
+        saver = LangGraphSaver(log)
+        config = put(saver, inner, holding(1, messages=[asked]), **parents)
+        put(saver, ONE, around)
+        put(saver, config, holding(2, messages=[asked, AIMessage("Hi", id="a")]), **parents)
+        told = [entry.event for entry in log["one"].entries() if entry.event.kind != "mode_switch"]
+
+        assert [(event.text, event.in_context) for event in told] == [("Hello", True), ("Hi", True)]  # type: ignore[union-attr]
+        assert (told[0].author_kind, told[1].agent) == ("person", "sub")  # type: ignore[union-attr]
