@@ -24,7 +24,7 @@ Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Disposition: TypeAlias = Literal["kept", "reworded", "added"]
 Body: TypeAlias = dict[str, Any]
 
-PIPELINE = "requests@3"
+PIPELINE = "requests@4"
 """The name and version of the pipeline; raised whenever the same log would give other bytes."""
 
 
