@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -26,10 +27,14 @@ def test_a_follower_begins_at_the_beginning_and_goes_on_where_it_was(tmp_path: P
 def test_what_was_not_committed_was_not_done(tmp_path: Path) -> None:
     with stenolog.open(tmp_path / "talks.db") as log:
         with pytest.raises(RuntimeError), log.datastore.writing() as connection:
-            advance(connection, "table", Mark(7))
-            raise RuntimeError
+            _advance_and_fail(connection)
         with log.datastore.reading() as connection:
             assert mark(connection, "table") == Mark(0, 0)
+
+
+def _advance_and_fail(connection: sqlite3.Connection) -> None:
+    advance(connection, "table", Mark(7))
+    raise RuntimeError
 
 
 def test_a_follower_that_is_forgotten_begins_again_everywhere(tmp_path: Path) -> None:
