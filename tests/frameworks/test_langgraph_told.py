@@ -110,9 +110,15 @@ def test_results_of_two_calls_of_one_id_answer_one_call_each() -> None:
         assert log["one"].state().anomalies == 0
 
 
+CALLS = [
+    AIMessage("", tool_calls=[{"id": "c", "name": "f", "args": {}}], id="a"),
+    AIMessage("", invalid_tool_calls=[{"id": "c", "name": "f", "args": "{", "error": "no JSON"}], id="a"),
+]
+
+
 @pytest.mark.parametrize("is_moved", [True, False])
-def test_a_result_that_is_told_again_follows_its_call(is_moved: bool) -> None:
-    asked = AIMessage("", tool_calls=[{"id": "c", "name": "f", "args": {}}], id="a")
+@pytest.mark.parametrize("asked", CALLS, ids=["valid", "invalid"])
+def test_a_result_that_is_told_again_follows_its_call(asked: AIMessage, is_moved: bool) -> None:
     result, cleared = (ToolMessage(words, tool_call_id="c", id="r") for words in ("found", "cleared"))
     system = [SystemMessage("be brief", id="s")] if is_moved else []
     with stenolog.open(":memory:") as log:

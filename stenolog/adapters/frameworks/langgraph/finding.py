@@ -32,10 +32,10 @@ class Found(NamedTuple):
     @property
     def call_ids(self) -> list[str]:
         """The ids of the calls that it makes."""
-        message = self.message
-        return (
-            [clean(call["id"] or "") for call in message.tool_calls] if isinstance(message, AIMessage) else []
-        )
+        if not isinstance(self.message, AIMessage):
+            return []
+        calls = [*self.message.tool_calls, *self.message.invalid_tool_calls]
+        return [clean(call["id"] or "") for call in calls]
 
 
 def key_of(channel: str, id: str) -> str:
