@@ -27,13 +27,14 @@ Json: TypeAlias = dict[str, Any]
 
 
 class Sent(NamedTuple):
-    """A message that arrived: by which bot, where, as people read it, and as it came."""
+    """A message that arrived: by which bot, where, as people read it, as it came, and in which topic."""
 
     bot: int
     chat: int
     text: str
     raw: str
     mode: str
+    topic: int = 0
 
 
 class Answer(NamedTuple):
@@ -65,6 +66,8 @@ class StandIn:
         self.troubles: dict[str, deque[Answer]] = defaultdict(deque)
         self.closed: dict[tuple[int, int], Answer] = {}
         """What a bot is told in a chat, whatever it sends there."""
+        self.topics: set[int] = {0}
+        """Those of the forums, the general one too."""
         self.files: dict[str, bytes] = {}
         self.asked: list[str] = []
         """The methods that were called, in order."""
@@ -169,12 +172,15 @@ class StandIn:
             text = read(raw) if mode == "MarkdownV2" else raw
         except CannotParse as error:
             raise Refused(Answer(400, f"Bad Request: can't parse entities: {error}")) from None
+        topic = int(given.get("message_thread_id", 0))
+        if topic not in self.topics:
+            raise Refused(Answer(400, "Bad Request: message thread not found"))
         if units(text) > 4096:
             raise Refused(Answer(400, "Bad Request: message is too long"))
         if not text.strip():
             raise Refused(Answer(400, "Bad Request: message text is empty"))
         with self.changed:
-            self.sent.append(Sent(bot, chat, text, raw, mode))
+            self.sent.append(Sent(bot, chat, text, raw, mode, topic))
             self._messages += 1
             self.changed.notify_all()
             return {"message_id": self._messages, "date": 1, "chat": {"id": chat, "type": "private"}}

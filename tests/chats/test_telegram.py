@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import pytest
 
@@ -309,6 +310,27 @@ def test_reset_is_a_new_start_for_the_agents_and_loses_nothing(api: StandIn, log
     ]
     assert (log["telegram-1"].settings().context_from, resets[-1]) == (6, f"telegram:{BOT}:1:5")
     assert [item.text for item in log["telegram-1"].timeline() if item.text][:2] == ["one", api.texts()[0]]
+
+
+def test_an_answer_goes_to_the_topic_that_it_was_asked_in(api: StandIn, log: Log) -> None:
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    def reply(prompt: Prompt) -> object:
+        is_done = prompt.body["messages"][-1]["role"] == "tool"
+        return "Seen." if is_done else ToolCall(id="1", name="look")
+
+    who = stenolog.Team([stenolog.Agent("coder", llm=Scripted(reply, endless=True), tools=[look])])
+    api.topics.add(77)
+    for topic, count in ((77, 1), (66, 2), (0, 3)):
+        within: dict[str, Any] = {"message_thread_id": topic, "is_topic_message": True} if topic else {}
+        api.say("Hello", chat=-1, **within)
+        run(api, log, count, who, chats=[-1])
+    api.say("/start", chat=-1, message_thread_id=77, is_topic_message=True)
+    run(api, log, 4, who, chats=[-1])
+
+    assert [sent.topic for sent in api.sent] == [77, 0, 0, 77]
 
 
 def test_commands_for_other_bots_are_not_ours(api: StandIn, log: Log) -> None:

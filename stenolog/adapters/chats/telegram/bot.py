@@ -20,6 +20,8 @@ from .sealed import Request
 LOGGER = logging.getLogger("stenolog.chats")
 TOKEN = re.compile(r"(\d{1,20}):[\w-]{3,200}", re.ASCII)
 KINDS = ("message", "edited_message")
+GONE = re.compile("thread|topic", re.IGNORECASE)
+"""In what Telegram says where there is no such topic, or it is closed."""
 HURRY = 5.0
 """Seconds for what is not worth waiting for."""
 
@@ -64,22 +66,32 @@ class Bot:
             async with asyncio.timeout(HURRY):
                 await self._api.get_updates(offset, limit=1, timeout=0, allowed_updates=KINDS)
 
-    async def say(self, chat: int, text: str) -> None:
-        """Say something in Markdown; as it stands where Telegram cannot read that as Markdown."""
+    async def say(self, chat: int, text: str, topic: int = 0) -> None:
+        """Say something in Markdown; as it stands where Telegram cannot read that as Markdown.
+
+        `topic` is that of a forum; where it is gone, it is said in the general one.
+        """
+        thread = topic or None
         with _translated():
             try:
-                await self._api.send_message(chat, rendered(text), ParseMode.MARKDOWN_V2)
-            except BadRequest:
-                await self._say_plainly(chat, text)
+                await self._api.send_message(
+                    chat, rendered(text), ParseMode.MARKDOWN_V2, message_thread_id=thread
+                )
+            except BadRequest as error:
+                if topic and GONE.search(error.message):
+                    await self.say(chat, text)
+                else:
+                    await self._say_plainly(chat, text, thread)
 
-    async def _say_plainly(self, chat: int, text: str) -> None:
+    async def _say_plainly(self, chat: int, text: str, thread: int | None) -> None:
         """Say it as it stands. Where even that is refused, either the chat says no to everything, or this one
         text cannot be shown, and then a note stands in its place."""
         try:
-            await self._api.send_message(chat, text)
+            await self._api.send_message(chat, text, message_thread_id=thread)
         except BadRequest as error:
             LOGGER.warning("chat %s: Telegram does not take a text: %s", chat, error.message)
-            await self._api.send_message(chat, f"(This cannot be shown here: {error.message})")
+            note = f"(This cannot be shown here: {error.message})"
+            await self._api.send_message(chat, note, message_thread_id=thread)
 
     async def work(self, chat: int) -> None:
         """Show for some seconds that it is at work. Nothing depends on it."""

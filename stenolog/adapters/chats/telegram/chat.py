@@ -21,6 +21,7 @@ from stenolog.domain.errors import StenologError
 from stenolog.domain.state import decision
 
 from .bot import Bot
+from .heard import topic_of
 from .markdown import weigh
 
 LOGGER = logging.getLogger("stenolog.chats")
@@ -95,18 +96,18 @@ class Chat:
                     task.cancel()
                 await asyncio.gather(showing, *self._replies, return_exceptions=True)
 
-    def reply(self, bot: Bot, text: str) -> None:
+    def reply(self, bot: Bot, text: str, topic: int = 0) -> None:
         """Say what is not in the log. Nobody waits for it, and it is given up after a few failures."""
-        task = asyncio.create_task(self._reply(bot, text))
+        task = asyncio.create_task(self._reply(bot, text, topic))
         self._replies.add(task)
         task.add_done_callback(self._replies.discard)
 
-    def refuse(self, bot: Bot, text: str) -> None:
+    def refuse(self, bot: Bot, text: str, topic: int = 0) -> None:
         """Reply to what may come often, but only now and then."""
         now = asyncio.get_running_loop().time()
         if self._refused is None or now - self._refused >= SELDOM:
             self._refused = now
-            self.reply(bot, text)
+            self.reply(bot, text, topic)
 
     def unmute(self) -> None:
         """Somebody writes here: bots that could not speak may try again."""
@@ -116,11 +117,11 @@ class Chat:
         """Wait until nothing is to be done here but by a person, and all that was said has gone out."""
         await asyncio.gather(self.room.rest(), *self._replies)
 
-    async def _reply(self, bot: Bot, text: str) -> None:
+    async def _reply(self, bot: Bot, text: str, topic: int) -> None:
         async with self._replying:  # one behind the other
             try:
                 for part in split(text, LIMIT, weigh):
-                    saying = partial(bot.say, self.id, part)
+                    saying = partial(bot.say, self.id, part, topic)
                     await persistently(saying, self.manner.backoff, self._unsaid, tries=TRIES)
             except OSError as error:
                 LOGGER.warning("chat %s: a reply was not sent: %s", self.id, error)
@@ -130,20 +131,22 @@ class Chat:
 
     async def _send(self, piece: Piece) -> None:
         """Say a piece by the agent's own bot, else by the first one, under the agent's name."""
-        own = self.bots.of(piece.speaker)
-        if own is not None and await self._said_by(own, piece):
+        own, topic = self.bots.of(piece.speaker), 0
+        if self.id < 0:  # a group, which may be a forum
+            topic = await asyncio.to_thread(topic_of, self.room.talk, piece.position)
+        if own is not None and await self._said_by(own, piece, topic):
             return
         heading = ""
         if self.bots.own and piece.nth == 1:
             heading = HEADING.replace("{name}", name_of(piece.speaker, self.manner.names))
-        await self.bots.first.say(self.id, heading + piece.text)
+        await self.bots.first.say(self.id, heading + piece.text, topic)
 
-    async def _said_by(self, own: Bot, piece: Piece) -> bool:
+    async def _said_by(self, own: Bot, piece: Piece, topic: int) -> bool:
         """Whether the agent's own bot has said it; where it may not speak here, the first one has to."""
         if own.id in self._mute:
             return False
         try:
-            await own.say(self.id, piece.text)
+            await own.say(self.id, piece.text, topic)
         except PermissionError as error:
             if own is self.bots.first:
                 raise

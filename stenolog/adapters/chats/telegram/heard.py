@@ -7,8 +7,10 @@ from hashlib import sha256
 from typing import NamedTuple
 
 import telegram
+from pydantic import JsonValue
 from telegram.constants import ChatType
 
+from stenolog.adapters.conversation import Conversation
 from stenolog.domain.events import UserMessage
 from stenolog.domain.parts import File, Image, Text, UserPart
 from stenolog.domain.values import Source
@@ -38,7 +40,7 @@ class Media(NamedTuple):
 class Heard(NamedTuple):
     """A message. `strange`: something hangs on it that is neither a picture nor a document. `edited` is when
     it was changed, in seconds since 1970; 0: it is new. `answers` is the message that it is an answer to.
-    `moved` is the chat that this one has become."""
+    `moved` is the chat that this one has become, `topic` the one of a forum that it stands in; 0: none."""
 
     chat: int
     message: int
@@ -52,6 +54,7 @@ class Heard(NamedTuple):
     edited: int = 0
     answers: telegram.Message | None = None
     moved: int = 0
+    topic: int = 0
 
     @property
     def place(self) -> str:
@@ -70,12 +73,15 @@ class Heard(NamedTuple):
         parts: list[UserPart] = [Text(text=self.text)] if self.text else []
         if self.media:
             parts.append(self.media.part(blob))
+        meta: dict[str, JsonValue] = {"user": self.user}
+        if self.topic:
+            meta["topic"] = self.topic
         return UserMessage(
             parts=parts,
             author=self.author,
             to=to,
             source=Source(system=SYSTEM, id=self.place),
-            meta={SYSTEM: {"user": self.user}},
+            meta={SYSTEM: meta},
         )
 
 
@@ -104,7 +110,20 @@ def heard(update: telegram.Update) -> Heard | None:
         edited=int(edited.timestamp()) if edited else 0,
         answers=message.reply_to_message,
         moved=message.migrate_to_chat_id or 0,
+        topic=(message.message_thread_id or 0) if message.is_topic_message else 0,
     )
+
+
+def topic_of(talk: Conversation, position: int) -> int:
+    """The topic in which the message stands that an entry goes back to; 0: none."""
+    while position:
+        event = next(talk.entries(position - 1, position)).event
+        if isinstance(event, UserMessage) and not event.cause:
+            told = event.meta.get(SYSTEM)
+            topic = told.get("topic") if isinstance(told, dict) else 0
+            return topic if isinstance(topic, int) else 0
+        position = min(getattr(event, "cause", None) or position, position - 1)
+    return 0
 
 
 def _author(message: telegram.Message) -> str:

@@ -144,13 +144,14 @@ class Reception:
             LOGGER.warning("chat %s has become chat %s: allow that", said.chat, said.moved)
         elif said.strange:
             if not said.edited:
-                chat.refuse(bot, STRANGE)
+                chat.refuse(bot, STRANGE, said.topic)
         elif fault := self.bounds.fault(said):
-            chat.reply(bot, fault)
+            chat.reply(bot, fault, said.topic)
         elif (command := typed(said.text)) and not said.media:
             if not said.edited and command.to.casefold() in self._ours:
                 id = self._id(bot, said)
-                chat.reply(bot, await chat.room.tell(command, id=id, author=said.author))
+                reply = await chat.room.tell(command, id=id, author=said.author)
+                chat.reply(bot, reply, said.topic)
         else:
             await self._hear(chat, bot, said)
 
@@ -172,7 +173,7 @@ class Reception:
             if isinstance(error, MachineError):
                 raise
             LOGGER.warning("chat %s: a message was not taken: %s", said.chat, error)
-            chat.reply(bot, f"I could not take that: {error}")
+            chat.reply(bot, f"I could not take that: {error}", said.topic)
 
     def _addressees(self, bot: Bot, said: Heard) -> tuple[str, ...]:
         """Whom it names; else whose words it answers; else the one whose bot it was told alone."""
