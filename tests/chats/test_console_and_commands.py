@@ -11,7 +11,7 @@ import pytest
 import stenolog
 from stenolog import Agent, Log, ModelFailed, Team, ToolCall, UserMessage
 from stenolog.adapters.chats.commands import Told, Typed, call, typed
-from stenolog.chats import Console, Outlet, Piece, Room, commands
+from stenolog.chats import COMMANDS, Console, Outlet, Piece, Room, commands
 from stenolog.engine import RoundRobin
 from stenolog.models import Prompt, Scripted
 
@@ -140,6 +140,21 @@ def test_help_lists_every_command(log: Log) -> None:
 
     assert text.splitlines() == [f"/{name} {what}" for name, what in commands()]
     assert list(log) == []
+
+
+def test_a_chat_may_have_commands_of_its_own(log: Log) -> None:
+    async def oven(told: Told) -> str:
+        """how hot it is"""
+        return "230 °C"
+
+    own = {"oven": oven, "help": COMMANDS["help"]}
+
+    assert shown(log, team(), "/oven", "/help", "/reset", commands=own) == [
+        "230 °C",
+        "/oven how hot it is\n/help this list",
+        "There is no command /reset; /help lists them.",
+    ]
+    assert "oven" not in COMMANDS
 
 
 def test_start_says_who_is_here(log: Log) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation import Conversation
@@ -28,16 +28,21 @@ from .splitting import in_block
 
 COMMAND = re.compile(r"/(\w{1,32})(?:@(\w+))?(?:\s+(.*))?", re.DOTALL)
 
+Command: TypeAlias = Callable[["Told"], Awaitable[str]]
+COMMANDS: dict[str, Command] = {}
+"""Those of every chat that is not given its own."""
+
 
 class Told(NamedTuple):
     """A command as it was given: where, to which team, what stands behind its name, under which entry id, by
-    whom."""
+    whom; and all that there are."""
 
     talk: Conversation
     team: Team
     rest: str = ""
     id: str = ""
     author: str = ""
+    commands: Mapping[str, Command] = COMMANDS
 
     def at(self, worker: str) -> Told:
         """The same, told to a worker of the conversation; ids of several conversations may be there."""
@@ -69,10 +74,6 @@ class Told(NamedTuple):
         return self.submit(lambda _: said)
 
 
-Command: TypeAlias = Callable[[Told], Awaitable[str]]
-COMMANDS: dict[str, Command] = {}
-
-
 def command(function: Command) -> Command:
     """A command by the function's name; its docstring is the help."""
     COMMANDS[function.__name__.strip("_")] = function
@@ -95,7 +96,7 @@ def typed(text: str) -> Typed | None:
 
 async def call(name: str, told: Told) -> str:
     """Do what was told; what to say to that, in Markdown."""
-    known = COMMANDS.get(name)
+    known = told.commands.get(name)
     if known is None:
         return f"There is no command /{name}; /help lists them."
     try:
@@ -113,7 +114,7 @@ async def start(told: Told) -> str:
 @command
 async def _help(told: Told) -> str:
     """this list"""
-    return "\n".join(f"/{name} {function.__doc__}" for name, function in COMMANDS.items())
+    return "\n".join(f"/{name} {function.__doc__}" for name, function in told.commands.items())
 
 
 @command

@@ -16,7 +16,7 @@ from stenolog.adapters.log import Log
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import UserMessage
 
-from .commands import typed
+from .commands import COMMANDS, Command, typed
 from .hearing import called, mentioned
 from .outlet import Outlet
 from .port import Piece
@@ -42,6 +42,7 @@ class Console:
         author: str = "",
         names: Mapping[str, str] = NO_NAMES,
         show: Callable[[str], object] | None = None,
+        commands: Mapping[str, Command] = COMMANDS,
     ) -> None:
         self.team = team
         self.talk = (log.sync if isinstance(log, AsyncLog) else log)[conversation]
@@ -49,7 +50,8 @@ class Console:
         self.author = author
         self.show = show or _on_terminal
         render = pieces(names, heading="{name}: " if len(team.agents) > 1 else "")
-        self.room = Room(team, Outlet(self.talk, f"console:{conversation}", self._send, render=render))
+        outlet = Outlet(self.talk, f"console:{conversation}", self._send, render=render)
+        self.room = Room(team, outlet, commands=commands)
         self._serving: asyncio.Task[object] | None = None
         self._unread: BrokenPipeError | None = None
 

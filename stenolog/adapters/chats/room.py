@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
 from stenolog.adapters.conversation import Conversation
@@ -13,7 +13,7 @@ from stenolog.adapters.engine.team import Message, Team
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import MachineError
 
-from .commands import Told, Typed, call
+from .commands import COMMANDS, Command, Told, Typed, call
 from .outlet import Outlet
 from .port import persistently
 
@@ -28,14 +28,22 @@ class Room:
             await room.rest()
 
     One run is under way at a time. While it is open, the team goes on with whatever the log says is to be
-    done. `on_input` is `Team.say`'s.
+    done. `on_input` is `Team.say`'s. `commands` are those that it knows, by name.
     """
 
-    def __init__(self, team: Team, outlet: Outlet, *, on_input: OnInput = "next") -> None:
+    def __init__(
+        self,
+        team: Team,
+        outlet: Outlet,
+        *,
+        on_input: OnInput = "next",
+        commands: Mapping[str, Command] = COMMANDS,
+    ) -> None:
         self.team = team
         self.talk: Conversation = outlet.talk
         self.outlet = outlet
         self.on_input = on_input
+        self.commands = commands
         self.working = asyncio.Event()
         """Set while a run is under way here."""
         self._woken = asyncio.Event()
@@ -55,7 +63,7 @@ class Room:
         """Do what a command such as `/reset` tells; what to say to that, in Markdown. With an `id`, what
         changes something is done once."""
         self.outlet.reopen()
-        reply = await call(command.name, Told(self.talk, self.team, command.rest, id, author))
+        reply = await call(command.name, Told(self.talk, self.team, command.rest, id, author, self.commands))
         if await asyncio.to_thread(lambda: self.talk.position):  # it does not begin with a command
             self.wake()
         return reply

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
+from stenolog.adapters.chats.commands import Command
 from stenolog.adapters.chats.outlet import Outlet
 from stenolog.adapters.chats.port import Backoff, Piece, persistently
 from stenolog.adapters.chats.rendering import name_of, pieces
@@ -59,6 +60,7 @@ class Manner(NamedTuple):
     names: Mapping[str, str]
     on_input: OnInput
     backoff: Backoff
+    commands: Mapping[str, Command]
 
 
 class Chat:
@@ -82,7 +84,7 @@ class Chat:
             first="telegram:",
             backoff=manner.backoff,
         )
-        self.room = Room(team, outlet, on_input=manner.on_input)
+        self.room = Room(team, outlet, on_input=manner.on_input, commands=manner.commands)
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Chat, None]:

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from stenolog.adapters.asynchronous import AsyncLog
+from stenolog.adapters.chats.commands import COMMANDS, Command
 from stenolog.adapters.chats.port import Backoff, backoff, persistently
 from stenolog.adapters.chats.rendering import NO_NAMES
 from stenolog.adapters.engine.beginning import OnInput
@@ -67,6 +68,7 @@ class Telegram:
         largest: int = 5_000_000,
         poll: int = POLL,
         backoff: Backoff = backoff,
+        commands: Mapping[str, Command] = COMMANDS,
     ) -> None:
         try:
             from .chat import Manner
@@ -83,7 +85,7 @@ class Telegram:
         self.team = team
         self.log = log.sync if isinstance(log, AsyncLog) else log
         self._conversation = conversation
-        self._manner = Manner(names, on_input, backoff)
+        self._manner = Manner(names, on_input, backoff, commands)
         self._bounds = Bounds(longest, largest)
         self._poll = poll
         self._bots = _bots(token, tokens or {}, (base_url or SERVER).rstrip("/"))
