@@ -22,7 +22,10 @@ SAMPLED = list(zip(FILES, cycle(REAL), strict=False))
 """Each file under one of the policies."""
 SAMPLE = 23
 SAMPLE_OF_RESULTS = 5
-pytestmark = pytest.mark.skipif(not HERE, reason="the transcripts are not beside this checkout")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not HERE, reason="the transcripts are not beside this checkout"),
+]
 
 
 @needs_judges

@@ -23,6 +23,8 @@ from tests.requests.judging import MODELS, faults, needs_judges
 from tests.requests.lossless import unaccounted
 from tests.requests.policies import SMALL
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(int(os.environ.get("STENOLOG_EXAMPLES", "700")))
 
 

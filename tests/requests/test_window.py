@@ -25,6 +25,8 @@ from tests.requests.histories import history
 from tests.requests.judging import MODELS, complaints, needs_judges
 from tests.requests.policies import SMALL
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = int(os.environ.get("STENOLOG_EXAMPLES", "500")) // 10
 seeds = st.integers(min_value=0, max_value=2**32)
 examples = settings(max_examples=EXAMPLES, derandomize=True, deadline=None, database=None)

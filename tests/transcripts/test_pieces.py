@@ -17,7 +17,10 @@ HERE = TRANSCRIPTS.is_dir()
 LINES = files("claude_code", "claude_code_fixtures", "codex") if HERE else [Path("absent")]
 EVERY = int(os.environ.get("STENOLOG_CUTS_EVERY", "61"))
 """Every so manieth line is a place to cut at; 1 is every line."""
-pytestmark = pytest.mark.skipif(not HERE, reason="the transcripts are not beside this checkout")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not HERE, reason="the transcripts are not beside this checkout"),
+]
 
 
 def digests(log: Log) -> dict[tuple[str, str, str], str]:
