@@ -35,24 +35,43 @@ class CallIds:
     def __init__(self) -> None:
         self._ids: dict[CallKey, str] = {}
         self._taken: set[str] = set()
+        self._given: list[tuple[CallKey | None, str]] = []
 
     def give(self, key: CallKey, call: ToolCall) -> tuple[str, bool]:
         """The id of a call, and whether it had to be rewritten."""
         kept = call.id if fits_id(call.id) and call.id not in self._taken else ""
         made = kept or self._made(key, call.id)
         self._ids[key] = made
-        self._taken.add(made)
+        self._take(key, made)
         return made, not kept
 
     def keep(self, id: object) -> bool:
         """Whether an item of a provider's own keeps its id: one that is fit and that nothing else has."""
-        fits = isinstance(id, str) and fits_id(id, LONGEST_ITEM_ID) and id not in self._taken
-        self._taken |= {str(id)} if fits else set()
-        return fits
+        if not isinstance(id, str) or not fits_id(id, LONGEST_ITEM_ID) or id in self._taken:
+            return False
+        self._take(None, id)
+        return True
 
     def of(self, key: CallKey) -> str:
         """The id given to a call earlier in this request."""
         return self._ids[key]
+
+    @property
+    def mark(self) -> int:
+        """How many ids were given so far."""
+        return len(self._given)
+
+    def back(self, mark: int) -> None:
+        """Take back what was given since."""
+        for key, id in self._given[mark:]:
+            self._taken.discard(id)
+            if key is not None:
+                del self._ids[key]
+        del self._given[mark:]
+
+    def _take(self, key: CallKey | None, id: str) -> None:
+        self._taken.add(id)
+        self._given.append((key, id))
 
     def _made(self, key: CallKey, raw: str) -> str:
         place = f"_{key.position}_{key.nth}"

@@ -1,4 +1,4 @@
-"""The wires: one module each, all with `NAME`, `VERSION` and `render(pieces, prefix, blobs)`."""
+"""The wires: one module each, all with `NAME`, `VERSION` and a `Writer`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,31 @@ from stenolog.projections.requests.model import Piece, Rendered
 from stenolog.projections.requests.prefix import Prefix
 
 from . import anthropic, gemini, openai_chat, openai_responses, plain
+from .writer import Writer
 
 Render: TypeAlias = Callable[[Sequence[Piece], Prefix, Mapping[str, bytes]], Rendered]
 
 
 class Wire(NamedTuple):
-    """How the pieces become a provider's body."""
+    """How the pieces become a provider's body: `render` writes all of them down.
+
+    A wire with a `writer` writes what is new alone where it has written the rest before.
+    """
 
     name: str
     version: int
     render: Render
+    writer: type[Writer] | None = None
+
+
+def written_by(name: str, version: int, writer: type[Writer]) -> Wire:
+    """The wire of a writer."""
+    return Wire(name, version, lambda pieces, prefix, blobs: writer(prefix, blobs).rendered(pieces), writer)
 
 
 WIRES: Mapping[str, Wire] = MappingProxyType(
     {
-        module.NAME: Wire(module.NAME, module.VERSION, module.render)
+        module.NAME: written_by(module.NAME, module.VERSION, module.Writer)
         for module in (openai_chat, openai_responses, anthropic, gemini, plain)
     }
 )

@@ -12,16 +12,17 @@ the user, so that what was sent would change when they speak next.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice
 from typing import Any
 
 from stenolog.domain.parts import File, Image, Opaque, Reasoning, Refusal, Text, ToolCall
-from stenolog.projections.requests.model import Body, Piece, Rendered, compact
+from stenolog.projections.requests.model import Body, Piece, compact
 from stenolog.projections.requests.names import CallIds, arguments_object, tool_name
 from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import note, quote
 
+from . import writer
 from .anthropic_asked import asked, mark, mark_prefix
 from .families import goes_back, takes_system_turns
 from .sheet import PICTURES, Sheet, explain_tools, in_order, media, placeholder, schema, texts
@@ -38,36 +39,60 @@ OPENING = note("the conversation begins with your own words")
 NO_OUTPUT = "[no output]"
 
 
-def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
-    """The body of `POST /v1/messages`; what changes least stands first."""
-    sheet = Sheet(blobs, prefix.counter)
-    if prefix.persona:
-        sheet.explain_persona(prefix)
-    ids = CallIds()
-    talk, late = _apart(pieces)
-    for is_assistant, run in groupby(talk, key=lambda piece: piece.role == "assistant"):
-        if is_assistant:
-            _assistant_turn(sheet, list(run), prefix, ids)
-        else:
-            for piece in run:
-                _user_piece(sheet, piece, ids)
-    ends = [message["content"][-1] for message in sheet.messages if message["role"] == "user"][-2:]
-    _late(sheet, late, prefix, ids)
-    tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in prefix.tools]
-    explain_tools(sheet, prefix, tools)
-    said = asked(sheet, prefix)
-    cached = said.pop("cache", None) is not False
-    body: Body = {"model": prefix.model, "max_tokens": said.pop("max_tokens")}
-    if prefix.persona:
-        body["system"] = prefix.persona
-    if tools:
-        body["tools"] = tools
-    body |= said
-    if cached:
-        mark_prefix(body)
-        mark(*(ends if late else [body]))
-    body["messages"] = sheet.messages
-    return sheet.rendered(body)
+class Writer(writer.Writer):
+    """Writes the body of `POST /v1/messages`; what changes least stands first."""
+
+    def begin(self) -> None:
+        super().begin()
+        self.tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in self.prefix.tools]
+
+    def write(self, pieces: Sequence[Piece]) -> None:
+        sheet, ids = self.sheet, self.ids
+        for is_assistant, run in groupby(pieces, key=lambda piece: piece.role == "assistant"):
+            if is_assistant:
+                _assistant_turn(sheet, list(run), self.prefix, ids)
+            else:
+                for piece in run:
+                    _user_piece(sheet, piece, ids)
+
+    def close(self, pieces: Sequence[Piece]) -> Body:
+        sheet, prefix = self.sheet, self.prefix
+        talk, late = _apart(pieces)
+        self.write(talk)
+        ends = [*islice(_ends(sheet.messages), 2)]
+        _late(sheet, late, prefix, self.ids)
+        explain_tools(sheet, prefix, self.tools)
+        said = asked(sheet, prefix)
+        cached = said.pop("cache", None) is not False
+        body: Body = {"model": prefix.model, "max_tokens": said.pop("max_tokens")}
+        if prefix.persona:
+            body["system"] = prefix.persona
+        if self.tools:
+            body["tools"] = self.tools
+        body |= said
+        if cached:
+            mark_prefix(body)
+            mark(*([] if late else [body]))
+        messages = sheet.messages.copy()
+        for message, block in ends if cached and late else ():
+            messages[message] = _marked(messages[message], block)
+        body["messages"] = messages
+        return body
+
+
+def _ends(messages: Sequence[Body]) -> Iterator[tuple[int, int]]:
+    """The turns of the user, the last first, and the last block of each, by index."""
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index]["role"] == "user":
+            yield index, len(messages[index]["content"]) - 1
+
+
+def _marked(message: Body, index: int) -> Body:
+    """The message with a breakpoint behind one of its blocks."""
+    content = [*message["content"]]
+    content[index] = {**content[index]}
+    mark(content[index])
+    return {**message, "content": content}
 
 
 def _apart(pieces: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:
@@ -103,8 +128,7 @@ def _turn(sheet: Sheet, role: str) -> list[Body]:
         sheet.explain(Piece("user", (Text(text=OPENING),), (), "opening-note", "added"), OPENING)
     if not sheet.messages or sheet.messages[-1]["role"] != role:
         sheet.messages.append({"role": role, "content": []})
-    content: list[Body] = sheet.messages[-1]["content"]
-    return content
+    return sheet.last("content")
 
 
 def _assistant_turn(sheet: Sheet, run: list[Piece], prefix: Prefix, ids: CallIds) -> None:

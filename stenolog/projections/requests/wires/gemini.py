@@ -7,15 +7,16 @@ itself, with its signatures, is in `gemini_answers`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
 from stenolog.domain.parts import File, Image, Text
-from stenolog.projections.requests.model import Body, Piece, Rendered, compact
+from stenolog.projections.requests.model import Body, Piece, compact
 from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import note, quote
 
+from . import writer
 from .families import since_gemini_3
 from .gemini_answers import UNSIGNED, Calls, answer_parts, function_name
 from .neutral import parameters
@@ -35,27 +36,33 @@ NO_OUTPUT = "[no output]"
 MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
 
 
-def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
-    """The body of `POST /v1beta/models/{model}:generateContent` and the model, what changes least first."""
-    sheet = Sheet(blobs, prefix.counter)
-    if prefix.persona:
-        sheet.explain_persona(prefix)
-    calls = Calls()
-    for is_assistant, run in groupby(pieces, key=lambda piece: piece.role == "assistant"):
-        if is_assistant:
-            _model_turn(sheet, run, prefix, calls)
-        else:
-            _user_turn(sheet, list(run), prefix, calls)
-    tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in prefix.tools]
-    explain_tools(sheet, prefix, tools)
-    body: Body = {"model": prefix.model}
-    if prefix.persona:
-        body["systemInstruction"] = {"parts": [{"text": prefix.persona}]}
-    if tools:
-        body["tools"] = [{"functionDeclarations": tools}]
-    body |= parameters(sheet, prefix, PARAMETERS, lambda name, value: _say(name, value, prefix))
-    body["contents"] = sheet.messages
-    return sheet.rendered(body)
+class Writer(writer.Writer):
+    """Writes the body of `POST /v1beta/models/{model}:generateContent`, and the model."""
+
+    def begin(self) -> None:
+        super().begin()
+        self.ids = Calls()
+        self.tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in self.prefix.tools]
+
+    def write(self, pieces: Sequence[Piece]) -> None:
+        for is_assistant, run in groupby(pieces, key=lambda piece: piece.role == "assistant"):
+            if is_assistant:
+                _model_turn(self.sheet, run, self.prefix, self.ids)
+            else:
+                _user_turn(self.sheet, list(run), self.prefix, self.ids)
+
+    def close(self, pieces: Sequence[Piece]) -> Body:
+        sheet, prefix = self.sheet, self.prefix
+        self.write(pieces)
+        explain_tools(sheet, prefix, self.tools)
+        body: Body = {"model": prefix.model}
+        if prefix.persona:
+            body["systemInstruction"] = {"parts": [{"text": prefix.persona}]}
+        if self.tools:
+            body["tools"] = [{"functionDeclarations": self.tools}]
+        body |= parameters(sheet, prefix, PARAMETERS, lambda name, value: _say(name, value, prefix))
+        body["contents"] = sheet.messages.copy()
+        return body
 
 
 def _say(name: str, value: Any, prefix: Prefix) -> Body | None:
@@ -90,8 +97,7 @@ def _content(sheet: Sheet, role: str, *, of_results: bool = False) -> list[Body]
     last = sheet.messages[-1] if sheet.messages else None
     if last is None or last["role"] != role or ("functionResponse" in last["parts"][0]) != of_results:
         sheet.messages.append({"role": role, "parts": []})
-    parts: list[Body] = sheet.messages[-1]["parts"]
-    return parts
+    return sheet.last("parts")
 
 
 def _model_turn(sheet: Sheet, run: Iterator[Piece], prefix: Prefix, calls: Calls) -> None:

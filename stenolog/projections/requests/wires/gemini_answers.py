@@ -52,6 +52,15 @@ class Calls:
         """The id and the name that a result answers to."""
         return {"id": self._ids.of(key), "name": self._names[key]}
 
+    @property
+    def mark(self) -> int:
+        """How many calls were made so far."""
+        return self._ids.mark
+
+    def back(self, mark: int) -> None:
+        """Take back those that were made since; their names do no harm."""
+        self._ids.back(mark)
+
 
 def answer_parts(sheet: Sheet, piece: Piece, prefix: Prefix, calls: Calls) -> Iterator[tuple[Body, str]]:
     """What an answer said, each part signed as it was given, and with the rule that mended it."""

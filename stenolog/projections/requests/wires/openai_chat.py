@@ -7,15 +7,15 @@ message of the user.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from stenolog.domain.parts import File, Image, Opaque, Reasoning, Refusal, Text, ToolCall
-from stenolog.projections.requests.model import BlobText, Body, Piece, Rendered
+from stenolog.projections.requests.model import BlobText, Body, Piece
 from stenolog.projections.requests.names import CallIds, arguments_text, tool_name
-from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import note
 
+from . import writer
 from .neutral import Output, parameters
 from .sheet import PICTURES, Sheet, explain_tools, in_order, media, placeholder, schema, texts
 
@@ -54,39 +54,48 @@ JSON_NOTE = note("answer in JSON")
 """OpenAI answers in JSON only where the word stands among the messages."""
 
 
-def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
-    """The body of `POST /v1/chat/completions`."""
-    sheet = Sheet(blobs, prefix.counter)
-    asked = parameters(sheet, prefix, PARAMETERS, lambda name, value: _say(name, value, prefix.model))
-    said = [prefix.persona] if prefix.persona else []
-    sheet.explain_persona(prefix, message=0)
-    if asked.get("response_format") == {"type": "json_object"}:
-        said.append(JSON_NOTE)
-        sheet.explain(json_note(), JSON_NOTE, message=0)
-    if said:
-        sheet.messages.append({"role": "system", "content": "\n\n".join(said)})
-    ids = CallIds()
-    late_media: list[Piece] = []
-    for piece in pieces:
-        if piece.role != "tool":
-            _flush(sheet, late_media)
-        match piece.role:
-            case "assistant":
-                _assistant(sheet, piece, ids)
-            case "tool":
-                _tool(sheet, piece, ids)
-                late_media += [piece] if media(piece) else []
-            case "system":
-                _write(sheet, piece, {"role": "system", "content": "\n".join(_spoken(piece))})
-            case "user":
-                _user(sheet, piece)
-    _flush(sheet, late_media)
-    tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in prefix.tools]
-    explain_tools(sheet, prefix, tools)
-    body: Body = {"model": prefix.model, "messages": sheet.messages}
-    if tools:
-        body["tools"] = tools
-    return sheet.rendered(body | asked)
+class Writer(writer.Writer):
+    """Writes the body of `POST /v1/chat/completions`."""
+
+    def begin(self) -> None:
+        sheet, prefix = self.sheet, self.prefix
+        self.asked = parameters(
+            sheet, prefix, PARAMETERS, lambda name, value: _say(name, value, prefix.model)
+        )
+        said = [prefix.persona] if prefix.persona else []
+        sheet.explain_persona(prefix, message=0)
+        if self.asked.get("response_format") == {"type": "json_object"}:
+            said.append(JSON_NOTE)
+            sheet.explain(json_note(), JSON_NOTE, message=0)
+        if said:
+            sheet.messages.append({"role": "system", "content": "\n\n".join(said)})
+        self.tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in prefix.tools]
+
+    def write(self, pieces: Sequence[Piece]) -> None:
+        sheet, ids = self.sheet, self.ids
+        late_media: list[Piece] = []
+        for piece in pieces:
+            if piece.role != "tool":
+                _flush(sheet, late_media)
+            match piece.role:
+                case "assistant":
+                    _assistant(sheet, piece, ids)
+                case "tool":
+                    _tool(sheet, piece, ids)
+                    late_media += [piece] if media(piece) else []
+                case "system":
+                    _write(sheet, piece, {"role": "system", "content": "\n".join(_spoken(piece))})
+                case "user":
+                    _user(sheet, piece)
+        _flush(sheet, late_media)
+
+    def close(self, pieces: Sequence[Piece]) -> Body:
+        self.write(pieces)
+        explain_tools(self.sheet, self.prefix, self.tools)
+        body: Body = {"model": self.prefix.model, "messages": self.sheet.messages.copy()}
+        if self.tools:
+            body["tools"] = self.tools
+        return body | self.asked
 
 
 def json_note() -> Piece:

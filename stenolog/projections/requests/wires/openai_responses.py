@@ -13,11 +13,12 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text, ToolCall
-from stenolog.projections.requests.model import BlobText, Body, Piece, Rendered, compact
+from stenolog.projections.requests.model import BlobText, Body, Piece, compact
 from stenolog.projections.requests.names import CallIds, arguments_text, tool_name
 from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.voice import UNREADABLE
 
+from . import writer
 from .families import goes_back
 from .neutral import parameters
 from .openai_chat import LARGEST, NO_OUTPUT, PDF, REASONING_MODELS, described, json_note
@@ -71,39 +72,46 @@ class Made(NamedTuple):
     rule: str = ""
 
 
-def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
-    """The body of `POST /v1/responses`; what changes least stands first."""
-    sheet = Sheet(blobs, prefix.counter)
-    if prefix.persona:
-        sheet.explain_persona(prefix)
-    asked = parameters(sheet, prefix, PARAMETERS, _say)
-    match asked:
-        case {"text": {"format": {"type": "json_object"}}}:
-            _heard(sheet, json_note(), CallIds())
-        case _:
-            pass
-    ids = CallIds()
-    for is_assistant, run in groupby(pieces, key=lambda piece: piece.role == "assistant"):
-        if is_assistant:
-            _answers(sheet, run, prefix, ids)
-        else:
-            for piece in run:
-                _heard(sheet, _compacted(sheet, piece, prefix, ids), ids)
-    tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in prefix.tools]
-    explain_tools(sheet, prefix, tools)
-    return sheet.rendered(_body(sheet, prefix, tools, asked))
+class Writer(writer.Writer):
+    """Writes the body of `POST /v1/responses`; what changes least stands first."""
 
+    def begin(self) -> None:
+        super().begin()
+        self.tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in self.prefix.tools]
+        self.asked = parameters(self.sheet, self.prefix, PARAMETERS, _say)
+        match self.asked:
+            case {"text": {"format": {"type": "json_object"}}}:
+                _heard(self.sheet, json_note(), self.ids)
+            case _:
+                pass
 
-def _body(sheet: Sheet, prefix: Prefix, tools: list[Body], asked: Body) -> Body:
-    body: Body = {"model": prefix.model, "store": False}
-    if prefix.persona:
-        body["instructions"] = prefix.persona
-    if tools:
-        body["tools"] = tools
-    body |= asked
-    if _thinks(prefix.model) or "reasoning" in asked or any(i["type"] == "reasoning" for i in sheet.messages):
-        body["include"] = list(dict.fromkeys([ENCRYPTED, *asked.get("include", [])]))
-    return body | {"input": sheet.messages}
+    def write(self, pieces: Sequence[Piece]) -> None:
+        sheet, ids = self.sheet, self.ids
+        for is_assistant, run in groupby(pieces, key=lambda piece: piece.role == "assistant"):
+            if is_assistant:
+                _answers(sheet, run, self.prefix, ids)
+            else:
+                for piece in run:
+                    _heard(sheet, _compacted(sheet, piece, self.prefix, ids), ids)
+
+    def close(self, pieces: Sequence[Piece]) -> Body:
+        self.write(pieces)
+        explain_tools(self.sheet, self.prefix, self.tools)
+        body: Body = {"model": self.prefix.model, "store": False}
+        if self.prefix.persona:
+            body["instructions"] = self.prefix.persona
+        if self.tools:
+            body["tools"] = self.tools
+        body |= self.asked
+        if self._reasons():
+            body["include"] = list(dict.fromkeys([ENCRYPTED, *self.asked.get("include", [])]))
+        return body | {"input": self.sheet.messages.copy()}
+
+    def _reasons(self) -> bool:
+        """Whether the model has thought, or will."""
+        if _thinks(self.prefix.model) or "reasoning" in self.asked:
+            return True
+        return any(item["type"] == "reasoning" for item in self.sheet.messages)
 
 
 def _thinks(model: str) -> bool:

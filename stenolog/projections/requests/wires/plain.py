@@ -10,36 +10,49 @@ from collections.abc import Mapping, Sequence
 
 from stenolog.domain.parts import Opaque, Part, Reasoning, Refusal, Text, ToolCall
 from stenolog.projections.pairing import CallKey
-from stenolog.projections.requests.model import Piece, Rendered
+from stenolog.projections.requests.model import Body, Piece
 from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import label, unforged
 from stenolog.projections.requests.voice import call_in_prose
 
+from . import writer
 from .sheet import Sheet, media, placeholder
 
 NAME = "plain"
 VERSION = 1
 
 
-def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
-    """The body `{"model": …, "prompt": …}`; a blank line stands between two turns."""
-    sheet = Sheet(blobs, prefix.counter)
-    turns: list[str] = []
-    if prefix.persona:
-        turns.append(f"System: {unforged(prefix.persona)}")
-        sheet.explain_persona(prefix, message=0)
-    names: dict[CallKey, str] = {}
-    for piece in pieces:
-        calls = [part.name for part in piece.parts if isinstance(part, ToolCall)]
-        names.update(zip(piece.calls, calls, strict=False))
-        words = "\n".join(word for part in piece.parts if (word := _words(sheet, piece, part)))
-        words = "\n".join(
-            [*([words] if words else []), *(placeholder(part, "not shown") for part in media(piece))]
-        )
-        if words or piece.role == "tool":
-            turns.append(f"{_label(piece, names, prefix)}: {unforged(words)}")
-            sheet.explain(piece, turns[-1], message=len(turns) - 1)
-    return sheet.rendered({"model": prefix.model, "prompt": "\n\n".join(turns)})
+class Writer(writer.Writer):
+    """Writes the body `{"model": …, "prompt": …}`; a blank line stands between two turns."""
+
+    def begin(self) -> None:
+        self.turns: list[str] = []
+        self.names: dict[CallKey, str] = {}
+        if self.prefix.persona:
+            self.turns.append(f"System: {unforged(self.prefix.persona)}")
+            self.sheet.explain_persona(self.prefix, message=0)
+
+    def write(self, pieces: Sequence[Piece]) -> None:
+        for piece in pieces:
+            calls = [part.name for part in piece.parts if isinstance(part, ToolCall)]
+            self.names.update(zip(piece.calls, calls, strict=False))
+            words = "\n".join(word for part in piece.parts if (word := _words(self.sheet, piece, part)))
+            words = "\n".join(
+                [*([words] if words else []), *(placeholder(part, "not shown") for part in media(piece))]
+            )
+            if words or piece.role == "tool":
+                self.turns.append(f"{_label(piece, self.names, self.prefix)}: {unforged(words)}")
+                self.sheet.explain(piece, self.turns[-1], message=len(self.turns) - 1)
+
+    def close(self, pieces: Sequence[Piece]) -> Body:
+        self.write(pieces)
+        return {"model": self.prefix.model, "prompt": "\n\n".join(self.turns)}
+
+    def body(self, pieces: Sequence[Piece]) -> tuple[Body, int]:
+        written = len(self.turns)
+        made = self.close(pieces)
+        del self.turns[written:]
+        return made, 0
 
 
 def _label(piece: Piece, names: Mapping[CallKey, str], prefix: Prefix) -> str:

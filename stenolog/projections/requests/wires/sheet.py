@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text
 from stenolog.domain.scalars import copied
@@ -33,15 +33,57 @@ SCHEMAS = frozenset({"schema", "responseSchema", "responseJsonSchema"})
 EMPTY_BLOBS: Mapping[str, bytes] = {}
 
 
-class Sheet:
-    """Collects the messages of a body and explains every part of them."""
+class Mark(NamedTuple):
+    """How far a sheet is written: the number of messages, and the last one as it was."""
 
-    def __init__(self, blobs: Mapping[str, bytes], counter: Counter = ESTIMATE) -> None:
+    messages: int
+    last: Body | None
+
+
+class Sheet:
+    """Collects the messages of a body and explains every part of them, unless nobody asked for that.
+
+    Messages that were handed out are not changed: what goes on with the last of them goes on with a copy.
+    `missing` tells whether a blob was asked for that is not there.
+    """
+
+    def __init__(
+        self, blobs: Mapping[str, bytes], counter: Counter = ESTIMATE, *, explaining: bool = True
+    ) -> None:
         self.messages: list[Body] = []
         self.parts: list[Explained] = []
         self.omitted: list[Omitted] = []
         self.blobs = blobs
         self.counter = counter
+        self.explaining = explaining
+        self.missing = False
+        self._handed_out = 0
+
+    @property
+    def mark(self) -> Mark:
+        """How far it is written; from now on, what stands there is not changed."""
+        self._handed_out = len(self.messages)
+        return Mark(self._handed_out, self.messages[-1] if self.messages else None)
+
+    def back(self, mark: Mark) -> None:
+        """Take back what was written since."""
+        del self.messages[mark.messages :]
+        if mark.last is not None:
+            self.messages[-1] = mark.last
+        self._handed_out = mark.messages
+
+    def unchanged(self, mark: Mark) -> int:
+        """How many of the messages at a mark stand there as they stood then."""
+        goes_on = mark.last is not None and self.messages[mark.messages - 1] is not mark.last
+        return mark.messages - goes_on
+
+    def last(self, key: str) -> list[Body]:
+        """What the last message holds under a key, to be added to."""
+        if len(self.messages) <= self._handed_out:
+            self.messages[-1] = {**self.messages[-1], key: [*self.messages[-1][key]]}
+            self._handed_out = len(self.messages) - 1
+        content: list[Body] = self.messages[-1][key]
+        return content
 
     def explain(
         self,
@@ -53,6 +95,8 @@ class Sheet:
         continues: bool = False,
     ) -> None:
         """Say where what was just written came from; `continues`: it belongs to the message before it."""
+        if not self.explaining:
+            return
         if piece.role != "assistant":
             for part in piece.parts:
                 if isinstance(part, Opaque):
@@ -84,7 +128,7 @@ class Sheet:
         self._explain_sections(prefix.sections, message, "system")
 
     def _explain_sections(self, sections: Iterable[Section], message: int, role: str) -> None:
-        for section in sections:
+        for section in sections if self.explaining else ():
             tokens = self.counter.count(section.text)
             given: tuple[Disposition, int] = ("kept", tokens) if section.positions else ("added", 0)
             explained = Explained(section.positions, given[0], section.rule, given[1], tokens, message, role)
@@ -92,12 +136,16 @@ class Sheet:
 
     def omit(self, piece: Piece, part: Part, rule: str = "") -> None:
         """Say that a part of a piece cannot be carried on this wire."""
+        if not self.explaining:
+            return
         self.omitted.append(
             Omitted(piece.positions, rule or NOT_CARRIED[type(part)], count_part(part, self.counter))
         )
 
     def omit_parameters(self, prefix: Prefix, lost: Body) -> None:
         """Say which parameters of the card have no place on this wire."""
+        if not self.explaining:
+            return
         names = ", ".join(lost)
         self.omitted.append(
             Omitted(prefix.set_at, "parameter-not-carried", count_json(lost, self.counter), names)
@@ -105,6 +153,8 @@ class Sheet:
 
     def explain_parameters(self, prefix: Prefix, said: Body) -> None:
         """Say what the schemas among the parameters cost."""
+        if not self.explaining:
+            return
         read = {name: value for name, value in said.items() if name in ANSWERS and has_schema(value)}
         if read:
             tokens = count_json(read, self.counter)
@@ -119,6 +169,7 @@ class Sheet:
     def data(self, part: Image | File) -> BlobText | None:
         """The base64 text of a part's blob; None where it has none, or the blob is gone."""
         found = self.blobs.get(part.blob) if part.blob else None
+        self.missing |= bool(part.blob) and found is None
         return BlobText("", base64.b64encode(found).decode(), part.blob) if found else None
 
     def fits(self, part: Image | File, limit: int) -> bool:
@@ -189,6 +240,8 @@ def has_schema(value: object) -> bool:
 
 def explain_tools(sheet: Sheet, prefix: Prefix, tools: list[dict[str, Any]]) -> None:
     """One explanation for the tools of the card, one for the stubs."""
+    if not sheet.explaining:
+        return
     for made, rule in ((False, "tools"), (True, "tool-stub")):
         written = [
             shape

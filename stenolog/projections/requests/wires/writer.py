@@ -1,0 +1,57 @@
+"""A wire at work: it writes pieces down, a stretch after another, and gives a body whenever it is asked.
+
+A stretch ends where nothing that follows changes how it is written: never between two words of the agent's
+own, nor between an answer and the results of its calls.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stenolog.projections.requests.model import Body, Piece, Rendered
+from stenolog.projections.requests.names import CallIds
+from stenolog.projections.requests.prefix import Prefix
+
+from .sheet import Sheet
+
+
+class Writer(ABC):
+    """Writes for one lane under one prefix. What it has handed out it never changes.
+
+    `explaining` False: nobody will ask where the parts came from.
+    """
+
+    def __init__(self, prefix: Prefix, blobs: Mapping[str, bytes], *, explaining: bool = True) -> None:
+        self.prefix = prefix
+        self.sheet = Sheet(blobs, prefix.counter, explaining=explaining)
+        self.ids: Any = CallIds()
+        self.begin()
+
+    def begin(self) -> None:
+        """Write what stands before the conversation and is explained first."""
+        if self.prefix.persona:
+            self.sheet.explain_persona(self.prefix)
+
+    @abstractmethod
+    def write(self, pieces: Sequence[Piece]) -> None:
+        """Write a stretch of the conversation."""
+
+    @abstractmethod
+    def close(self, pieces: Sequence[Piece]) -> Body:
+        """Write the rest of the conversation, with the notes behind it; the body of all of it."""
+
+    def body(self, pieces: Sequence[Piece]) -> tuple[Body, int]:
+        """The body of what was written and of these pieces, which are forgotten again; and how many of its
+        messages are the ones that were there before."""
+        mark, ids = self.sheet.mark, self.ids.mark
+        made = self.close(pieces)
+        kept = self.sheet.unchanged(mark)
+        self.sheet.back(mark)
+        self.ids.back(ids)
+        return made, kept
+
+    def rendered(self, pieces: Sequence[Piece]) -> Rendered:
+        """The body of these pieces alone, and the explanation of every part."""
+        return self.sheet.rendered(self.close(pieces))
