@@ -21,6 +21,7 @@ from . import schema
 from .bell import Bell
 from .failures import RAISED, translated
 from .filelock import FileLock
+from .room import Room
 
 Synchronous: TypeAlias = Literal["full", "normal"]
 MEMORY = ":memory:"
@@ -62,6 +63,8 @@ class LogDatastore(SQLiteDatastore):
         self._idle: deque[sqlite3.Connection] = deque()
         self._turn = threading.Lock()
         self._lock = None if self.in_memory else FileLock(f"{self.file}-lock")
+        durable = synchronous == "full" and not self.in_memory  # with "normal", a commit waits for nothing
+        self._room = Room(f"{self.file}-wal", WAL_BYTES) if durable else None
         self._process = os.getpid()
         self._closed = True
         self._writer = self._open()
@@ -74,6 +77,8 @@ class LogDatastore(SQLiteDatastore):
         try:
             connection.execute("BEGIN IMMEDIATE")
             try:
+                if self._room:
+                    self._room.make()
                 yield connection
                 for keep_up in tuple(self.kept_up):
                     keep_up(connection)
@@ -121,6 +126,8 @@ class LogDatastore(SQLiteDatastore):
         while self._idle:
             self._idle.pop().close()
         with self._turn:
+            if self._room:
+                self._room.close()
             self._writer.close()
             if self._lock:
                 self._lock.close()
