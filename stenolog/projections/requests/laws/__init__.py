@@ -5,11 +5,12 @@ They judge bodies of our own making: what another program sent may not even have
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from . import anthropic, gemini, openai_chat, openai_responses, plain
 from .law import Body, Breach, Law
+from .reading import Reading
 
 LAWS: Mapping[str, tuple[Law, ...]] = MappingProxyType(
     {
@@ -22,10 +23,14 @@ LAWS: Mapping[str, tuple[Law, ...]] = MappingProxyType(
 )
 
 
-def breaches(wire: str, body: Body) -> Iterator[Breach]:
+def breaches(wire: str, body: Body) -> list[Breach]:
     """Every place where a body breaks a law of its wire (given with or without its version)."""
-    for each in LAWS[wire.partition("@")[0]]:
-        yield from each.breaches(body)
+    return reading(wire).breaches(body)
 
 
-__all__ = ["LAWS", "Breach", "Law", "breaches"]
+def reading(wire: str) -> Reading:
+    """The same for bodies that follow each other: what has not changed is not read again."""
+    return Reading(LAWS[wire.partition("@")[0]])
+
+
+__all__ = ["LAWS", "Breach", "Law", "Reading", "breaches", "reading"]

@@ -6,13 +6,12 @@ Contents of one role that follow each other are one turn.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import groupby
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 from stenolog.projections.requests.wires.families import since_gemini_3
 
-from .law import Body, Finding, Law, blank, law
+from .law import END, Body, Finding, Law, Seen, Steps, blank, each, following, gathering, law, unfit
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
 DATA = frozenset(
@@ -33,168 +32,198 @@ ABOUT = frozenset({"thought", "thoughtSignature"})
 """What may stand beside it."""
 
 
-class Turn(NamedTuple):
-    """The parts that one role says without a break, each with its JSON pointer."""
-
-    role: str
-    parts: list[tuple[str, Body]]
-
-    def having(self, kind: str) -> list[tuple[str, Body]]:
-        """The parts of a kind."""
-        return [(at, part) for at, part in self.parts if kind in part]
+Named: TypeAlias = tuple[str, str, str]
+"""The place of a call or a response, its id and its name."""
 
 
-def _contents(body: Body) -> Iterator[tuple[str, Body]]:
-    return ((f"/contents/{i}", content) for i, content in enumerate(body.get("contents", [])))
+class Turns(NamedTuple):
+    """Where a conversation stands: who has the turn, the calls and responses in it, and the calls that stood
+    in the turn before it."""
+
+    role: str = ""
+    calls: tuple[Named, ...] = ()
+    responses: tuple[Named, ...] = ()
+    asked: tuple[Named, ...] = ()
+
+    def behind(self, at: str, content: Body) -> Turns:
+        """Where it stands behind one more content."""
+        role, calls = str(content.get("role")), _named(at, content, "functionCall")
+        responses = _named(at, content, "functionResponse")
+        if role != self.role:
+            return Turns(role, calls, responses, self.calls)
+        return Turns(role, self.calls + calls, self.responses + responses, self.asked)
+
+    def unanswered(self) -> Iterator[Finding]:
+        """Where the turn does not answer what the one before it asked."""
+        if self.asked and _ids(self.asked) != _ids(self.responses):
+            yield self.asked[0][0], f"{len(self.responses)} responses to {len(self.asked)} calls"
 
 
-def _parts_of(at: str, content: Body) -> list[tuple[str, Body]]:
-    return [(f"{at}/parts/{k}", part) for k, part in enumerate(content.get("parts") or [])]
+def _ids(named: Iterable[Named]) -> list[tuple[str, str]]:
+    return sorted((id, name) for _, id, name in named)
 
 
-def _parts(body: Body, kind: str = "") -> Iterator[tuple[str, Body]]:
-    for at, content in _contents(body):
-        yield from ((place, part) for place, part in _parts_of(at, content) if not kind or kind in part)
+def _named(at: str, content: Body, kind: str) -> tuple[Named, ...]:
+    return tuple(
+        (place, str(part[kind].get("id")), str(part[kind].get("name")))
+        for place, part in _parts(at, content, kind)
+    )
 
 
-def _turns(body: Body) -> list[Turn]:
-    by_role = groupby(_contents(body), key=lambda found: str(found[1].get("role")))
-    return [Turn(role, [part for found in run for part in _parts_of(*found)]) for role, run in by_role]
+def _parts(at: str, content: Body, kind: str = "") -> Iterator[tuple[str, Body]]:
+    """The parts of a content, or those of a kind, each with its JSON pointer."""
+    found = enumerate(content.get("parts") or [])
+    return ((f"{at}/parts/{k}", part) for k, part in found if not kind or kind in part)
 
 
 def _since_3(body: Body) -> bool:
     return since_gemini_3(str(body.get("model", "")))
 
 
-@law
-def contents_present(body: Body) -> Iterator[Finding]:
+def _empty(at: str, content: Body) -> Iterator[Finding]:
+    if not content.get("parts"):
+        yield f"{at}/parts", "no part"
+
+
+@gathering(_empty)
+def contents_present(body: Body, empty: Sequence[Finding]) -> Iterator[Finding]:
     """A request holds at least one content, and a content at least one part."""
     if not body.get("contents"):
         yield "/contents", "no content"
-    for at, content in _contents(body):
-        if not content.get("parts"):
-            yield f"{at}/parts", "no part"
+    yield from empty
 
 
-@law
-def known_roles(body: Body) -> Iterator[Finding]:
+@each
+def known_roles(at: str, content: Body) -> Iterator[Finding]:
     """A content is the user's or the model's."""
-    for at, content in _contents(body):
-        if content.get("role") not in ("user", "model"):
-            yield f"{at}/role", repr(content.get("role"))
+    if content.get("role") not in ("user", "model"):
+        yield f"{at}/role", repr(content.get("role"))
 
 
-@law
-def one_thing_each(body: Body) -> Iterator[Finding]:
+@each
+def one_thing_each(at: str, content: Body) -> Iterator[Finding]:
     """A part is one thing: a text, a medium, a call, a response, or what Gemini's own tools did."""
-    for at, part in _parts(body):
+    for place, part in _parts(at, content):
         if len(part.keys() & DATA) != 1 or part.keys() - DATA - ABOUT:
-            yield at, ", ".join(part) or "nothing"
+            yield place, ", ".join(part) or "nothing"
 
 
-@law
-def calls_by_the_model(body: Body) -> Iterator[Finding]:
+@each
+def calls_by_the_model(at: str, content: Body) -> Iterator[Finding]:
     """The model calls, and the user responds."""
-    for kind, role in (("functionCall", "model"), ("functionResponse", "user")):
-        for turn in _turns(body):
-            if turn.role != role:
-                yield from ((f"{at}/{kind}", f"in a turn of {turn.role!r}") for at, _ in turn.having(kind))
+    role = str(content.get("role"))
+    for kind, its_role in (("functionCall", "model"), ("functionResponse", "user")):
+        if role != its_role:
+            found = _parts(at, content, kind)
+            yield from ((f"{place}/{kind}", f"in a turn of {role!r}") for place, _ in found)
 
 
-@law
-def every_call_answered(body: Body) -> Iterator[Finding]:
+@following(Turns, waits=True)
+def every_call_answered(turns: Turns, at: str, content: Body) -> Steps:
     """A turn has as many responses as the turn before it has calls, and to the same ids."""
-    turns = _turns(body)
-    for asked, answer in zip(turns, [*turns[1:], Turn("end", [])], strict=False):
-        calls = [part["functionCall"] for _, part in asked.having("functionCall")]
-        given = [part["functionResponse"] for _, part in answer.having("functionResponse")]
-        if calls and _ids(calls) != _ids(given):
-            yield asked.having("functionCall")[0][0], f"{len(given)} responses to {len(calls)} calls"
+    if content is END:
+        yield from turns.unanswered()
+        yield from Turns(asked=turns.calls).unanswered()
+        return turns
+    now = turns.behind(at, content)
+    if now.role != turns.role:
+        yield from turns.unanswered()
+    return now
 
 
-def _ids(of: list[Body]) -> list[tuple[str, str]]:
-    return sorted((str(each.get("id")), str(each.get("name"))) for each in of)
-
-
-@law
-def every_response_has_its_call(body: Body) -> Iterator[Finding]:
+@following(Turns)
+def every_response_has_its_call(turns: Turns, at: str, content: Body) -> Steps:
     """A response stands in the turn behind a turn that calls."""
-    turns = _turns(body)
-    for before, turn in zip([Turn("start", []), *turns], turns, strict=False):
-        if not before.having("functionCall"):
-            yield from ((at, "no call before it") for at, _ in turn.having("functionResponse"))
+    now = turns.behind(at, content)
+    if not now.asked:
+        yield from ((place, "no call before it") for place, _ in _parts(at, content, "functionResponse"))
+    return now
 
 
-@law
-def responses_apart(body: Body) -> Iterator[Finding]:
+@following(str)
+def responses_apart(before: str, at: str, content: Body) -> Steps:
     """Responses stand first in their turn, in one content of their own."""
-    for before, (at, content) in zip([("", {}), *_contents(body)], _contents(body), strict=False):
-        kinds = ["functionResponse" in part for _, part in _parts_of(at, content)]
-        if any(kinds) and (not all(kinds) or before[1].get("role") != "model"):
-            yield f"{at}/parts", "other things with the responses"
+    kinds = ["functionResponse" in part for _, part in _parts(at, content)]
+    if any(kinds) and (not all(kinds) or before != "model"):
+        yield f"{at}/parts", "other things with the responses"
+    return str(content.get("role"))
 
 
 @law
 def calls_come_after_the_user(body: Body) -> Iterator[Finding]:
     """The user begins, so that a turn that calls stands behind one of the user's."""
-    turns = _turns(body)
-    if turns and turns[0].role == "model":
+    if body.get("contents") and body["contents"][0].get("role") == "model":
         yield "/contents/0/role", "model"
 
 
-@law
-def call_ids(body: Body) -> Iterator[Finding]:
+@following(Seen)
+def call_ids(seen: Seen, at: str, content: Body) -> Steps:
     """The ids of calls are unique in the request."""
-    seen: set[object] = set()
-    for at, part in _parts(body, "functionCall"):
+    for place, part in _parts(at, content, "functionCall"):
         id = part["functionCall"].get("id")
         if id in seen:
-            yield f"{at}/functionCall/id", repr(id)
-        seen.add(id)
+            yield f"{place}/functionCall/id", repr(id)
+        seen = seen.plus(id)
+    return seen
 
 
-@law
-def function_names(body: Body) -> Iterator[Finding]:
-    """The names of functions begin with a letter or _, are at most 64 long, and declared once."""
+def _unfit_names(at: str, content: Body) -> Iterator[Finding]:
     for kind in ("functionCall", "functionResponse"):
-        for at, part in _parts(body, kind):
-            if not NAME.fullmatch(str(part[kind].get("name", ""))):
-                yield f"{at}/{kind}/name", repr(part[kind].get("name"))
-    declared: set[str] = set()
-    for i, tool in enumerate(body.get("tools", [])):
-        for k, function in enumerate(tool.get("functionDeclarations", [])):
-            name = str(function.get("name", ""))
-            if not NAME.fullmatch(name) or name in declared:
-                yield f"/tools/{i}/functionDeclarations/{k}/name", repr(name)
-            declared.add(name)
+        for place, part in _parts(at, content, kind):
+            if not _fits(str(part[kind].get("name", ""))):
+                yield f"{place}/{kind}/name", repr(part[kind].get("name"))
 
 
-@law
-def objects_both_ways(body: Body) -> Iterator[Finding]:
+def _fits(name: str) -> bool:
+    return NAME.fullmatch(name) is not None
+
+
+@gathering(_unfit_names)
+def function_names(body: Body, called: Sequence[Finding]) -> Iterator[Finding]:
+    """The names of functions begin with a letter or _, are at most 64 long, and declared once."""
+    yield from called
+    declared = (
+        (f"/tools/{i}/functionDeclarations/{k}/name", str(function.get("name", "")))
+        for i, tool in enumerate(body.get("tools", []))
+        for k, function in enumerate(tool.get("functionDeclarations", []))
+    )
+    yield from unfit(declared, _fits)
+
+
+@each
+def objects_both_ways(at: str, content: Body) -> Iterator[Finding]:
     """The arguments of a call and what a response says are objects."""
     for kind, key in (("functionCall", "args"), ("functionResponse", "response")):
-        for at, part in _parts(body, kind):
+        for place, part in _parts(at, content, kind):
             if not isinstance(part[kind].get(key), dict):
-                yield f"{at}/{kind}/{key}", type(part[kind].get(key)).__name__
+                yield f"{place}/{kind}/{key}", type(part[kind].get(key)).__name__
 
 
-@law
-def calls_are_signed(body: Body) -> Iterator[Finding]:
+def _unsigned(at: str, content: Body) -> Iterator[Finding]:
+    calls = list(_parts(at, content, "functionCall"))
+    if calls and not calls[0][1].get("thoughtSignature"):
+        yield f"{calls[0][0]}/thoughtSignature", "none"
+
+
+@gathering(_unsigned)
+def calls_are_signed(body: Body, unsigned: Sequence[Finding]) -> Iterator[Finding]:
     """From Gemini 3 on, the first call of each content of the model's is signed."""
-    for at, content in _contents(body) if _since_3(body) else ():
-        calls = [found for found in _parts_of(at, content) if "functionCall" in found[1]]
-        if calls and not calls[0][1].get("thoughtSignature"):
-            yield f"{calls[0][0]}/thoughtSignature", "none"
+    if _since_3(body):
+        yield from unsigned
 
 
-@law
-def nothing_blank(body: Body) -> Iterator[Finding]:
+def _blanks(at: str, content: Body) -> Iterator[Finding]:
+    for place, part in _parts(at, content, "text"):
+        if blank(part["text"]) and not part.get("thoughtSignature"):
+            yield f"{place}/text", "a blank text"
+
+
+@gathering(_blanks)
+def nothing_blank(body: Body, blanks: Sequence[Finding]) -> Iterator[Finding]:
     """No text is blank, save an empty one that is there for its signature."""
     if any(blank(part.get("text", " ")) for part in body.get("systemInstruction", {}).get("parts", [])):
         yield "/systemInstruction/parts", "a blank text, or none"
-    for at, part in _parts(body, "text"):
-        if blank(part["text"]) and not part.get("thoughtSignature"):
-            yield f"{at}/text", "a blank text"
+    yield from blanks
 
 
 @law

@@ -1,12 +1,27 @@
-"""What a law is: a rule of a provider's protocol with a name, and a check that finds where it is broken."""
+"""What a law is: a rule of a provider's protocol with a name, and a check that finds where it is broken.
+
+A law is read along a conversation, message after message, and can go back to where it stood behind any of
+them: of a body that begins as the one before it did, only the rest is read.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 Body: TypeAlias = dict[str, Any]
+Finding: TypeAlias = tuple[str, str]
+"""A JSON pointer and what was found there."""
+Findings: TypeAlias = Iterator[Finding]
+Steps: TypeAlias = Generator[Finding, None, Any]
+"""What was found in a message; it returns what is to be remembered behind it."""
+Look: TypeAlias = Callable[[str, Body], Findings]
+Step: TypeAlias = Callable[[Any, str, Body], Steps]
+Judge: TypeAlias = Callable[[Body, Sequence[Finding]], Iterable[Finding]]
+
+END: Body = {}
+"""What stands behind the last message, for a law that waits for something."""
 
 
 class Breach(NamedTuple):
@@ -17,30 +32,87 @@ class Breach(NamedTuple):
     found: str
 
 
-Finding: TypeAlias = tuple[str, str]
-"""A JSON pointer and what was found there."""
-
-
 class Law(NamedTuple):
-    """A rule that a provider enforces. `says` is the rule in a sentence."""
+    """A rule that a provider enforces. `says` is the rule in a sentence.
+
+    `look` is given the JSON pointer of each message, and the message; `step` is given before them what is
+    remembered of those before, at first what `start` makes. `judge` is given the body, and what was found.
+    """
 
     name: str
     says: str
-    check: Callable[[Body], Iterator[Finding]]
-
-    def breaches(self, body: Body) -> Iterator[Breach]:
-        """Every place where the body breaks this law."""
-        return (Breach(self.name, pointer, found) for pointer, found in self.check(body))
-
-
-def law(check: Callable[[Body], Iterator[Finding]]) -> Law:
-    """Make a law of a check: its name is the function's, with hyphens, and its sentence the docstring."""
-    return Law(check.__name__.replace("_", "-"), check.__doc__ or "", check)
+    look: Look | None = None
+    step: Step | None = None
+    start: Callable[[], Any] = bool
+    judge: Judge = lambda _, found: found
+    waits: bool = False
+    """Whether `step` is given `END` as well."""
 
 
-def messages(body: Body) -> Iterator[tuple[str, Body]]:
-    """The messages of a body, each with its JSON pointer."""
-    return ((f"/messages/{i}", message) for i, message in enumerate(body.get("messages", [])))
+def law(check: Callable[[Body], Findings]) -> Law:
+    """Make a law of a check: its name is the function's, with hyphens, and its sentence the docstring.
+
+    The check is made of each body anew, so it looks at what stands around the messages, and not at all of
+    those.
+    """
+    return Law(*_named(check), judge=lambda body, _: check(body))
+
+
+def each(check: Look) -> Law:
+    """Make a law of a check of a message by itself."""
+    return Law(*_named(check), look=check)
+
+
+def gathering(look: Look) -> Callable[[Judge], Law]:
+    """Make a law of a check of a body and of what a look at each of its messages has found."""
+    return lambda check: Law(*_named(check), look=look, judge=check)
+
+
+def following(start: Callable[[], Any], *, waits: bool = False) -> Callable[[Step], Law]:
+    """Make a law of a check of a message behind others, which returns what it is to be given for the next.
+
+    What it returns is never changed. With `waits` it is given `END` behind the last message.
+    """
+    return lambda check: Law(*_named(check), step=check, start=start, waits=waits)
+
+
+def _named(check: Callable[..., object]) -> tuple[str, str]:
+    return check.__name__.replace("_", "-"), check.__doc__ or ""
+
+
+class Seen:
+    """A set that grows, and of which each earlier one stays what it was while it is gone back to.
+
+    They share their members: of two that grew from the same one, only the later is of use.
+    """
+
+    def __init__(self) -> None:
+        self._order: list[object] = []
+        self._places: dict[object, int] = {}
+        self._size = 0
+
+    def __contains__(self, member: object) -> bool:
+        place = self._places.get(member, self._size)
+        return place < self._size and self._order[place] == member
+
+    def plus(self, member: object) -> Seen:
+        """The set with one more."""
+        if member in self:
+            return self
+        del self._order[self._size :]
+        self._order.append(member)
+        self._places[member] = self._size
+        grown = Seen.__new__(Seen)
+        grown._order, grown._places, grown._size = self._order, self._places, self._size + 1
+        return grown
+
+
+def conversation(body: Body) -> tuple[str, Sequence[Body]]:
+    """The messages of a body, and the key that they stand under; plain text has none."""
+    for key in ("messages", "input", "contents"):
+        if key in body:
+            return key, body[key]
+    return "", ()
 
 
 def blank(text: object) -> bool:
@@ -56,13 +128,17 @@ def is_object(text: object) -> bool:
         return False
 
 
-def unfit(named: Iterable[Finding], fits: Callable[[str], bool]) -> Iterator[Finding]:
-    """Those of several names or ids, each with its pointer, that are unfit or stand twice."""
-    seen: set[str] = set()
+def unfit(named: Iterable[Finding], fits: Callable[[str], bool], seen: Seen | None = None) -> Steps:
+    """Those of several names or ids, each with its pointer, that are unfit or stand twice.
+
+    Returns those that were seen by then.
+    """
+    seen = seen or Seen()
     for pointer, name in named:
         if name in seen or not fits(name):
             yield pointer, repr(name)
-        seen.add(name)
+        seen = seen.plus(name)
+    return seen
 
 
 def asks_for_json_object(format: object) -> bool:
@@ -70,6 +146,6 @@ def asks_for_json_object(format: object) -> bool:
     return isinstance(format, dict) and format.get("type") == "json_object"
 
 
-def says_json(said: object) -> bool:
-    """Whether the word json stands anywhere in it, in whichever case."""
-    return "json" in json.dumps(said).lower()
+def says_json(body: Body) -> bool:
+    """Whether the word json stands anywhere in the conversation, in whichever case."""
+    return any("json" in json.dumps(message).lower() for message in conversation(body)[1])

@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from stenolog.projections.requests.names import fits_id, fits_tool_name
 
-from .law import Body, Finding, Law, asks_for_json_object, blank, is_object, law, messages, says_json, unfit
+from .law import (
+    Body,
+    Finding,
+    Law,
+    Seen,
+    Steps,
+    asks_for_json_object,
+    blank,
+    each,
+    following,
+    gathering,
+    is_object,
+    law,
+    says_json,
+    unfit,
+)
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 
 
 def _calls(at: str, message: Body) -> Iterator[tuple[str, Body]]:
     return ((f"{at}/tool_calls/{k}", call) for k, call in enumerate(message.get("tool_calls") or []))
+
+
+def _called(message: Body) -> tuple[str, ...]:
+    return tuple(call["id"] for _, call in _calls("", message))
+
+
+def _without(ids: tuple[str, ...], id: object) -> tuple[str, ...]:
+    """The ids without the first that is this one."""
+    at = ids.index(id) if id in ids else len(ids)
+    return ids[:at] + ids[at + 1 :]
 
 
 @law
@@ -22,102 +47,87 @@ def messages_present(body: Body) -> Iterator[Finding]:
         yield "/messages", "no message"
 
 
-@law
-def known_roles(body: Body) -> Iterator[Finding]:
+@each
+def known_roles(at: str, message: Body) -> Iterator[Finding]:
     """A message has one of the known roles."""
-    for at, message in messages(body):
-        if message.get("role") not in ROLES:
-            yield f"{at}/role", repr(message.get("role"))
+    if message.get("role") not in ROLES:
+        yield f"{at}/role", repr(message.get("role"))
 
 
-@law
-def every_call_answered(body: Body) -> Iterator[Finding]:
+@following(lambda: ("", ()), waits=True)
+def every_call_answered(waiting: tuple[str, tuple[str, ...]], at: str, message: Body) -> Steps:
     """Each tool call is answered by exactly one tool message, directly behind its message."""
-    open_ids: list[str] = []
-    asked = ""
-    for at, message in [*messages(body), ("", {"role": "end"})]:
-        if message["role"] == "tool" and message.get("tool_call_id") in open_ids:
-            open_ids.remove(message["tool_call_id"])
-            continue
-        if message["role"] != "tool":
-            for id in open_ids:
-                yield asked, f"call {id!r} has no result"
-            open_ids = [call["id"] for _, call in _calls(at, message)]
-            asked = at
+    asked, ids = waiting
+    if message.get("role") == "tool":
+        return asked, _without(ids, message.get("tool_call_id"))
+    for id in ids:
+        yield asked, f"call {id!r} has no result"
+    return at, _called(message)
 
 
-@law
-def every_result_has_its_call(body: Body) -> Iterator[Finding]:
+@following(tuple)
+def every_result_has_its_call(ids: tuple[str, ...], at: str, message: Body) -> Steps:
     """Each tool message answers a call of the assistant message before it, and no call twice."""
-    callable_ids: list[str] = []
-    for at, message in messages(body):
-        if message.get("role") != "tool":
-            callable_ids = [call["id"] for _, call in _calls(at, message)]
-        elif message.get("tool_call_id") in callable_ids:
-            callable_ids.remove(message["tool_call_id"])
-        else:
-            yield f"{at}/tool_call_id", repr(message.get("tool_call_id"))
+    if message.get("role") != "tool":
+        return _called(message)
+    if message.get("tool_call_id") not in ids:
+        yield f"{at}/tool_call_id", repr(message.get("tool_call_id"))
+    return _without(ids, message.get("tool_call_id"))
 
 
-@law
-def call_ids(body: Body) -> Iterator[Finding]:
+@following(Seen)
+def call_ids(seen: Seen, at: str, message: Body) -> Steps:
     """The ids of calls are unique in the request, of letters, digits, _ and -, at most 40 long."""
-    seen: set[str] = set()
-    for at, message in messages(body):
-        if message.get("tool_calls") == []:
-            yield f"{at}/tool_calls", "an empty list"
-        for place, call in _calls(at, message):
-            id = call.get("id", "")
-            if id in seen or not fits_id(id):
-                yield f"{place}/id", repr(id)
-            seen.add(id)
+    if message.get("tool_calls") == []:
+        yield f"{at}/tool_calls", "an empty list"
+    named = ((f"{place}/id", call.get("id", "")) for place, call in _calls(at, message))
+    return (yield from unfit(named, fits_id, seen))
 
 
-@law
-def tool_names(body: Body) -> Iterator[Finding]:
+def _unfit_names(at: str, message: Body) -> Iterator[Finding]:
+    for place, call in _calls(at, message):
+        if not fits_tool_name(call["function"]["name"]):
+            yield f"{place}/function/name", repr(call["function"]["name"])
+
+
+@gathering(_unfit_names)
+def tool_names(body: Body, called: Sequence[Finding]) -> Iterator[Finding]:
     """The names of tools are of letters, digits, _ and -, at most 64 long, and declared once."""
-    for at, message in messages(body):
-        for place, call in _calls(at, message):
-            name = call["function"]["name"]
-            if not fits_tool_name(name):
-                yield f"{place}/function/name", repr(name)
+    yield from called
     tools = enumerate(body.get("tools", []))
     declared = ((f"/tools/{i}/function/name", tool["function"]["name"]) for i, tool in tools)
     yield from unfit(declared, fits_tool_name)
 
 
-@law
-def arguments_are_objects(body: Body) -> Iterator[Finding]:
+@each
+def arguments_are_objects(at: str, message: Body) -> Iterator[Finding]:
     """The arguments of a call are the text of a JSON object."""
-    for at, message in messages(body):
-        for place, call in _calls(at, message):
-            if not is_object(call["function"]["arguments"]):
-                yield f"{place}/function/arguments", f"{call['function']['arguments']!r:.60}"
+    for place, call in _calls(at, message):
+        if not is_object(call["function"]["arguments"]):
+            yield f"{place}/function/arguments", f"{call['function']['arguments']!r:.60}"
 
 
-@law
-def content_present(body: Body) -> Iterator[Finding]:
+@each
+def content_present(at: str, message: Body) -> Iterator[Finding]:
     """A message says something: null only beside calls, no empty list, no blank text but a tool's."""
-    for at, message in messages(body):
-        content = message.get("content")
-        if content is None and message.get("role") == "assistant" and message.get("tool_calls"):
-            continue
-        if content is None or content == [] or (blank(content) and message.get("role") != "tool"):
-            yield f"{at}/content", f"{content!r}"
-        for k, part in enumerate(content if isinstance(content, list) else []):
-            if part["type"] == "text" and blank(part["text"]):
-                yield f"{at}/content/{k}/text", "a blank text"
+    content = message.get("content")
+    if content is None and message.get("role") == "assistant" and message.get("tool_calls"):
+        return
+    if content is None or content == [] or (blank(content) and message.get("role") != "tool"):
+        yield f"{at}/content", f"{content!r}"
+    for k, part in enumerate(content if isinstance(content, list) else []):
+        if part["type"] == "text" and blank(part["text"]):
+            yield f"{at}/content/{k}/text", "a blank text"
 
 
-@law
-def media_from_the_user(body: Body) -> Iterator[Finding]:
+@each
+def media_from_the_user(at: str, message: Body) -> Iterator[Finding]:
     """Only the user shows pictures and files."""
-    for at, message in messages(body):
-        if message.get("role") == "user" or not isinstance(message.get("content"), list):
-            continue
-        for k, part in enumerate(message["content"]):
-            if part["type"] not in ("text", "refusal"):
-                yield f"{at}/content/{k}/type", part["type"]
+    if message.get("role") == "user" or not isinstance(message.get("content"), list):
+        return
+    for k, part in enumerate(message["content"]):
+        if part["type"] not in ("text", "refusal"):
+            yield f"{at}/content/{k}/type", part["type"]
 
 
 @law
@@ -133,7 +143,7 @@ def tools_declared(body: Body) -> Iterator[Finding]:
 @law
 def json_is_said(body: Body) -> Iterator[Finding]:
     """An answer that is to be a JSON object needs the word json among the messages."""
-    if asks_for_json_object(body.get("response_format")) and not says_json(body.get("messages")):
+    if asks_for_json_object(body.get("response_format")) and not says_json(body):
         yield "/response_format", "no message says json"
 
 

@@ -1,0 +1,87 @@
+"""Reading laws along a conversation: what has not changed since the body before is not read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from operator import is_
+from typing import Any
+
+from .law import END, Body, Breach, Finding, Findings, Law, Step, conversation
+
+
+class Reading:
+    """Some laws, read over one body after another.
+
+    >>> from stenolog.projections.requests.laws import LAWS
+    >>> reading = Reading(LAWS["openai-chat"])
+    >>> asked = {"role": "user", "content": "Which test fails?"}
+    >>> reading.breaches({"messages": [asked]})
+    []
+    >>> [breach.pointer for breach in reading.breaches({"messages": [asked, {"role": "narrator"}]})]
+    ['/messages/1/role', '/messages/1/content']
+    """
+
+    def __init__(self, laws: Iterable[Law]) -> None:
+        self._readers = [_Reader(law) for law in laws]
+        self._along = [reader for reader in self._readers if reader.law.look or reader.law.step]
+        self._read: Sequence[Body] = ()
+
+    def breaches(self, body: Body, settled: int | None = None) -> list[Breach]:
+        """Every place where a body breaks one of the laws.
+
+        `settled` says how many of its messages, from the first on, are the very objects of the body before,
+        where that is known. A message must not change once it was read.
+        """
+        key, messages = conversation(body)
+        unchanged = _unchanged(self._read, messages) if settled is None else settled
+        for reader in self._along:
+            reader.back(unchanged)
+        for number in range(unchanged, len(messages)):
+            at, message = f"/{key}/{number}", messages[number]
+            for reader in self._along:
+                reader.take(number, at, message)
+        self._read = [*messages]
+        return [Breach(r.law.name, *finding) for r in self._readers for finding in r.found(body)]
+
+
+class _Reader:
+    """Where a law stands in a conversation: what it remembers behind each message, and has found in it."""
+
+    def __init__(self, law: Law) -> None:
+        self.law = law
+        self._look = law.look or partial(self._step, law.step)
+        self._states: list[Any] = [law.start()]
+        self._found: list[Finding] = []
+        self._numbers: list[int] = []
+        """The number of the message that each was found in."""
+
+    def back(self, messages: int) -> None:
+        """Stand where it stood behind so many messages."""
+        del self._states[messages + 1 :]
+        while self._numbers and self._numbers[-1] >= messages:
+            self._numbers.pop()
+            self._found.pop()
+
+    def take(self, number: int, at: str, message: Body) -> None:
+        """Read the next message."""
+        for finding in self._look(at, message):
+            self._found.append(finding)
+            self._numbers.append(number)
+
+    def found(self, body: Body) -> Findings:
+        """All that was found in this body, whose messages were read."""
+        yield from self.law.judge(body, self._found)
+        if self.law.waits:
+            yield from self._look("", END)
+            self._states.pop()
+
+    def _step(self, step: Step | None, at: str, message: Body) -> Findings:
+        assert step is not None, "a law of the body alone reads no message"
+        self._states.append((yield from step(self._states[-1], at, message)))
+
+
+def _unchanged(before: Sequence[Body], now: Sequence[Body]) -> int:
+    """How many messages of two bodies are the same objects, from the first on."""
+    same = [*map(is_, before, now), False]
+    return same.index(False)

@@ -1,0 +1,118 @@
+"""Long sessions as teams of agents really have them: a log of any length that depends on its seed alone.
+
+Questions to one of several agents, tools in parallel, errors of tools and models, interruptions, edits,
+summaries, hand-offs, changes of mode. Unlike `histories`, what is in them could have been recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, count, islice
+from random import Random
+
+from stenolog import (
+    AssistantMessage,
+    Card,
+    Control,
+    Entry,
+    Event,
+    LlmError,
+    ModeSwitch,
+    Reasoning,
+    Span,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from tests.requests.histories import START
+
+AGENTS = ("coder", "reviewer", "writer")
+TOOLS = ("shell", "read_file", "edit_file", "search")
+WORDS = (
+    "the ledger counts every row twice when a batch is retried so look at the parser first and then at "
+    "what the test expects проверь отчёт ещё раз и скажи почему сумма не сходится"
+).split()
+
+
+def session(seed: int, length: int) -> list[Event]:
+    """So many events of one session."""
+    return list(islice(_Session(Random(seed)).events(), length))
+
+
+def session_log(seed: int, length: int) -> list[Entry]:
+    """The same as entries, as `given.log` numbers them."""
+    return [Entry("talk", i, f"e{i}", START, "", event) for i, event in enumerate(session(seed, length), 1)]
+
+
+class _Session:
+    """What has been said so far, as far as what comes next depends on it."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.position = 0
+        self.asked = 0
+        self.since = 1
+        self.ids = count(1)
+
+    def events(self) -> Iterator[Event]:
+        """Turn after turn, without an end."""
+        opening = ModeSwitch(mode="chat", joins=AGENTS, cards={agent: _card(agent) for agent in AGENTS})
+        for event in chain([opening], chain.from_iterable(self._turn() for _ in count())):
+            self.position += 1
+            yield event
+
+    def _turn(self) -> Iterator[Event]:
+        random = self.random
+        if random.random() < 0.03:
+            yield ModeSwitch(mode=random.choice(("chat", "agent")))
+        agent = random.choice(AGENTS)
+        edit = self.asked if self.asked and random.random() < 0.02 else None
+        self.asked = self.position + 1
+        yield UserMessage(text=self._words(40), author="Ada", to=(agent,), replaces=edit)
+        for _ in range(random.randint(0, 4)):
+            if random.random() < 0.04:
+                yield LlmError(agent=agent, category="overloaded", message="try again", text=self._words(3))
+            yield from self._step(agent)
+        if random.random() < 0.03:
+            yield UserMessage(text="Stop", to=(agent,), control=Control(action="cancel"))
+        else:
+            yield self._answer(agent, Text(text=self._words(60)))
+        if random.random() < 0.02:
+            yield self._summary(agent)
+
+    def _step(self, agent: str) -> Iterator[Event]:
+        """An answer that calls, and what the tools gave back, in any order; now and then one never does."""
+        random = self.random
+        calls = [self._call() for _ in range(random.choice((1, 1, 1, 2, 3)))]
+        said = [Text(text=self._words(20))] if random.random() < 0.5 else []
+        yield self._answer(agent, *said, *calls)
+        random.shuffle(calls)
+        for call in calls:
+            if random.random() < 0.99:
+                text = self._words(random.choice((10, 50, 200)))
+                yield ToolResult(call_id=call.id, name=call.name, text=text, is_error=random.random() < 0.08)
+
+    def _answer(self, agent: str, *parts: Text | ToolCall) -> AssistantMessage:
+        thought = Reasoning(text=self._words(15), signature="c2ln", provider="anthropic")
+        thinks = [thought] if self.random.random() < 0.3 else []
+        return AssistantMessage(agent=agent, parts=[*thinks, *parts], model="claude-opus-5")
+
+    def _call(self) -> ToolCall:
+        arguments = f'{{"path": "src/{next(self.ids)}.py"}}'
+        return ToolCall(id=f"call_{next(self.ids)}", name=self.random.choice(TOOLS), arguments=arguments)
+
+    def _summary(self, agent: str) -> AssistantMessage:
+        """Of a stretch that no summary covers yet."""
+        covered = Span(first=self.since, last=min(self.since + 40, self.position))
+        self.since = covered.last + 1
+        return AssistantMessage(agent=agent, text=self._words(80), purpose="summary", covers=[covered])
+
+    def _words(self, number: int) -> str:
+        return " ".join(self.random.choices(WORDS, k=number))
+
+
+def _card(agent: str) -> Card:
+    tools = [Tool(name=name, description=f"{name} it", parameters={"type": "object"}) for name in TOOLS]
+    return Card(model="claude-opus-5", persona=f"You are the {agent}. " * 20, tools=tools)

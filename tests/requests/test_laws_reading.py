@@ -1,0 +1,118 @@
+"""Laws read along a conversation find what they find in each of its bodies by itself."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stenolog.projections.requests import build, lanes
+from stenolog.projections.requests.laws import breaches, reading
+from stenolog.projections.requests.laws.law import Seen, conversation
+from tests.requests.histories import BLOBS, history
+from tests.requests.judging import MODELS
+
+Body = dict[str, Any]
+KEYS = {"openai-chat": "messages", "openai-responses": "input", "anthropic": "messages", "gemini": "contents"}
+ODD: tuple[Body, ...] = ({"role": "narrator"}, {"type": "odd"}, {"role": "user"}, {"type": "message"})
+"""Messages of no wire."""
+AROUND: tuple[Body, ...] = (
+    {},
+    {"model": "claude-opus-5", "max_tokens": 9, "tools": []},
+    {"model": "gemini-2.5-pro", "tool_choice": {}},
+    {"model": "gemini-3-pro", "response_format": {"type": "json_object"}, "system": " "},
+)
+"""What stands around the messages, also such as a law forbids."""
+
+
+@cache
+def messages(wire: str) -> list[Body]:
+    """The messages of random histories, in order, and some without what they were about."""
+    whole: list[Body] = []
+    for log in map(history, range(40)):
+        for lane in lanes(log):
+            body = build(log, lane.agent, task=lane.task, wire=wire, blobs=BLOBS).body
+            whole += conversation(body)[1]
+    return [*whole, *(json.loads(json.dumps(one).replace('"c1"', '"c2"')) for one in whole), *ODD]
+
+
+@st.composite
+def changing(draw: st.DrawFn, wire: str) -> list[Body]:
+    """Bodies, each of which begins as the one before it did, for a while."""
+    bodies: list[Body] = []
+    said: list[Body] = []
+    for _ in range(draw(st.integers(1, 6))):
+        begins = draw(st.integers(0, len(messages(wire)) - 1))
+        run = messages(wire)[begins : begins + draw(st.integers(0, 9))]
+        said = said[: draw(st.integers(0, len(said)))] + run
+        said += said[: draw(st.integers(0, 3))]
+        bodies.append({**draw(st.sampled_from(AROUND)), KEYS[wire]: said})
+    return bodies
+
+
+@pytest.mark.parametrize("wire", MODELS)
+def test_what_grows_shrinks_and_changes_breaks_the_same_laws_as_each_body_alone(wire: str) -> None:
+    @settings(max_examples=150, deadline=None, derandomize=True)
+    @given(bodies=changing(wire), data=st.data())
+    def holds(bodies: list[Body], data: st.DataObject) -> None:
+        found, told = reading(wire), reading(wire)
+        before: list[Body] = []
+        for body in bodies:
+            alone, said = breaches(wire, body), body[KEYS[wire]]
+            same = next((i for i, (a, b) in enumerate(zip(before, said, strict=False)) if a is not b), None)
+            settled = data.draw(st.integers(0, min(len(before), len(said)) if same is None else same))
+            before = said
+
+            assert found.breaches(body) == alone
+            assert told.breaches(body, settled) == alone
+
+    holds()
+
+
+def test_a_list_that_was_added_to_after_it_was_read_is_read_on() -> None:
+    said: list[Body] = [{"role": "user", "content": "go"}]
+    found = reading("openai-chat")
+    assert found.breaches({"messages": said}) == []
+
+    said.append({"role": "narrator", "content": "they went"})
+
+    assert [breach.pointer for breach in found.breaches({"messages": said})] == ["/messages/1/role"]
+
+
+class Counted(dict[str, Any]):
+    """A message that counts how often it is looked at."""
+
+    looks = 0
+
+    def get(self, *given: Any) -> Any:
+        self.looks += 1
+        return super().get(*given)
+
+
+def test_a_message_that_has_not_changed_is_not_read_again() -> None:
+    said = [Counted(role="user", content=f"{n}") for n in range(3)]
+    found = reading("openai-chat")
+    found.breaches({"messages": said})
+    looks = [one.looks for one in said]
+
+    found.breaches({"messages": [*said, {"role": "user", "content": "and"}]})
+
+    assert [one.looks for one in said] == looks
+    assert min(looks) > 0
+
+
+@settings(max_examples=100, derandomize=True)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3)), max_size=40))
+def test_a_set_that_was_gone_back_to_is_what_it_was(steps: list[tuple[int, int]]) -> None:
+    seen, members = [Seen()], [set[int]()]
+    for member, back in steps:
+        kept = max(1, len(seen) - back)
+        del seen[kept:], members[kept:]
+        seen.append(seen[-1].plus(member))
+        members.append(members[-1] | {member})
+
+        assert {n for n in range(10) if n in seen[-1]} == members[-1]
