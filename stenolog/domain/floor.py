@@ -5,14 +5,17 @@ The rule of turns says who (see `turns`); here is what every rule has in common.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from .entry import Entry
 from .events import AssistantMessage, Event, LlmError, UserMessage
 from .lifecycle import BUSY
+from .replacing import replacing
 from .state import Floor, Lane, State, address
 from .turns import CANCELLED, How, Next, Turn, around, rule_of
 from .values import Control, Turns
+
+_with_floor = replacing(State, "floor")
 
 
 def is_pass(message: AssistantMessage, pass_token: str) -> bool:
@@ -114,34 +117,40 @@ def ruled(before: State, now: State, turns: Turns | None, is_set: bool) -> State
     return now._replace(floor=now.floor._replace(last=next((w for w in earlier if w in line), "")))
 
 
+def resting(floor: Floor, lanes: Mapping[str, Lane]) -> list[str]:
+    """Those who have the turn and have come to rest."""
+    return [where for where in floor.holds if where not in lanes or lanes[where].status not in BUSY]
+
+
 def passed_on(state: State, entry: Entry) -> tuple[State, Next]:
     """Who has the turn after an entry by which somebody who had it has come to rest."""
-    holds = state.floor.holds
-    resting = [where for where in holds if state.lane(where).status not in BUSY]
-    if not resting:
+    floor, done = state.floor, resting(state.floor, state.lanes)
+    if not done:
         return state, Next()
     rule, turn = rule_of(state.turns), Turn("", "answered")
-    for where in resting:
+    for where in done:
         turn = _turn(state, where, entry)
-        state = state._replace(floor=_counted(state.floor, turn, entry.position))
-    left = tuple(where for where in holds if where not in resting)
-    state = state._replace(floor=state.floor._replace(holds=left))
+        floor = _counted(floor, turn, entry.position)
+    left = tuple([where for where in floor.holds if where not in done])
+    state = _with_floor(state, floor._replace(holds=left))
     if left:
         return state, Next()
     following = Next(reason=CANCELLED) if _stops_all(entry.event) else rule.after(state, turn)
-    return _give(state._replace(floor=state.floor._replace(named=())), following, entry.position)
+    if floor.named:
+        state = _with_floor(state, state.floor._replace(named=()))
+    return _give(state, following, entry.position)
 
 
 def _give(state: State, given: Next, position: int) -> tuple[State, Next]:
     """The turn to those lanes, beside those who have it; or to nobody any more."""
     floor = state.floor
-    lanes = tuple(where for where in dict.fromkeys(given.lanes) if state.is_open(where))
+    lanes = tuple([where for where in dict.fromkeys(given.lanes) if state.is_open(where)])
     if lanes:
         holds = tuple(dict.fromkeys((*floor.holds, *lanes)))
         floor = floor._replace(holds=holds, last=lanes[-1], given=position, ended="")
     elif not floor.holds:
         floor = floor._replace(ended=given.reason)
-    return state._replace(floor=floor), Next(lanes, given.reason)
+    return _with_floor(state, floor), Next(lanes, given.reason)
 
 
 def _turn(state: State, where: str, entry: Entry) -> Turn:

@@ -12,11 +12,16 @@ from .errors import InvalidPolicy
 from .events import LATE, UNCHANGED, AssistantMessage, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
 from .floor import concerned, named, passed_on, resumed, ruled, told
 from .lifecycle import Trigger
+from .replacing import replacing
 from .settings import members_after
 from .state import Blocked, Lane, OpenCall, State, address, find_call, named_call
 from .summaries import Summary, fault, joined
-from .turns import load
+from .turns import Next, load
 from .values import Control, Turns
+
+_asked = replacing(Lane, "asked", "attempt", "retry_at", "steps")
+_answered = replacing(Lane, "answered", "seen", "calls", "attempt", "retry_at", "steps", "session")
+_resulting = replacing(Lane, "calls", "asked")
 
 
 class Impulse(NamedTuple):
@@ -64,14 +69,19 @@ def following(state: State, entry: Entry) -> Taken:
     if state.waiting and isinstance(entry.event, ModeSwitch) and entry.event.joins:
         return _heard_late(state)
     state, turn = passed_on(state, entry)
-    return Taken(state, tuple(_ask(state.lane(where), entry.position, turn.reason) for where in turn.lanes))
+    return _asking(state, turn, entry.position)
 
 
 def _heard_late(state: State) -> Taken:
     """The message that nobody was there for is for those who have joined."""
     position = state.waiting
     state, turn = told(state._replace(waiting=0), UserMessage(), position)
-    return Taken(state, tuple(_ask(state.lane(where), position, turn.reason) for where in turn.lanes))
+    return _asking(state, turn, position)
+
+
+def _asking(state: State, turn: Next, position: int) -> Taken:
+    lanes = map(state.lane, turn.lanes)
+    return Taken(state, tuple([_ask(lane, position, lane.steps, turn.reason) for lane in lanes]))
 
 
 def _told(state: State, message: UserMessage, position: int) -> Taken:
@@ -80,15 +90,15 @@ def _told(state: State, message: UserMessage, position: int) -> Taken:
     state, turn = told(state, message, position)
     if not turn.lanes and not state.floor.holds and message.author_kind != "system" and message.in_context:
         state = state._replace(waiting=position)
-    spoken_to = (state.lane(where)._replace(steps=0) for where in turn.lanes)
-    return Taken(state, tuple(_ask(lane, position, turn.reason) for lane in spoken_to))
+    asked = [_ask(state.lane(where), position, 0, turn.reason) for where in turn.lanes]
+    return Taken(state, tuple(asked))
 
 
-def _ask(lane: Lane, position: int, reason: str = "") -> Impulse:
+def _ask(lane: Lane, position: int, steps: int, reason: str = "") -> Impulse:
     """A lane that is asked; one that waits to try again waits on: its provider has not heard the message."""
-    if lane.status == "awaiting_llm" and lane.retry_at is not None:
-        return Impulse(lane._replace(asked=position), "asked", reason)
-    return Impulse(lane._replace(asked=position, attempt=0, retry_at=None), "asked", reason)
+    waits = lane.status == "awaiting_llm" and lane.retry_at is not None
+    attempt, retry_at = (lane.attempt, lane.retry_at) if waits else (0, None)
+    return Impulse(_asked(lane, position, attempt, retry_at, steps), "asked", reason)
 
 
 def _controlled(state: State, message: UserMessage, position: int) -> Taken:
@@ -123,7 +133,7 @@ def _stop(lane: Lane, trigger: Trigger) -> Impulse:
 
 
 def _said(state: State, message: AssistantMessage, entry: Entry) -> Taken:
-    state, anomaly = _covered(state, message, entry.position)
+    state, anomaly = _covered(state, message, entry.position) if message.covers else (state, "")
     where = address(message.agent, message.task)
     lane = state.lane(where)
     if not takes_turn(lane, message):
@@ -131,20 +141,17 @@ def _said(state: State, message: AssistantMessage, entry: Entry) -> Taken:
     if message.replaces is not None:
         anew = lane._replace(answered=entry.position, calls=_calls(state, message, entry))
         return Taken(state, (Impulse(anew, "answered"),), anomaly)
-    answered = lane._replace(
-        answered=entry.position,
-        seen=entry.position if message.receipt is None else message.receipt.view,
-        calls=_calls(state, message, entry),
-        attempt=0,
-        retry_at=None,
-        steps=lane.steps + 1,
-        session=message.session or lane.session,
-    )
-    state, others = named(state, where, message.to)
-    asked = (_ask(state.lane(other), entry.position) for other in others)
+    seen = entry.position if message.receipt is None else message.receipt.view
+    calls, session = _calls(state, message, entry), message.session or lane.session
+    answered = _answered(lane, entry.position, seen, calls, 0, None, lane.steps + 1, session)
+    impulses = [Impulse(answered, "answered")]
+    if message.to:
+        state, others = named(state, where, message.to)
+        others_lanes = map(state.lane, others)
+        impulses += [_ask(other, entry.position, other.steps) for other in others_lanes]
     if state.waiting:
         state = state._replace(waiting=0)
-    return Taken(state, (Impulse(answered, "answered"), *asked), anomaly)
+    return Taken(state, tuple(impulses), anomaly)
 
 
 def takes_turn(lane: Lane, message: AssistantMessage) -> bool:
@@ -158,16 +165,15 @@ def takes_turn(lane: Lane, message: AssistantMessage) -> bool:
 
 def _calls(state: State, message: AssistantMessage, entry: Entry) -> tuple[OpenCall, ...]:
     asks = state.approvals.get(message.agent, ())
-    return tuple(
+    calls = [
         OpenCall(entry.id, entry.position, nth, call.id, call.name, call.name in asks)
         for nth, call in enumerate(message.tool_calls)
-    )
+    ]
+    return tuple(calls)
 
 
 def _covered(state: State, message: AssistantMessage, position: int) -> tuple[State, str]:
     """The state with the summary where it holds; else as it was, and what is wrong with it."""
-    if not message.covers:
-        return state, ""
     made = Summary(position, message.agent, tuple(message.covers))
     wrong = cover_fault(state, made)
     return (state, wrong) if wrong else (state._replace(summaries=joined(state.summaries, made)), "")
@@ -185,8 +191,8 @@ def _resulted(state: State, result: ToolResult, position: int) -> Taken:
         anomaly = "" if is_late else f"a result for {result.call_id!r}, which is no open call"
         return Taken(state, anomaly=anomaly)
     lane, call = found
-    rest = tuple(other for other in lane.calls if other is not call)
-    return Taken(state, (Impulse(lane._replace(calls=rest, asked=position), "resulted"),))
+    rest = tuple([other for other in lane.calls if other is not call])
+    return Taken(state, (Impulse(_resulting(lane, rest, position), "resulted"),))
 
 
 def _erred(state: State, error: LlmError) -> Taken:

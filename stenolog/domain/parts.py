@@ -96,7 +96,7 @@ Part: TypeAlias = Text | Image | File | Reasoning | ToolCall | Refusal | Opaque
 
 def text_of(parts: tuple[Part, ...]) -> str:
     """The text among the parts, one line break between two texts."""
-    return "\n".join(part.text for part in parts if isinstance(part, Text))
+    return "\n".join([part.text for part in parts if isinstance(part, Text)])
 
 
 def says_something(parts: Iterable[Part]) -> bool:
@@ -109,4 +109,4 @@ def says_something(parts: Iterable[Part]) -> bool:
 
 def calls_of(parts: tuple[Part, ...]) -> tuple[ToolCall, ...]:
     """The tool calls among the parts, in order."""
-    return tuple(part for part in parts if isinstance(part, ToolCall))
+    return tuple([part for part in parts if isinstance(part, ToolCall)])

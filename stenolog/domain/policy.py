@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
@@ -298,7 +299,7 @@ class Policy:
     @property
     def history(self) -> History:
         """Which part of the conversation is wanted."""
-        return self.chosen or FullHistory()
+        return self.chosen or _everything()
 
     @property
     def json(self) -> dict[str, Any]:
@@ -315,6 +316,11 @@ class Policy:
     def counter(self) -> str:
         """The name of the counter that tokens are counted by."""
         return self.budget.counter if self.budget else DEFAULT_COUNTER
+
+
+@cache
+def _everything() -> History:
+    return FullHistory()
 
 
 PolicyLike: TypeAlias = (

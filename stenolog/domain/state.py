@@ -143,14 +143,19 @@ def find_call(state: State, result: ToolResult) -> tuple[Lane, OpenCall] | None:
     """The open call that a result belongs to: the one it names, else the nearest of its id."""
     if result.call is not None:
         return named_call(state, result.call)
-    same = [(lane, call) for lane, call in state.open_calls() if call.id == result.call_id]
-    return max(same, key=lambda pair: (pair[1].position, -pair[1].nth), default=None)
+    same = [(lane, call) for lane in state.lanes.values() for call in lane.calls if call.id == result.call_id]
+    if len(same) < 2:
+        return same[0] if same else None
+    return max(same, key=lambda pair: (pair[1].position, -pair[1].nth))
 
 
 def named_call(state: State, ref: CallRef) -> tuple[Lane, OpenCall] | None:
     """The open call of that entry and index, with its lane."""
-    found = (pair for pair in state.open_calls() if (pair[1].entry, pair[1].nth) == (ref.entry, ref.index))
-    return next(found, None)
+    for lane in state.lanes.values():
+        for call in lane.calls:
+            if call.nth == ref.index and call.entry == ref.entry:
+                return lane, call
+    return None
 
 
 Do: TypeAlias = Literal["call_model", "run_tools", "ask_approval", "wait", "stop"]

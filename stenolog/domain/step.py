@@ -12,15 +12,19 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from .entry import Entry
+from .floor import resting
 from .impulses import Impulse, following, take
 from .lifecycle import Row, Status, Trigger, move
+from .replacing import replacing
 from .state import Decision, Lane, State, decision
 
 INITIAL = State()
+_stands = replacing(State, "position", "lanes", "anomalies")
+_in_status = replacing(Lane, "status")
 HOLDS: MappingProxyType[str, Callable[[Lane], bool]] = MappingProxyType(
     {
         "has_calls": lambda lane: bool(lane.calls),
-        "awaits_approval": lambda lane: any(call.approval for call in lane.calls),
+        "awaits_approval": lambda lane: True in [call.approval for call in lane.calls],
         "calls_open": lambda lane: bool(lane.calls),
         "will_retry": lambda lane: lane.retry_at is not None,
         "asked_since": lambda lane: lane.asked > lane.seen,
@@ -56,26 +60,18 @@ class Step(NamedTuple):
 
 
 class _Move(NamedTuple):
-    """What the lifecycle said to an impulse: the lane before and after, and the row; None: not listed."""
+    """What the lifecycle said to an impulse: where the lane was, how it is, and the row; None: not listed."""
 
-    before: Lane
+    source: Status
     after: Lane
     trigger: Trigger
     row: Row | None
     reason: str = ""
 
 
-class _Advance(NamedTuple):
-    """The state after an entry, the moves that led to it, and what is out of order in the entry itself."""
-
-    state: State
-    moves: Sequence[_Move]
-    anomaly: str
-
-
 def evolve(state: State, entry: Entry) -> State:
     """The state after the entry."""
-    return _advance(state, entry).state
+    return _advance(state, entry)[0]
 
 
 def fold(entries: Iterable[Entry], state: State = INITIAL) -> State:
@@ -90,49 +86,53 @@ def step(state: State, entry: Entry) -> Step:
     return Step(now, tuple(_transition(now, made, quiet) for made in moves) or (quiet,))
 
 
-def _advance(state: State, entry: Entry) -> _Advance:
+def _advance(state: State, entry: Entry) -> tuple[State, list[_Move], str]:
+    """The state after an entry, the moves that led to it, and what is out of order in the entry itself."""
     taken, impulses, anomaly = take(state, entry)
-    now, moves = _moved(taken, impulses)
-    if now.floor.holds or now.waiting:
-        passed, asked, _ = following(now, entry)
-        now, more = _moved(passed, asked)
+    lanes, moves = _moved(taken, impulses)
+    if taken.waiting or (taken.floor.holds and resting(taken.floor, lanes)):
+        taken, asked, _ = following(taken._replace(lanes=lanes), entry)
+        lanes, more = _moved(taken, asked)
         moves += more
-    odd = bool(anomaly) or any(made.row is None for made in moves)
-    return _Advance(now._replace(position=entry.position, anomalies=state.anomalies + odd), moves, anomaly)
+    odd = bool(anomaly or [made for made in moves if made.row is None])
+    return _stands(taken, entry.position, lanes, state.anomalies + odd), moves, anomaly
 
 
-def _moved(state: State, impulses: Sequence[Impulse]) -> tuple[State, list[_Move]]:
-    """The state once the lifecycle has answered the impulses, and its answers."""
+def _moved(state: State, impulses: Sequence[Impulse]) -> tuple[dict[str, Lane], list[_Move]]:
+    """The lanes once the lifecycle has answered the impulses, and its answers."""
     if not impulses:
-        return state, []
-    moves = [_move(state, impulse) for impulse in impulses]
-    lanes = {**state.lanes, **{made.after.address: made.after for made in moves}}
-    return state._replace(lanes=lanes), moves
+        return state.lanes, []
+    lanes, moves = state.lanes.copy(), []
+    for impulse in impulses:
+        made = _move(state, impulse)
+        lanes[made.after.address] = made.after
+        moves.append(made)
+    return lanes, moves
 
 
 def _move(taken: State, impulse: Impulse) -> _Move:
     """The lane as the impulse leaves it; as it was where the lifecycle does not list that."""
     lane, trigger, reason = impulse
-    moved = move(lane.status, trigger, lambda guard: HOLDS[guard](lane))
+    source = lane.status
+    moved = move(source, trigger, lambda guard: HOLDS[guard](lane))
     if moved is None:
         before = taken.lane(lane.address)
-        return _Move(before, before, trigger, None)
+        return _Move(before.status, before, trigger, None)
     row, target = moved
-    after = lane if lane.status == target else lane._replace(status=target)
-    return _Move(lane, after, trigger, row, reason)
+    return _Move(source, lane if source == target else _in_status(lane, target), trigger, row, reason)
 
 
 def _transition(now: State, made: _Move, quiet: Transition) -> Transition:
-    before, after, trigger, row, reason = made
+    source, after, trigger, row, reason = made
     return Transition(
         position=quiet.position,
         kind=quiet.kind,
         lane=after.address,
-        source=before.status,
+        source=source,
         trigger=trigger,
         guard=tuple(name for name, _ in row.guards) if row else (),
         target=after.status,
         decision=decision(now, after),
-        anomaly=quiet.anomaly if row else f"{trigger} is not listed for a lane that is {before.status}",
+        anomaly=quiet.anomaly if row else f"{trigger} is not listed for a lane that is {source}",
         reason=reason,
     )

@@ -9,8 +9,9 @@ rule; a rule says who is asked by one that names nobody, and who after that. One
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 from .errors import InvalidPolicy
@@ -108,11 +109,11 @@ class Addressed(Rule):
 
     def begin(self, state: State) -> Next:
         """The default; where there is none, the members; where nobody has joined, whoever has spoken."""
-        if chosen := seats(state, self.default):
+        if self.default and (chosen := seats(state, self.default)):
             return Next(chosen)
         if state.members:
             return Next(state.members)
-        there = (where for where, lane in state.lanes.items() if not lane.task and lane.status != "closed")
+        there = [where for where, lane in state.lanes.items() if not lane.task and lane.status != "closed"]
         return Next(tuple(there))
 
 
@@ -280,9 +281,15 @@ def load(turns: Turns) -> Rule:
     """The rule that a log names. Raises `InvalidPolicy` where none of that name and options is known."""
     if turns.rule not in RULES:
         raise InvalidPolicy(f"expected a rule of turns: {', '.join(RULES)}; found {turns.rule!r}")
-    made: Any = RULES[turns.rule]
-    loaded: Rule = made(**turns.options)
-    return loaded
+    known: Any = RULES[turns.rule]
+    return _made(known, json.dumps(turns.options))
+
+
+@lru_cache(maxsize=64)
+def _made(known: Any, options: str) -> Rule:
+    """The rule of these options, as JSON; it is asked for at each turn, and takes long to make."""
+    made: Rule = known(**json.loads(options))
+    return made
 
 
 def rule_of(turns: Turns | None) -> Rule:
