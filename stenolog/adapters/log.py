@@ -12,17 +12,20 @@ system is no place for the file.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from stenolog.domain.entry import Entry, check_name
 from stenolog.domain.errors import ConversationInUse, UnknownConversation
 
 from .conversation import Conversation
 from .edge import Edge, new_id, now
+from .search.index import Index
 from .stores import reading, streams
 from .stores.appending import Stream
 from .stores.application import LogApplication
@@ -30,6 +33,9 @@ from .stores.blobs import Blobs
 from .stores.checkpoints import Checkpoints
 from .stores.datastore import DEADLINE, Synchronous
 from .tailing import follow
+
+if TYPE_CHECKING:
+    from .search.finding import Hit
 
 REMEMBERED = 1000
 """How many conversations a log remembers the heads of."""
@@ -72,6 +78,7 @@ class Log:
         self.edge = application.recorder.edge
         self.blobs = Blobs(self.datastore)
         self.checkpoints = Checkpoints(self.datastore.file)
+        self.index = Index(self.datastore.file)
         self._streams: dict[int, Stream] = {}
 
     def __enter__(self) -> Log:
@@ -92,6 +99,7 @@ class Log:
     def close(self) -> None:
         """Give the file back; the write-ahead log is folded in."""
         self.checkpoints.close()
+        self.index.close()
         self.application.close()
 
     def __getitem__(self, name: str) -> Conversation:
@@ -117,6 +125,45 @@ class Log:
         """The names of the conversations, the oldest first; with the archived ones or without."""
         with self.datastore.reading() as connection:
             return streams.names(connection, archived=archived)
+
+    def search(
+        self,
+        query: str,
+        *,
+        conversation: str | None = None,
+        agent: str | None = None,
+        kinds: Sequence[str] = (),
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 20,
+        newest: bool = False,
+        progress: Callable[[int], object] = lambda _: None,
+    ) -> list[Hit]:
+        """The entries of any conversation, archived ones too, that say these words: the best of the newest
+        2,000 of them first, or the newest first.
+
+        Words are looked for together; `"a phrase"`, `begin*`, `this OR that`, `-without`. Case and accents
+        do not matter. `conversation` finds what it inherits, too; `agent` what that agent said; `kinds` are
+        those of events; `since` and `until` are aware times. The first search of a log indexes it, a later
+        one what was appended; `progress` is told how far that has come, in notification ids.
+
+        Raises `InvalidEvent` for a query without a word, `UnknownConversation`.
+        """
+        from .search import finding  # late: a program that looks for nothing need not wait for it
+
+        found = finding.search(
+            self,
+            query,
+            conversation=conversation,
+            agent=agent,
+            kinds=kinds,
+            since=since,
+            until=until,
+            limit=limit,
+            newest=newest,
+            progress=progress,
+        )
+        return list(islice(found, limit))
 
     def tail(self, timeout: float | None = None) -> Iterator[Entry]:
         """Each new entry of any conversation, in the order of their commits; ends as `Conversation.tail`."""
@@ -159,8 +206,11 @@ class Log:
 
     def delete(self, stream: Stream) -> None:
         """See `Conversation.delete`."""
+        from .search.filling import Source, forgetting  # late, as above
+
         key = self._existing(stream)
-        with self.datastore.writing() as connection:
+        source = Source(self.datastore, self.blobs)
+        with forgetting(self.index, source, key), self.datastore.writing() as connection:
             if living := streams.forks(connection, key):
                 raise ConversationInUse(f"{stream.name!r}: forks of it exist: {', '.join(living[:5])}")
             streams.delete(connection, key)

@@ -1,0 +1,189 @@
+"""Keeping the index up with the log: what was appended goes in with the next search, what is deleted goes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from stenolog.adapters.stores import events, reading
+from stenolog.adapters.stores.datastore import LogDatastore
+from stenolog.adapters.stores.failures import RAISED
+from stenolog.domain.errors import StoredDataError
+from stenolog.domain.events import Event, ToolResult
+from stenolog.projections.said import agent_of, said
+
+from . import index
+from .index import Index, Mark, Place, Stale
+from .query import folded
+
+LONGEST = 1_000_000
+"""Characters: of a longer entry only the beginning is indexed."""
+BATCH_ROWS = 1_000
+BATCH_BYTES = 4_000_000
+"""What goes in at once, so that others get their turn and an interruption costs little."""
+COLUMNS = """rowid, originator_id, originator_version, at, digest, topic,
+    CASE WHEN erased IS NULL THEN state END"""
+BEHIND = f"SELECT {COLUMNS} FROM stored_events WHERE rowid > ? ORDER BY rowid"
+OF_STREAM = f"""SELECT {COLUMNS} FROM stored_events
+    WHERE originator_id = ? AND originator_version > ? AND rowid <= ? ORDER BY originator_version"""
+NEWEST = "SELECT rowid, digest FROM stored_events WHERE rowid <= ? ORDER BY rowid DESC LIMIT 1"
+
+
+class Source(NamedTuple):
+    """What is indexed: a log, and the blobs that hold the whole of its long outputs."""
+
+    datastore: LogDatastore
+    blobs: Mapping[str, bytes]
+
+
+class Stored(NamedTuple):
+    """An entry on its way into the index; `payload` is None once it was erased."""
+
+    id: int
+    stream: int
+    position: int
+    at: int
+    digest: bytes
+    topic: str
+    payload: bytes | None
+
+
+def version() -> str:
+    """What an index must have been made by: another release may know more words."""
+    from stenolog import __version__  # late: it imports this module
+
+    return __version__
+
+
+def catch_up(source: Source, connection: sqlite3.Connection, progress: Callable[[int], object]) -> None:
+    """Index what was appended since the last time; `progress` is told the notification id come to."""
+    if (*_newest(source, events.LAST), version()) == index.mark(connection):
+        return
+    while come := _next(source, connection):
+        progress(come)
+
+
+def _next(source: Source, connection: sqlite3.Connection) -> int:
+    """Index the next batch; the notification id come to, 0 where nothing was left."""
+    with index.changing(connection):
+        mark = _checked(source, connection)
+        rows = _page(source, BEHIND, mark.id)
+        if not rows:
+            return 0
+        index.add(connection, *_worded(source, rows))
+        index.advance(connection, Mark(rows[-1].id, rows[-1].digest, version()))
+    return rows[-1].id
+
+
+def _checked(source: Source, connection: sqlite3.Connection) -> Mark:
+    """The mark, if it is one on this log: the entry that was indexed last stands there with its digest."""
+    mark = index.mark(connection)
+    if mark.id and (mark.version != version() or _newest(source, mark.id) != mark[:2]):
+        raise Stale("made from another log, or by another release")
+    return mark
+
+
+def _newest(source: Source, upto: int) -> tuple[int, bytes]:
+    """The notification id and the digest of the log's last entry up to an id; 0 where there is none."""
+    with source.datastore.reading() as connection:
+        row = connection.execute(NEWEST, (upto,)).fetchone()
+    return (row[0], row[1]) if row else (0, b"")
+
+
+def _page(source: Source, statement: str, *values: int) -> list[Stored]:
+    """The next rows: at most 1,000, fewer where they are long."""
+    rows: list[Stored] = []
+    size = 0
+    with source.datastore.reading() as connection:
+        cursor = connection.execute(statement, values)
+        while size < BATCH_BYTES and len(rows) < BATCH_ROWS:
+            chunk = cursor.fetchmany(events.CHUNK_ROWS)
+            if not chunk:
+                break
+            rows += map(Stored._make, chunk)
+            size += sum(len(row.payload or b"") for row in rows[-len(chunk) :])
+        cursor.close()
+    return rows
+
+
+def _worded(source: Source, rows: Iterable[Stored]) -> tuple[list[tuple[int, str]], list[Place]]:
+    """The words of the entries and their places; those that have none are left out."""
+    words: list[tuple[int, str]] = []
+    places: list[Place] = []
+    for row in rows:
+        event = decoded(row.topic, row.payload)
+        if event is not None and (text := words_of(event, source.blobs)):
+            words.append((row.id, text))
+            places.append(Place(*row[:4], event.kind, agent_of(event)))
+    return words, places
+
+
+def decoded(topic: str, payload: bytes | None) -> Event | None:
+    """The event; None where its payload was erased, or is damaged: `verify` says where."""
+    if payload is None:
+        return None
+    try:
+        return reading.DECODERS[topic](payload)
+    except (StoredDataError, TypeError, ValueError):
+        return None
+
+
+def words_of(event: Event, blobs: Mapping[str, bytes]) -> str:
+    """The words of an event as they are indexed; of a long output the whole, where it is text."""
+    text = said(event)
+    if isinstance(event, ToolResult) and event.blob:
+        text = f"{text}\n{_text(blobs, event.blob)}"
+    return folded(text[:LONGEST])
+
+
+def _text(blobs: Mapping[str, bytes], sha: str) -> str:
+    try:
+        return blobs[sha].decode()
+    except (KeyError, UnicodeDecodeError):
+        return ""
+
+
+@contextmanager
+def forgetting(found: Index, source: Source, stream: int) -> Iterator[None]:
+    """Take a conversation out of the index, if the block deletes it: none of its words stays in the file."""
+    if not found.is_there:
+        yield
+        return
+    with found.turn:
+        connection = _without(found, source, stream)
+        try:
+            yield
+        except BaseException:
+            if connection is not None:
+                connection.execute("ROLLBACK")
+            raise
+        if connection is not None:
+            _end(found, source, connection)
+
+
+def _without(found: Index, source: Source, stream: int) -> sqlite3.Connection | None:
+    """The index without the conversation, in a transaction; None where it had to be thrown away."""
+    try:
+        connection = found.open()
+        connection.execute("BEGIN IMMEDIATE")
+        last, position = _checked(source, connection).id, 0
+        while rows := _page(source, OF_STREAM, stream, position, last):
+            index.remove(connection, _worded(source, rows)[0])
+            position = rows[-1].position
+        return connection
+    except RAISED:
+        found.discard()
+        return None
+
+
+def _end(found: Index, source: Source, connection: sqlite3.Connection) -> None:
+    """Commit that: the entry that was indexed last may be gone, and the one before it is the mark then."""
+    try:
+        newest = _newest(source, index.mark(connection).id)
+        index.advance(connection, Mark(*newest, version()))
+        connection.execute("COMMIT")
+        index.shed(connection)
+    except RAISED:
+        found.discard()

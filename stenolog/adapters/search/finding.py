@@ -1,0 +1,100 @@
+"""What was said anywhere in the log, by its words."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from stenolog.adapters.stores import streams
+from stenolog.adapters.stores.events import EVENT, LAST
+from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, microseconds
+from stenolog.domain.errors import UnknownConversation
+from stenolog.projections.words import describe
+
+from . import index
+from .filling import Source, catch_up, decoded, words_of
+from .index import Filter
+from .query import expression
+from .snippets import Snippet, snippets
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Log
+
+PAGE = 100
+BY_ID = f"""SELECT e.rowid, c.name, {EVENT}
+    FROM stored_events e JOIN conversations c ON c.stream = e.originator_id
+    WHERE e.erased IS NULL AND e.rowid IN """
+
+
+class Hit(NamedTuple):
+    """An entry that says the words. `at` is aware UTC; `who` said it, and to whom; `snippet` is a line of
+    the text around them, and `marks` tell where in it they stand: first character, and the one behind."""
+
+    conversation: str
+    position: int
+    at: datetime
+    kind: str
+    who: str
+    snippet: str
+    marks: tuple[tuple[int, int], ...]
+
+
+def search(
+    log: Log,
+    query: str,
+    *,
+    conversation: str | None = None,
+    agent: str | None = None,
+    kinds: Sequence[str] = (),
+    since: datetime | None = None,
+    until: datetime | None = None,
+    limit: int,
+    newest: bool,
+    progress: Callable[[int], object],
+) -> Iterator[Hit]:
+    """The hits; see `Log.search`."""
+    match, source = expression(query), Source(log.datastore, log.blobs)
+    times = (None if time is None else microseconds(time) for time in (since, until))
+    wanted = Filter(_scope(log, conversation), agent, kinds, *times)
+
+    def look(connection: sqlite3.Connection) -> list[int]:
+        catch_up(source, connection, progress)
+        return index.matches(connection, match, wanted, limit, newest=newest)
+
+    ids = log.index.use(look)
+    for first in range(0, len(ids), PAGE):
+        page = ids[first : first + PAGE]
+        entries = _entries(source, page)
+        said = [(id, words_of(entry.event, source.blobs)) for id, entry in entries.items()]
+        shown = snippets(match, said)
+        yield from (_hit(entries[id], shown[id], conversation) for id in page if id in shown)
+
+
+def _scope(log: Log, conversation: str | None) -> list[tuple[int, int, int]] | None:
+    """The streams that the conversation is made of, with what it inherits; None for all there are."""
+    if conversation is None:
+        return None
+    with log.datastore.reading() as connection:
+        key = streams.find(connection, conversation)
+        if key is None:
+            raise UnknownConversation(f"{conversation!r}: no such conversation in {log.path}")
+        return [*streams.lineage(connection, key, LAST)]
+
+
+def _entries(source: Source, ids: Sequence[int]) -> dict[int, Entry]:
+    """Those of the entries that are still there, by their notification ids."""
+    with source.datastore.reading() as connection:
+        rows = connection.execute(f"{BY_ID} ({', '.join('?' * len(ids))})", ids).fetchall()
+    found = {}
+    for id, name, position, entry_id, at, digest, topic, payload in rows:
+        if event := decoded(topic, payload):
+            found[id] = Entry(name, position, entry_id, EPOCH + at * MICROSECOND, digest.hex(), event)
+    return found
+
+
+def _hit(entry: Entry, shown: Snippet, conversation: str | None) -> Hit:
+    """What was asked for within a conversation stands in it, also where it is inherited."""
+    where = conversation or entry.conversation
+    return Hit(where, entry.position, entry.at, entry.event.kind, describe(entry).who, *shown)

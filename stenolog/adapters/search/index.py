@@ -1,0 +1,219 @@
+"""The words of all entries, indexed by SQLite's FTS5: beside the log, in a file that may be thrown away.
+
+The file holds no text: the index of FTS5 without its content, and of each entry where it stands. What is
+damaged, locked or gone costs time alone: it is made again, in memory where there is no other place.
+Entries are known by their notification id; what became of them since is the log's to say.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple, TypeVar
+
+from stenolog.adapters.stores.datastore import MEMORY
+from stenolog.adapters.stores.failures import RAISED, translated
+from stenolog.domain.errors import StoreFailed
+
+T = TypeVar("T")
+TOKENIZER = "tokenize = 'unicode61 remove_diacritics 2'"
+PATIENCE = 2.0
+"""Seconds to wait for another process, which holds the file for a batch at a time."""
+DEPTH = 2_000
+"""The best are chosen among so many of the newest that match: to rank every use of a common word is slow."""
+UNUSABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+PRAGMAS = ("journal_mode = WAL", "synchronous = NORMAL", "secure_delete = ON", "cache_size = -16000")
+TABLES = (
+    f"CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (said, content = '', {TOKENIZER})",
+    """CREATE TABLE IF NOT EXISTS entries (
+        id INTEGER PRIMARY KEY, stream INTEGER, position INTEGER, at INTEGER, kind TEXT, agent TEXT
+    )""",
+    "CREATE TABLE IF NOT EXISTS mark (id INTEGER, digest BLOB, version TEXT)",
+    "CREATE TEMP TABLE scope (stream INTEGER PRIMARY KEY, after INTEGER, upto INTEGER)",
+)
+ADD = "INSERT INTO words (rowid, said) VALUES (?, ?)"
+REMOVE = "INSERT INTO words (words, rowid, said) VALUES ('delete', ?, ?)"
+PLACE = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)"
+NEWEST = """FROM words CROSS JOIN entries e ON e.id = words.rowid {}
+    WHERE words MATCH ? {} ORDER BY words.rowid DESC"""
+BEST = f"SELECT id FROM (SELECT e.id AS id, bm25(words) AS score {NEWEST} LIMIT ?) ORDER BY score, id DESC"
+IN_SCOPE = """JOIN scope s ON s.stream = e.stream AND e.position > s.after AND e.position <= s.upto"""
+
+
+class Place(NamedTuple):
+    """Where an entry stands. `id` is its notification id, `at` microseconds since 1970."""
+
+    id: int
+    stream: int
+    position: int
+    at: int
+    kind: str
+    agent: str
+
+
+class Mark(NamedTuple):
+    """How far the index has come: the last entry's notification id and digest, and what it was made by."""
+
+    id: int = 0
+    digest: bytes = b""
+    version: str = ""
+
+
+class Stale(sqlite3.DatabaseError):
+    """The file is the index of another log, or of another release."""
+
+
+class Index:
+    """The index of one log; safe to share between threads. Nothing is opened until it is used."""
+
+    def __init__(self, path: str) -> None:
+        self.path = MEMORY if path == MEMORY else f"{path}-search"
+        self.turn = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def use(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """What `work` gives, called with the index: again where the file is unusable, in memory at last.
+
+        Raises `StoreFailed` where this SQLite has no FTS5.
+        """
+        with self.turn:
+            for _ in range(2):
+                try:
+                    return work(self.open())
+                except RAISED as error:
+                    _check_fts5(error)
+                    self.discard() if _is_unusable(error) else self._forget()
+            self.path = MEMORY
+            try:
+                return work(self.open())
+            except RAISED as error:
+                raise translated(error, self.path) from error
+
+    @property
+    def is_there(self) -> bool:
+        """Whether anything was ever indexed here."""
+        return self._connection is not None or (self.path != MEMORY and os.path.exists(self.path))
+
+    def open(self) -> sqlite3.Connection:
+        """The connection, for whoever has the `turn`."""
+        if self._connection is None:
+            self._connection = sqlite3.connect(
+                self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+            )
+            for statement in (*(f"PRAGMA {pragma}" for pragma in PRAGMAS), *TABLES):
+                self._connection.execute(statement)
+        return self._connection
+
+    def discard(self) -> None:
+        """Throw the index away; for whoever has the `turn`."""
+        self._forget()
+        for file in (self.path, f"{self.path}-wal", f"{self.path}-shm"):
+            with suppress(OSError):
+                os.unlink(file)
+
+    def close(self) -> None:
+        """Give the file back."""
+        with self.turn:
+            self._forget()
+
+    def _forget(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _is_unusable(error: sqlite3.Error | UnicodeDecodeError) -> bool:
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in UNUSABLE
+
+
+def _check_fts5(error: Exception) -> None:
+    if "no such module" in str(error):
+        version = sqlite3.sqlite_version
+        raise StoreFailed(f"search needs SQLite with FTS5; Python's SQLite {version} has none") from error
+
+
+@contextmanager
+def changing(connection: sqlite3.Connection) -> Iterator[None]:
+    """A transaction: all of it or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def mark(connection: sqlite3.Connection) -> Mark:
+    """How far the index has come."""
+    row = connection.execute("SELECT id, digest, version FROM mark").fetchone()
+    return Mark._make(row) if row else Mark()
+
+
+def advance(connection: sqlite3.Connection, to: Mark) -> None:
+    """Note how far it has come."""
+    connection.execute("DELETE FROM mark")
+    connection.execute("INSERT INTO mark VALUES (?, ?, ?)", to)
+
+
+def add(connection: sqlite3.Connection, said: Iterable[tuple[int, str]], places: Iterable[Place]) -> None:
+    """Index the words of entries, by their ids."""
+    connection.executemany(ADD, said)
+    connection.executemany(PLACE, places)
+
+
+def remove(connection: sqlite3.Connection, said: Sequence[tuple[int, str]]) -> None:
+    """Take entries out, by the very words that were indexed."""
+    ids = [(id,) for id, _ in said]
+    there = {
+        id for (id,) in ids if connection.execute("SELECT 1 FROM entries WHERE id = ?", (id,)).fetchone()
+    }
+    connection.executemany(REMOVE, [(id, words) for id, words in said if id in there])
+    connection.executemany("DELETE FROM entries WHERE id = ?", ids)
+
+
+def shed(connection: sqlite3.Connection) -> None:
+    """Rewrite the index, so that of what was taken out no byte stays in the file."""
+    connection.execute("INSERT INTO words (words) VALUES ('optimize')")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+class Filter(NamedTuple):
+    """Which entries may be found. `scope`: streams with the positions behind and up to which (None: all).
+    `since` and `until` are microseconds since 1970, both included."""
+
+    scope: Sequence[tuple[int, int, int]] | None = None
+    agent: str | None = None
+    kinds: Sequence[str] = ()
+    since: int | None = None
+    until: int | None = None
+
+
+def matches(
+    connection: sqlite3.Connection, expression: str, wanted: Filter, limit: int, *, newest: bool
+) -> list[int]:
+    """The ids of entries that match, the best of the newest first, or the newest first."""
+    conditions: list[str] = []
+    values: list[Any] = []
+    for condition, value in (
+        ("e.agent = ?", wanted.agent),
+        ("e.at >= ?", wanted.since),
+        ("e.at <= ?", wanted.until),
+    ):
+        if value is not None:
+            conditions.append(f"AND {condition}")
+            values.append(value)
+    if wanted.kinds:
+        conditions.append(f"AND e.kind IN ({', '.join('?' * len(wanted.kinds))})")
+        values += wanted.kinds
+    if wanted.scope is not None:
+        connection.execute("DELETE FROM scope")
+        connection.executemany("INSERT INTO scope VALUES (?, ?, ?)", wanted.scope)
+    statement = f"SELECT e.id {NEWEST} LIMIT ?" if newest else BEST
+    statement = statement.format("" if wanted.scope is None else IN_SCOPE, " ".join(conditions))
+    found = connection.execute(statement, (expression, *values, max(limit, DEPTH))).fetchall()
+    return [id for (id,) in found]

@@ -1,0 +1,40 @@
+"""Logs to search in: on disk and in memory, and what was found there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stenolog import Log
+from stenolog.adapters.search import filling
+from tests.stores.conftest import log, path, talk
+
+__all__ = ["log", "path", "talk"]
+
+
+def places(log: Log, query: str, **wanted: Any) -> list[tuple[str, int]]:
+    """Where it was found, in the order of the log's names and positions."""
+    return sorted((hit.conversation, hit.position) for hit in log.search(query, **wanted))
+
+
+@pytest.fixture
+def indexed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """How many entries have been indexed since the last call."""
+    seen: list[int] = []
+    page = filling._page
+
+    def counting(*given: Any) -> Any:
+        rows = page(*given)
+        seen.extend(row.id for row in rows)
+        return rows
+
+    monkeypatch.setattr(filling, "_page", counting)
+
+    def since() -> int:
+        count = len(seen)
+        seen.clear()
+        return count
+
+    return since

@@ -1,0 +1,163 @@
+"""What a person may type, and that no character of it is an error of SQL."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stenolog import InvalidEvent
+from stenolog.adapters.search.index import TOKENIZER
+from stenolog.adapters.search.query import expression, folded, unfolded
+from stenolog.adapters.search.snippets import snippets
+
+SYNTAX = ['"', "'", "*", "-", "+", "^", ":", "(", ")", "{", "}", "\\", "\0", "\ud800", "%", ";", "--", "/*"]
+WORDS = ["OR", "AND", "NOT", "NEAR", "rowid", "said", "fail", "ё", "会議", "\u0301", "\ue000", "½", "💥"]
+
+
+@pytest.fixture(scope="module")
+def table() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute(f"CREATE VIRTUAL TABLE words USING fts5 (said, {TOKENIZER})")
+        connection.execute("INSERT INTO words VALUES ('the failing test')")
+        yield connection
+
+
+Found = Callable[[str, str], bool]
+
+
+@pytest.fixture
+def found() -> Found:
+    """Whether a text says what a query looks for."""
+    return lambda query, text: bool(snippets(expression(query), [(1, folded(text))]))
+
+
+@given(st.one_of(st.text(), st.lists(st.sampled_from([*SYNTAX, *WORDS, " "])).map("".join)))
+def test_any_text_is_a_query_or_is_refused_for_having_no_word(table: sqlite3.Connection, query: str) -> None:
+    try:
+        match = expression(query)
+    except InvalidEvent:
+        return
+
+    table.execute("SELECT count(*) FROM words WHERE words MATCH ?", (match,)).fetchall()
+
+
+@given(st.text())
+def test_a_text_that_is_quoted_is_found_by_itself(text: str) -> None:
+    word = f"x {text}".replace('"', " ")
+
+    assert snippets(expression(f'"{word}"'), [(1, folded(word.encode(errors="replace").decode()))])
+
+
+@pytest.mark.parametrize("query", ["", "   ", "!?", '""', '"', "*", "-", "-flaky", '-"a b" -c', "OR", "💥"])
+def test_a_query_without_a_word_to_look_for_is_refused(query: str) -> None:
+    with pytest.raises(InvalidEvent, match="expected a word to look for"):
+        expression(query)
+
+
+def test_a_query_of_very_many_words_is_refused_and_one_of_many_is_not(table: sqlite3.Connection) -> None:
+    table.execute("SELECT 1 FROM words WHERE words MATCH ?", (expression("fail OR test " * 33),)).fetchall()
+    with pytest.raises(InvalidEvent, match="at most 100 words, found 101"):
+        expression("fail " * 101)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("failing test", "the test that is failing"),
+        ('"failing test"', "the failing test"),
+        ('"failing test', "a quote left open: the failing test"),
+        ("fail*", "it failed"),
+        ('"failing te"*', "the failing test"),
+        ("failing OR broken", "it is broken"),
+        ("one two OR three", "one three"),
+        ("test -flaky", "a good test"),
+        ('test -"at times"', "at no times a test"),
+        ("--all-prefixes", "run fsck with --all-prefixes"),
+        ("re-run", "a re-run of it"),
+        ("test_dates", "FAILED test_dates"),
+        ("it's", "it's so"),
+        ("a.b:c", "see a.b:c"),
+        ("C++", "in C and so on"),
+    ],
+)
+def test_it_is_found(found: Found, query: str, text: str) -> None:
+    assert found(query, text)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("failing test", "the failing one"),
+        ('"failing test"', "the test is failing"),
+        ("fail", "it failed"),
+        ("one two OR three", "two three"),
+        ("test -flaky", "a flaky test"),
+        ('test -"at times"', "a test at times"),
+        ("and", "or"),
+    ],
+)
+def test_it_is_not_found(found: Found, query: str, text: str) -> None:
+    assert not found(query, text)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("cafe", "Café"),
+        ("CAFÉ", "cafe\u0301"),
+        ("елка", "Ёлка"),
+        ("ещё", "ЕЩЕ"),
+        ("ελλας", "ΕΛΛΆΣ"),
+        ("会議", "東京の会議は明日です"),
+        ("カイギ", "明日カイギです"),
+        ("明日で", "会議は明日です"),
+        ("배워", "한국어를 배워요"),
+        ("สวัสดี", "พูดสวัสดีครับ"),
+        ("हिन्दी", "मैं हिन्दी बोलता हूँ"),
+    ],
+)
+def test_case_accents_and_scripts_without_blanks_do_not_matter(found: Found, query: str, text: str) -> None:
+    assert found(query, text)
+
+
+def test_letters_that_only_look_accented_are_letters(found: Found) -> None:
+    assert not found("мои", "мой")
+    assert not found("議会", "会議")
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\u2060")))
+def test_what_is_shown_again_is_the_text(text: str) -> None:
+    from unicodedata import normalize
+
+    assert unfolded(folded(text)) in (text, normalize("NFC", text))
+
+
+def test_hits_are_marked_with_their_accents() -> None:
+    text = "Ещё одна ёлка; 会議は明日です。"
+    (shown,) = snippets(expression("елка 明日で"), [(1, folded(text))]).values()
+
+    assert shown.text == text
+    assert [text[first:end] for first, end in shown.marks] == ["ёлка", "明日で"]
+
+
+def test_a_snippet_is_a_line_around_the_hits() -> None:
+    text = "word\n" * 500 + "the\nneedle\n" + "word " * 500
+    (shown,) = snippets(expression("needle"), [(1, text)]).values()
+
+    assert "the needle word" in shown.text
+    assert shown.text.startswith("…")
+    assert shown.text.endswith("…")
+    assert len(shown.text) < 150
+
+
+def test_a_snippet_of_very_long_words_is_cut() -> None:
+    text = f"{'a' * 1000} needle {'b' * 1000}"
+    (shown,) = snippets(expression("needle"), [(1, text)]).values()
+
+    assert [shown.text[first:end] for first, end in shown.marks] == ["needle"]
+    assert len(shown.text) < 250

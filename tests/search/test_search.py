@@ -1,0 +1,216 @@
+"""What a search finds: whose words, in which conversations, and in which order."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from stenolog import (
+    AssistantMessage,
+    Conversation,
+    Event,
+    File,
+    InvalidEvent,
+    LlmError,
+    Log,
+    ModeSwitch,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Run,
+    ToolCall,
+    ToolResult,
+    Unknown,
+    UnknownConversation,
+    UserMessage,
+)
+from tests.search.conftest import places
+from tests.stores.conftest import START, said
+
+
+def test_a_hit_says_where_when_who_and_what(log: Log, talk: Conversation) -> None:
+    talk.append(UserMessage(text="Which test\nfails?", to=["coder"]))
+    (hit,) = log.search("TEST")
+
+    assert (hit.conversation, hit.position, hit.kind, hit.who) == ("demo", 2, "user_message", "user → coder")
+    assert hit.at == [entry.at for entry in talk.entries()][1]
+    assert (hit.snippet, hit.marks) == ("Which test fails?", ((6, 10),))
+
+
+CALL = ToolCall(id="c1", name="shell", arguments='{"cmd": ["grep", {"for": "a\\nneedle"}], "n": 7}')
+NEEDLES: list[Event] = [
+    UserMessage(text="a needle"),
+    UserMessage(parts=[File(name="needle.txt")]),
+    UserMessage(text="a needle", in_context=False),
+    AssistantMessage(agent="coder", text="a needle"),
+    AssistantMessage(agent="coder", parts=[Reasoning(text="a needle")]),
+    AssistantMessage(agent="coder", parts=[Refusal(text="a needle")]),
+    AssistantMessage(agent="coder", tool_calls=[CALL]),
+    AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c1", name="needle")]),
+    AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c1", name="shell", arguments='{"a needle')]),
+    AssistantMessage(agent="coder", text="a needle", purpose="summary"),
+    ToolResult(call_id="c1", text="a needle"),
+    LlmError(agent="coder", category="timeout", message="a needle"),
+    LlmError(agent="coder", category="timeout", text="a needle"),
+    ModeSwitch(title="a needle"),
+    ModeSwitch(handoff="a needle"),
+    ModeSwitch(active_run=Run(id="r", directive="a needle")),
+]
+
+
+@pytest.mark.parametrize("event", NEEDLES, ids=repr)
+def test_all_that_anybody_said_is_found(log: Log, talk: Conversation, event: Event) -> None:
+    said(talk, "hay")
+    talk.append(event, expected=talk.position)
+
+    assert places(log, "needle") == [("demo", 3)]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        AssistantMessage(agent="coder", parts=[Opaque(provider="other", raw='{"a":"needle"}')]),
+        Unknown(topic="needle@9", payload=b'{"text":"a needle"}'),
+        UserMessage(text="hay", meta={"app": "needle"}),
+    ],
+    ids=repr,
+)
+def test_what_nobody_said_is_not_found(log: Log, talk: Conversation, event: Event) -> None:
+    talk.append(event)
+
+    assert places(log, "needle") == []
+
+
+def test_of_a_long_output_the_whole_is_searched(log: Log, talk: Conversation) -> None:
+    whole = log.blobs.put(("hay " * 10_000 + "needle " + "hay " * 10_000).encode())
+    talk.append(ToolResult(call_id="c1", text="hay hay …", blob=whole))
+    talk.append(ToolResult(call_id="c1", text="a needle", blob=log.blobs.put(b"\xff\xfe")))
+
+    assert places(log, "needle") == [("demo", 2), ("demo", 3)]
+
+
+def test_of_an_entry_of_megabytes_the_first_million_characters_are_searched(
+    log: Log, talk: Conversation
+) -> None:
+    said(talk, f"{'hay ' * 249_000} first {'hay ' * 2_000} last")
+
+    assert places(log, "first") == [("demo", 2)]
+    assert places(log, "last") == []
+
+
+class TestWhich:
+    """What is asked for narrows what is found."""
+
+    @pytest.fixture(autouse=True)
+    def given(self, log: Log) -> None:
+        said(log["one"], "the needle")
+        log["one"].append(AssistantMessage(agent="coder", text="a needle"))
+        log["two"].append(AssistantMessage(agent="reviewer", text="a needle, a needle"))
+        log["two"].append(UserMessage(text="needle", author="reviewer", author_kind="agent"))
+        log["two"].append(ToolResult(call_id="c1", name="coder", text="needle"))
+
+    @pytest.mark.parametrize(
+        ("wanted", "expected"),
+        [
+            ({}, [("one", 2), ("one", 3), ("two", 2), ("two", 3), ("two", 4)]),
+            ({"conversation": "one"}, [("one", 2), ("one", 3)]),
+            ({"agent": "coder"}, [("one", 3)]),
+            ({"agent": "reviewer"}, [("two", 2), ("two", 3)]),
+            ({"agent": "nobody"}, []),
+            ({"kinds": ["tool_result", "user_message"]}, [("one", 2), ("two", 3), ("two", 4)]),
+            ({"conversation": "two", "kinds": ["assistant_message"]}, [("two", 2)]),
+            ({"since": START + timedelta(seconds=2)}, [("two", 3), ("two", 4), ("two", 2)]),
+            ({"until": START + timedelta(seconds=1)}, [("one", 2), ("one", 3)]),
+            ({"limit": 2, "newest": True}, [("two", 3), ("two", 4)]),
+        ],
+    )
+    def test_only_what_was_asked_for(
+        self, log: Log, wanted: dict[str, Any], expected: list[tuple[str, int]]
+    ) -> None:
+        assert places(log, "needle", **wanted) == sorted(expected)
+
+    def test_the_newest_come_first_where_that_is_asked_for(self, log: Log) -> None:
+        hits = log.search("needle", newest=True)
+
+        assert [hit.position for hit in hits] == [4, 3, 2, 3, 2]
+
+    def test_else_the_best(self, log: Log) -> None:
+        said(log["three"], "needle " + "hay " * 100)
+
+        assert log.search("needle")[-1].conversation == "three"
+        assert log.search("needle", newest=True)[0].conversation == "three"
+
+    def test_a_conversation_that_is_not_there_is_an_error(self, log: Log) -> None:
+        with pytest.raises(UnknownConversation, match="nobody"):
+            log.search("needle", conversation="nobody")
+
+    def test_a_naive_time_is_refused(self, log: Log) -> None:
+        with pytest.raises(InvalidEvent, match="aware"):
+            log.search("needle", since=START.replace(tzinfo=None))
+
+
+class TestForks:
+    """What a fork inherits is found once, where it stands; and in the fork, where that is asked for."""
+
+    @pytest.fixture(autouse=True)
+    def given(self, log: Log, talk: Conversation) -> None:
+        said(talk, "needle 2", "needle 3", "needle 4")
+        fork = talk.fork(after=3, name="fork")
+        said(fork, "needle 5")
+        said(fork.fork(after=2, name="early"), "needle 4")
+        said(fork.fork(name="late"), "needle 7")
+
+    def test_each_entry_is_found_once(self, log: Log) -> None:
+        standing = [("demo", 2), ("demo", 3), ("demo", 4), ("early", 4), ("fork", 5), ("late", 7)]
+
+        assert places(log, "needle") == standing
+
+    def test_in_a_fork_what_it_inherits_is_found_too(self, log: Log) -> None:
+        def within(name: str) -> list[int]:
+            return [position for _, position in places(log, "needle", conversation=name)]
+
+        assert within("demo") == [2, 3, 4]
+        assert within("fork") == [2, 3, 5]
+        assert within("early") == [2, 4]
+        assert within("late") == [2, 3, 5, 7]
+        assert {hit.conversation for hit in log.search("needle", conversation="late")} == {"late"}
+
+
+class TestWhatBecameOfIt:
+    """A conversation is found by what became of it since it was indexed."""
+
+    @pytest.fixture(autouse=True)
+    def given(self, log: Log, talk: Conversation) -> None:
+        said(talk, "a needle")
+        said(log["other"], "another needle")
+        assert places(log, "needle") == [("demo", 2), ("other", 2)]
+
+    def test_renamed_it_is_found_under_its_name(self, log: Log, talk: Conversation) -> None:
+        talk.rename("new")
+
+        assert places(log, "needle") == [("new", 2), ("other", 2)]
+        assert places(log, "needle", conversation="new") == [("new", 2)]
+
+    def test_archived_it_is_found(self, log: Log, talk: Conversation) -> None:
+        talk.archive()
+
+        assert places(log, "needle") == [("demo", 2), ("other", 2)]
+
+    @pytest.mark.parametrize("name", ["demo", "other"])
+    def test_deleted_it_is_gone_and_the_rest_is_there(self, log: Log, name: str) -> None:
+        log[name].delete()
+        left = "demo" if name == "other" else "other"
+
+        assert places(log, "needle") == [(left, 2)]
+        said(log[name], "a new needle")
+        assert places(log, "needle") == sorted([(left, 2), (name, 2)])
+
+    def test_a_deletion_that_is_refused_takes_nothing_out(self, log: Log, talk: Conversation) -> None:
+        talk.fork()
+        with pytest.raises(Exception, match="forks of it exist"):
+            talk.delete()
+
+        assert places(log, "needle") == [("demo", 2), ("other", 2)]
+        assert len(log.search("needle")) == 2
