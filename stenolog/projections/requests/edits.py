@@ -76,7 +76,9 @@ def _stays(wording: Entry, edit: Entry, lane: Lane, *, answered: bool) -> bool:
 
 def with_notes(units: Iterable[tuple[Piece, ...]], anew: Set[int]) -> list[tuple[Piece, ...]]:
     """The units, with a note before each edit that appears where it arrived."""
-    return [(_note(unit[0]), *unit) if _is_anew(unit[0], anew) else unit for unit in units]
+    if not anew:
+        return list(units)
+    return [(_note(unit[0]), *unit) if unit and _is_anew(unit[0], anew) else unit for unit in units]
 
 
 def parts_wordings(entry: Entry, before: Iterable[Entry], lane: Lane) -> bool:

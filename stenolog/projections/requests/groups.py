@@ -7,7 +7,7 @@ built on is final, and the true result appears where it arrived, as text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator
 
 from stenolog.domain.parts import Text
 from stenolog.projections.pairing import CallKey
@@ -25,11 +25,15 @@ PREVIEW = note("a preview: there is nothing to answer here yet")
 class Group:
     """An answer, the results of its calls, and what is known of those that are not shown."""
 
-    def __init__(self, said: Piece, hidden: Set[CallKey]) -> None:
+    def __init__(self, said: Piece) -> None:
         self.said = said
         self.results: dict[CallKey, Piece | None] = dict.fromkeys(said.calls)
-        self.hidden = hidden
         self.interrupted = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether every call has its result."""
+        return None not in self.results.values()
 
     def joins(self, piece: Piece) -> bool:
         """Whether the piece is a further part of the same answer."""
@@ -51,15 +55,15 @@ class Group:
         self.results[piece.call] = piece
         return True
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self, is_hidden: Callable[[CallKey], bool]) -> Iterator[Piece]:
         """The answer and one result for each call, in the order of the calls."""
         yield self.said
         for key, result in self.results.items():
-            yield result or self._seal(key)
+            yield result or self._seal(key, hidden=is_hidden(key))
 
-    def _seal(self, key: CallKey) -> Piece:
+    def _seal(self, key: CallKey, *, hidden: bool) -> Piece:
         text, rule = RUNNING, "sealed-running"
-        if key in self.hidden:
+        if hidden:
             text, rule = HIDDEN, "sealed-hidden"
         elif self.interrupted:
             text, rule = INTERRUPTED, "sealed-interrupted"
@@ -67,46 +71,55 @@ class Group:
         return Piece("tool", (Text(text=text),), (key.position,), rule, "added", call=key, failed=failed)
 
 
-def units(pieces: Iterable[Piece], hidden: Set[CallKey], ear: Ear) -> list[tuple[Piece, ...]]:
-    """The pieces in units that are never cut in two: an answer with one result for each of its calls, or
-    one piece of anything else.
+class Grouping:
+    """Pieces on their way into groups: the answers with their results, and between them everything else, as
+    text where it must be.
 
-    `hidden` are the calls whose results are in the log and not shown here.
+    `answer` is the last answer before these pieces, and `called` are the calls made before them.
     """
-    made = (unit.pieces() if isinstance(unit, Group) else [unit] for unit in _units(pieces, hidden, ear))
-    heard = (tuple(piece for piece in unit if piece.parts or piece.role == "tool") for unit in made)
-    return [unit for unit in heard if unit]
 
+    def __init__(self, ear: Ear, answer: Group | None = None, called: Collection[CallKey] = ()) -> None:
+        self.made: list[Group | Piece] = []
+        self.answer = answer
+        self._ear = ear
+        self._before = called
+        self._called: set[CallKey] = set()
 
-def closed(pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces, closed by a note where they end with the agent's own word."""
-    if pieces and pieces[-1].role != "assistant":
-        return list(pieces)
-    last = pieces[-1].positions[-1:] if pieces else ()
-    return [*pieces, Piece("user", (Text(text=PREVIEW),), last, "preview-note", "added")]
-
-
-def _units(pieces: Iterable[Piece], hidden: Set[CallKey], ear: Ear) -> list[Group | Piece]:
-    """The answers with their results, and between them everything else, as text where it must be."""
-    units: list[Group | Piece] = []
-    answer: Group | None = None
-    called: set[CallKey] = set()
-    for piece in pieces:
-        called.update(piece.calls)
+    def hear(self, piece: Piece) -> None:
+        """Take the next piece in."""
+        self._called.update(piece.calls)
+        answer = self.answer
         if answer is not None and piece.interrupts:
             answer.interrupted = True
         if piece.role == "tool":
             if answer is None or not answer.takes(piece):
-                rule = "late-result" if piece.call in called else "orphan-result"
-                units.append(in_prose_result(piece, ear)._replace(rule=rule))
+                was_called = piece.call in self._called or piece.call in self._before
+                rule = "late-result" if was_called else "orphan-result"
+                self.made.append(in_prose_result(piece, self._ear)._replace(rule=rule))
         elif piece.role != "assistant":
-            units.append(piece)
+            self.made.append(piece)
         elif piece.rule == "partial":  # it was built on the seals before it, as an answer is
-            answer = None if answer is not None and None in answer.results.values() else answer
-            units.append(piece)
-        elif answer is not None and units[-1] is answer and answer.joins(piece):
+            self.answer = None if answer is not None and not answer.complete else answer
+            self.made.append(piece)
+        elif answer is not None and self.made and self.made[-1] is answer and answer.joins(piece):
             answer.join(piece)
         else:
-            answer = Group(piece, hidden)
-            units.append(answer)
-    return units
+            self.answer = Group(piece)
+            self.made.append(self.answer)
+
+    def units(self, is_hidden: Callable[[CallKey], bool]) -> list[tuple[Piece, ...]]:
+        """What was made, in units that are never cut in two: an answer with one result for each of its calls,
+        or one piece of anything else. A unit in which nothing is said is empty.
+
+        `is_hidden` tells whether a call has a result in the log that is not shown.
+        """
+        made = ((unit,) if isinstance(unit, Piece) else unit.pieces(is_hidden) for unit in self.made)
+        return [tuple(piece for piece in unit if piece.parts or piece.role == "tool") for unit in made]
+
+
+def closing(last: Piece | None) -> list[Piece]:
+    """The note that closes a conversation which ends with the agent's own word, or has none at all."""
+    if last is not None and last.role != "assistant":
+        return []
+    positions = last.positions[-1:] if last else ()
+    return [Piece("user", (Text(text=PREVIEW),), positions, "preview-note", "added")]

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import Part
 
-from .model import Dropped
+from .model import Dropped, Omitted, Piece
 from .rules import CUTS
+from .tokens import Counter, count_part
+from .wires.sheet import NOT_CARRIED
+
+if TYPE_CHECKING:
+    from .window import Row
 
 
 def said_by(event: Event) -> tuple[Part, ...]:
@@ -33,6 +39,36 @@ def neighbours(runs: Iterable[Dropped]) -> list[Dropped]:
         else:
             merged.append(run)
     return merged
+
+
+def dropped(
+    runs: Iterable[Dropped],
+    rows: Iterable[Row],
+    rules: Mapping[int, str],
+    pieces: Sequence[Piece],
+    omitted: Iterable[Omitted],
+    counter: Counter,
+) -> Iterator[Dropped]:
+    """What is left out, neighbours of one rule as one run; then what a form or the wire cannot carry.
+
+    `runs` are gone for good, `rows` are in the window, with the rules for those that are not shown.
+    """
+    heard = {position for piece in pieces for position in piece.positions}
+    here = []
+    for row in rows:
+        position = row.entry.position
+        rule = rules.get(position) or ("" if position in heard else "nothing-said")
+        if rule:
+            here.append(Dropped(position, position, rule, row.tokens))
+    yield from neighbours([*runs, *here])
+    unsaid = (
+        Omitted(piece.positions, NOT_CARRIED[type(part)], count_part(part, counter))
+        for piece in pieces
+        for part in piece.unsaid
+    )
+    for lost in (*unsaid, *omitted):
+        first, last = min(lost.positions, default=0), max(lost.positions, default=0)
+        yield Dropped(first, last, lost.rule, lost.tokens, lost.what)
 
 
 def absorb(runs: Sequence[Dropped], lost: Sequence[Dropped], here: Sequence[int]) -> list[Dropped]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -16,7 +16,7 @@ from stenolog.domain.state import address
 from stenolog.domain.values import Receipt
 from stenolog.projections.pairing import CallKey
 
-from .rules import CUTS, REPAIRS
+from .rules import REPAIRS
 from .sections import by_hash, sections
 from .tokens import COUNTER, IMAGE_TOKENS, OVERHEAD
 
@@ -176,14 +176,27 @@ class BlobText(str):
         made.blob, made.hashed = blob, f"{prefix}sha256:{blob}"
         return made
 
+    def __getnewargs__(self) -> tuple[str, str, str]:  # type: ignore[override]
+        """For a copy, which takes `hashed` over."""
+        return str(self), "", self.blob
 
-@dataclass(frozen=True, repr=False)
+
+class Explanation(NamedTuple):
+    """Where every part of a request came from, and what is not in it."""
+
+    parts: tuple[Explained, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+
+
+@dataclass(frozen=True, repr=False, eq=False)
 class Request:
     """What a lane's model is sent next, and the explanation of every part.
 
-    `body` is the provider's exact JSON body. `sendable` says whether anyone would send it here;
-    `reason` says why not. `parts` explains what is in it, `dropped` what is not. `upto` is the position
-    of the view. `cuts` is how often the window has been cut so far.
+    `body` is the provider's exact JSON body; requests that follow each other share what they have in common,
+    so copy it before you change it. `sendable` says whether anyone would send it here; `reason` says why not.
+    `parts` explains what is in it, `dropped` what is not: made by `explain` when one of them is asked for.
+    `upto` is the position of the view. `cuts` is how often the window has been cut so far, `cut` are the runs
+    of positions that it left out.
     """
 
     agent: str
@@ -193,12 +206,18 @@ class Request:
     body: Body
     sendable: bool
     reason: str
-    parts: tuple[Explained, ...]
-    dropped: tuple[Dropped, ...]
+    explain: Callable[[], Explanation] = Explanation
     pipeline: str = PIPELINE
     policy: Policy = field(default_factory=Policy)
     counter: str = COUNTER
     cuts: int = 0
+    cut: tuple[tuple[int, int], ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether they are the same in everything, the explanation too."""
+        return isinstance(other, Request) and _told(self) == _told(other)
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         where = address(self.agent, self.task)
@@ -210,6 +229,21 @@ class Request:
             where = address(self.agent, self.task)
             raise NotSendable(f"the request of {where} at position {self.upto}: {self.reason}")
         return self
+
+    @cached_property
+    def explanation(self) -> Explanation:
+        """`parts` and `dropped`."""
+        return self.explain()
+
+    @property
+    def parts(self) -> tuple[Explained, ...]:
+        """Where each part of it came from."""
+        return self.explanation.parts
+
+    @property
+    def dropped(self) -> tuple[Dropped, ...]:
+        """What was left out."""
+        return self.explanation.dropped
 
     @cached_property
     def bytes(self) -> bytes:
@@ -237,8 +271,8 @@ class Request:
     @property
     def plan(self) -> dict[str, Any]:
         """The choices it was built by: the runs that the window left out, and digests of its sections."""
-        cut = [[run.first, run.last] for run in self.dropped if run.rule in CUTS]
-        return {**({"cut": cut} if cut else {}), "sections": sections(self.body)}
+        cut = {"cut": [list(run) for run in self.cut]} if self.cut else {}
+        return {**cut, "sections": sections(self.body)}
 
     @cached_property
     def size(self) -> Size:
@@ -259,6 +293,12 @@ class Request:
         """What had to be mended, made up or left out for a provider to take it."""
         everything: list[Explained | Dropped] = [*self.parts, *self.dropped]
         return tuple(part for part in everything if part.rule in REPAIRS)
+
+
+def _told(request: Request) -> tuple[object, ...]:
+    """What a request says of itself."""
+    said = {each.name: getattr(request, each.name) for each in fields(request) if each.name != "explain"}
+    return said, request.explanation
 
 
 def compact(body: object) -> str:

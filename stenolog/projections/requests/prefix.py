@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import Card, Tool
 
-from .model import Piece, Section
+from .model import Section
 from .names import tool_name
 from .tokens import ESTIMATE, Counter
 
@@ -42,20 +41,18 @@ def prefix(
     speaker: str,
     card: Card,
     sections: tuple[Section, ...],
-    pieces: Iterable[Piece],
+    called: Iterable[str],
     *,
     model: str = "",
     set_at: tuple[int, ...] = (),
     counter: Counter = ESTIMATE,
 ) -> Prefix:
-    """The prefix of a lane, from its card and what it has done; `model` is the one it last answered with."""
+    """The prefix of a lane, from its card and what it has done: `called` are the names of the tools that it
+    called, each once, and `model` is the one it last answered with."""
     declared: dict[str, Tool] = {}
     for tool in card.tools or ():
         declared.setdefault(tool_name(tool.name), tool)
     tools = tuple(declared.values())
-    called = dict.fromkeys(
-        part.name for piece in pieces for part in piece.parts if isinstance(part, ToolCall)
-    )
     stubs = tuple(Tool(name=name) for name in called if tool_name(name) not in declared)
     return Prefix(
         speaker=speaker,

@@ -61,6 +61,11 @@ def first_difference(sections: Mapping[str, Any], body: Mapping[str, Any]) -> st
     return ""
 
 
+def conversation(body: Mapping[str, Any]) -> Any:
+    """The messages of a body, under the key that they stand under on its wire; a prompt is a text."""
+    return next((body[key] for key in MESSAGES if key in body), [])
+
+
 def turns(messages: Any) -> Sequence[Any]:
     """The messages; a prompt of plain text in its turns."""
     return TURN.split(messages) if isinstance(messages, str) else messages

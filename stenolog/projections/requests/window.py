@@ -12,34 +12,29 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import (
-    UNCHANGED,
-    AssistantMessage,
-    Event,
-    ModeSwitch,
-    ToolResult,
-)
+from stenolog.domain.events import ToolResult
 from stenolog.domain.policy import Policy
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, evolve
 from stenolog.domain.summaries import Summary
-from stenolog.projections.context import Context, Made, read, summary_of
+from stenolog.projections.context import Made, read, summary_of
 from stenolog.projections.pairing import Call, Pair, Pairing
 
 from .around import reserved
 from .away import titles
 from .caps import Cap, caps
-from .edits import is_edit, parts_wordings, with_notes
-from .groups import units
+from .edits import parts_wordings, with_notes
+from .groups import Grouping
 from .left_out import absorb, said_by
 from .measure import Measure
 from .model import Dropped, Piece, Size, total
 from .own import Now, Own, remember
 from .rewrites import chosen, rewritten
+from .settled import Heard, Settled, Told, Unit, changes_context, settle, unsettles
 from .stays import BESIDE, pinned, positions_of, stays
 from .tokens import ESTIMATE, Counter, count_parts
-from .visible import Lane, Visible, passed_over, visible
+from .visible import Lane, passed_over, visible
 from .voice import Ear, ear, voice
 from .wires.sheet import EMPTY_BLOBS
 
@@ -88,7 +83,7 @@ class Shown(NamedTuple):
     `edits` has the message that each edit is an edit of.
     """
 
-    units: list[tuple[Piece, ...]]
+    units: list[Unit]
     left_out: dict[int, str]
     entries: list[Entry]
     edits: dict[int, int]
@@ -118,6 +113,7 @@ class Window:
         self.pairing = Pairing(mark.waiting, mark.pairs)
         self._ear: Ear = ear(lane, policy, counter)
         self._rewrites = chosen(policy.rewrites)
+        self._settled = Settled()
         self.measure = Measure(policy.budget, counter, blobs)
         self._titles = total(map(self.measure.of, titles(policy.away))) if policy.away else Size()
         self._caps = caps(policy)
@@ -164,6 +160,8 @@ class Window:
         made = summary_of(entry.position, entry.event)
         if made and not rule and made.agent != self.lane.agent and self._tells_too_much(made):
             rule = "not-addressed"
+        if unsettles(self._settled, entry, pair, shown=not rule):
+            self._settled = Settled()
         if rule:
             self._pass_over(entry, rule)
         else:
@@ -185,26 +183,44 @@ class Window:
 
     def shown(self) -> Shown:
         """What is in the window, in the order it is shown in."""
-        now = self.context()
-        seen = self.visible(now)
-        pieces = {row.entry.position: row.pieces for row in self.rows}
-        heard = [piece for entry in seen.shown for piece in pieces[entry.position]]
+        heard = self._heard(Settled())
+        return Shown([unit for unit in heard.units if unit], heard.left_out, heard.entries, heard.edits)
+
+    def told(self) -> Told:
+        """The same in two parts: what stays whatever comes, and what is behind that."""
+        settled = self._settled
+        heard = self._heard(settled)
+        number = settle(settled, heard, self.own.answered)
+        rest = [unit for unit in heard.units[number:] if unit]
+        return Told(settled, len(settled.units), settled.rows, rest, heard.left_out)
+
+    @property
+    def surely_fits(self) -> bool:
+        """Whether the window knows that what it shows has room under the caps; it may where it does not."""
+        return all(size.fits(cap.room) for size, cap in zip(self._sizes, self._caps, strict=True))
+
+    def _heard(self, settled: Settled) -> Heard:
+        """What the lane hears of the rows behind those that are settled."""
+        rows = self.rows[settled.rows :]
+        made = [made for made in self.summaries if made.summary.position not in settled.left_out]
+        entries = [row.entry for row in rows]
+        now = read(entries, self.settings, self.pairing, made)
+        seen = visible(entries, self.lane, now, self.own.answered, self.policy.pins)
+        pieces = {row.entry.position: row.pieces for row in rows}
+        grouping = Grouping(self._ear, settled.answer, settled.called)
+        for entry in seen.shown:
+            for piece in pieces[entry.position]:
+                grouping.hear(piece)
         here = {entry.position for entry in seen.shown}
-        hidden = {key for key, at in self.pairing.results.items() if at not in here}
-        made = with_notes(units(heard, hidden, self._ear), seen.anew)
-        return Shown(made, seen.left_out, seen.shown, now.edits)
+        results = self.pairing.results
+        units = with_notes(
+            grouping.units(lambda call: call in results and results[call] not in here), seen.anew
+        )
+        return Heard(rows, grouping.made, units, seen.left_out, seen.shown, now.edits)
 
     def heard(self, position: int) -> tuple[Piece, ...]:
         """What the lane hears of an entry in the window."""
         return next((row.pieces for row in self.rows if row.entry.position == position), ())
-
-    def context(self) -> Context:
-        """What is in context, of the entries in the window."""
-        return read([row.entry for row in self.rows], self.settings, self.pairing, self.summaries)
-
-    def visible(self, now: Context) -> Visible:
-        """What of the window is shown, entry by entry."""
-        return visible([row.entry for row in self.rows], self.lane, now, self.own.answered, self.policy.pins)
 
     def _row(self, entry: Entry) -> Row:
         heard = voice(entry, self._ear, self.pairing.pairs.get(entry.position))
@@ -262,8 +278,7 @@ class Window:
 
     def _keep_within_caps(self, surely: bool) -> None:
         """Cut where the window has outgrown a cap; it is measured only where it could have."""
-        fits = all(size.fits(cap.room) for size, cap in zip(self._sizes, self._caps, strict=True))
-        if fits and not surely:
+        if self.surely_fits and not surely:
             return
         shown, sizes = self._sized()
         self._caps = self._caps_now(shown)
@@ -309,6 +324,7 @@ class Window:
 
     def _drop(self, gone: set[int], rule: str) -> None:
         """Let entries leave the window for good."""
+        self._settled = Settled()
         dropped = [row for row in self.rows if row.entry.position in gone]
         self.rows = [row for row in self.rows if row.entry.position not in gone]
         here = [row.entry.position for row in self.rows]
@@ -337,17 +353,6 @@ def _kept(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str]) -> set[
 def _counted(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str]) -> Iterator[Size]:
     """The sizes that count against a cap."""
     return (size for i, size in enumerate(sizes) if not (cap.recent and must_stay.get(i, "") in BESIDE))
-
-
-def changes_context(event: Event) -> bool:
-    """Whether an entry may take others out of context, or bring them back."""
-    match event:
-        case ModeSwitch(hides=hides, context_from=context_from):
-            return hides is not UNCHANGED or context_from is not UNCHANGED
-        case AssistantMessage(covers=(_, *_)):
-            return True
-        case _:
-            return is_edit(event)
 
 
 def window(

@@ -48,11 +48,11 @@ class Writer(writer.Writer):
         self.write(pieces)
         return {"model": self.prefix.model, "prompt": "\n\n".join(self.turns)}
 
-    def body(self, pieces: Sequence[Piece]) -> tuple[Body, int]:
+    def body(self, pieces: Sequence[Piece]) -> Body:
         written = len(self.turns)
         made = self.close(pieces)
         del self.turns[written:]
-        return made, 0
+        return made
 
 
 def _label(piece: Piece, names: Mapping[CallKey, str], prefix: Prefix) -> str:

@@ -72,11 +72,6 @@ class Sheet:
             self.messages[-1] = mark.last
         self._handed_out = mark.messages
 
-    def unchanged(self, mark: Mark) -> int:
-        """How many of the messages at a mark stand there as they stood then."""
-        goes_on = mark.last is not None and self.messages[mark.messages - 1] is not mark.last
-        return mark.messages - goes_on
-
     def last(self, key: str) -> list[Body]:
         """What the last message holds under a key, to be added to."""
         if len(self.messages) <= self._handed_out:

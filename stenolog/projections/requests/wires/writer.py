@@ -42,15 +42,13 @@ class Writer(ABC):
     def close(self, pieces: Sequence[Piece]) -> Body:
         """Write the rest of the conversation, with the notes behind it; the body of all of it."""
 
-    def body(self, pieces: Sequence[Piece]) -> tuple[Body, int]:
-        """The body of what was written and of these pieces, which are forgotten again; and how many of its
-        messages are the ones that were there before."""
+    def body(self, pieces: Sequence[Piece]) -> Body:
+        """The body of what was written and of these pieces, which are forgotten again."""
         mark, ids = self.sheet.mark, self.ids.mark
         made = self.close(pieces)
-        kept = self.sheet.unchanged(mark)
         self.sheet.back(mark)
         self.ids.back(ids)
-        return made, kept
+        return made
 
     def rendered(self, pieces: Sequence[Piece]) -> Rendered:
         """The body of these pieces alone, and the explanation of every part."""

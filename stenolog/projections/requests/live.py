@@ -1,0 +1,187 @@
+"""The requests of one lane on one wire, one after another, each made of what changed since the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+
+from stenolog.domain.errors import CallerError, LaterRelease, UnknownAgent
+from stenolog.domain.state import blocked_reason
+from stenolog.domain.values import Card
+
+from . import around
+from .away import with_away
+from .groups import closing
+from .left_out import dropped, neighbours
+from .model import Dropped, Explanation, Piece, Rendered, Request
+from .prefix import Prefix, prefix
+from .rules import CUTS
+from .sections import conversation
+from .sending import over_budget, takes_part, undelivered, unknown, why_not
+from .settled import Settled, Told, called_in
+from .window import Row, Window
+from .wires import WIRES, Wire
+from .wires.sheet import EMPTY_BLOBS
+from .wires.writer import Writer
+
+
+@dataclass(frozen=True)
+class _View:
+    """All that a request is made of: what is told, what stands around it, and what had been delivered."""
+
+    told: Told
+    first: tuple[Piece, ...]
+    rest: tuple[Piece, ...]
+    front: Prefix
+    delivered: frozenset[int]
+    end: Piece | None
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """Everything that is written, in order."""
+        units = islice(self.told.settled.units, self.told.number)
+        return [*self.first, *chain.from_iterable(units), *self.rest]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Explains a request once somebody asks: all of it is written again, and each part explained."""
+
+    view: _View
+    wire: Wire
+    blobs: Mapping[str, bytes]
+    runs: tuple[Dropped, ...]
+    rows: Sequence[Row]
+    number: int
+
+    def __call__(self, rendered: Rendered | None = None) -> Explanation:
+        view, told = self.view, self.view.told
+        pieces = view.pieces
+        made = rendered or self.wire.render(pieces, view.front, self.blobs)
+        rules = dict.fromkeys(view.delivered, "delivered")
+        for nth, row in enumerate(islice(self.rows, self.number)):
+            left_out = told.settled.left_out if nth < told.rows else told.left_out
+            if row.entry.position in left_out:
+                rules[row.entry.position] = left_out[row.entry.position]
+        rows = self.rows[: self.number]
+        gone = dropped(self.runs, rows, rules, pieces, made.omitted, view.front.counter)
+        return Explanation(made.parts, tuple(gone))
+
+
+class Live:
+    """The requests of a window on a wire. Ask after each entry that the window takes, or after many.
+
+    `settled`: so many messages at the beginning of the last body are the very objects that stood in the body
+    before it; all bodies share them, and nobody may change them.
+    """
+
+    def __init__(self, window: Window, wire: str | Wire, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> None:
+        self.window, self.wire, self.blobs = window, _wire(wire), blobs
+        self.settled = 0
+        self._writer: Writer | None = None
+        self._rests_on: tuple[Settled, Prefix, tuple[Piece, ...]] | None = None
+        self._written = 0
+
+    def request(self) -> Request:
+        """The request of what is in the window now. Raises `LaterRelease`, `UnknownAgent`."""
+        window = self.window
+        if window.state.blocked is not None:
+            raise LaterRelease(blocked_reason(window.state.blocked))
+        if not takes_part(window):
+            raise UnknownAgent(unknown(window))
+        view = _view(window)
+        runs = tuple(window.left_out)
+        explain = _Asked(view, self.wire, self.blobs, runs, window.rows, len(window.rows))
+        request = Request(
+            agent=window.lane.agent,
+            task=window.lane.task,
+            upto=window.position,
+            wire=f"{self.wire.name}@{self.wire.version}",
+            body={},
+            sendable=True,
+            reason="",
+            explain=explain,
+            policy=window.policy,
+            counter=window.counter.id,
+            cuts=window.cuts,
+            cut=tuple((run.first, run.last) for run in neighbours(runs) if run.rule in CUTS),
+        )
+        request = self._written_down(request, view, explain)
+        reasons = (why_not(window, view.end), over_budget(window, request))
+        reason = "; ".join(reason for reason in reasons if reason)
+        return replace(request, sendable=not reason, reason=reason) if reason else request
+
+    def _written_down(self, request: Request, view: _View, explain: _Asked) -> Request:
+        if self.wire.writer is None:
+            rendered = self.wire.render(view.pieces, view.front, self.blobs)
+            return replace(request, body=rendered.body, explain=lambda: explain(rendered))
+        writer = self._at_work(view, self.wire.writer)
+        mark = writer.sheet.mark
+        told = view.told
+        fresh = islice(told.settled.units, self._written, told.number)
+        writer.write([*chain.from_iterable(fresh)])
+        self._written = told.number
+        body = writer.body(view.rest)
+        messages = conversation(body)
+        goes_on = mark.last is not None and (
+            isinstance(messages, str) or messages[mark.messages - 1] is not mark.last
+        )
+        self.settled = mark.messages - goes_on
+        if writer.sheet.missing:  # a blob that comes later must be seen
+            self._writer = None
+        return replace(request, body=body)
+
+    def _at_work(self, view: _View, writer: type[Writer]) -> Writer:
+        """The writer that has written what is settled so far: a new one where that has changed."""
+        rests_on = (view.told.settled, view.front, view.first)
+        if self._writer is None or self._rests_on != rests_on:
+            self._writer = writer(view.front, self.blobs, explaining=False)
+            self._writer.write(view.first)
+            self._rests_on, self._written = rests_on, 0
+        return self._writer
+
+
+def _view(window: Window) -> _View:
+    card, policy = window.settings.card_of(window.lane.agent), window.policy
+    if policy.away is not None or policy.history.delta or policy.reminder is not None:
+        return _whole(window, card)
+    told = window.told()
+    return _seen(window, card, told, around.last(window, card, ()), frozenset())
+
+
+def _whole(window: Window, card: Card) -> _View:
+    """The view under a policy by which what is settled depends on what comes behind it."""
+    shown = window.shown()
+    units, had = undelivered(window, shown)
+    units = with_away(units, shown.entries, window.lane, window.policy.away, window.own.began)
+    told = Told(Settled(), 0, 0, units, shown.left_out)
+    return _seen(window, card, told, around.last(window, card, shown.entries), frozenset(had))
+
+
+def _seen(window: Window, card: Card, told: Told, behind: Piece | None, delivered: frozenset[int]) -> _View:
+    said = [piece for unit in told.units for piece in unit]
+    end = said[-1] if said else told.settled.end
+    note = around.cut_note(window)
+    tools = dict(told.settled.tools)
+    for unit in told.units:
+        tools |= called_in(unit)
+    front = prefix(
+        window.lane.address,
+        card,
+        around.first(window, card),
+        tools,
+        model=window.own.model,
+        set_at=(window.own.set_at["card"],) if "card" in window.own.set_at else (),
+        counter=window.counter,
+    )
+    rest = (*said, *closing(end), *((behind,) if behind else ()))
+    return _View(told, (note,) if note else (), rest, front, delivered, end)
+
+
+def _wire(wire: str | Wire) -> Wire:
+    if isinstance(wire, Wire):
+        return wire
+    if wire not in WIRES:
+        raise CallerError(f"wire {wire!r} is unknown; expected one of {', '.join(WIRES)}")
+    return WIRES[wire]

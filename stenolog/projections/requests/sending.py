@@ -1,0 +1,113 @@
+"""Whether a request may be sent: who takes part, what there is to answer, and what is over the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from .caps import limits
+from .model import Explained, Piece, Request
+from .settled import Unit
+from .stays import positions_of, stays
+
+if TYPE_CHECKING:
+    from .window import Shown, Window
+
+
+def takes_part(window: Window) -> bool:
+    """Whether the window's agent is known: it has a card, has joined, was addressed, or has spoken."""
+    agent, state = window.lane.agent, window.state
+    return (
+        not window.own.set_at.keys().isdisjoint(("card", "named"))
+        or agent in state.members
+        or any(lane.agent == agent for lane in state.lanes.values())
+    )
+
+
+def unknown(window: Window) -> str:
+    """Who is known, for those who asked for somebody else."""
+    known = dict.fromkeys([*window.settings.cards, *window.state.members, *window.state.lanes])
+    names = ", ".join(known) or "nobody yet"
+    return f"no agent {window.lane.agent!r} takes part; known are {names}"
+
+
+def undelivered(window: Window, shown: Shown) -> tuple[list[Unit], set[int]]:
+    """Under `Delta`, what the backend does not have yet, and the positions that it has; else all.
+
+    It has its own words and what they were built on. An answer stays with results that it has not had.
+    """
+    own, seen = window.own, window.state.lane(window.lane.address).seen
+    if not window.policy.history.delta or not own.answered or own.died >= own.answered:
+        return shown.units, set()
+    fresh, had = [], set[int]()
+    for unit in shown.units:
+        said_itself = unit[0].role == "assistant"
+        if all(p <= seen or (said_itself and p <= own.answered) for p in positions_of(unit)):
+            had |= positions_of(unit)
+        else:
+            fresh.append(unit)
+    return fresh, had
+
+
+def why_not(window: Window, end: Piece | None) -> str:
+    """Why nobody would send this here: empty where the lane waits for its model, or may be told to go on.
+
+    `end` is the last that was said.
+    """
+    if end is None:
+        return "nothing has been said to it"
+    if end.role == "assistant":
+        return "nothing to answer: the last word is the agent's own"
+    state, address = window.state, window.lane.address
+    stands = state.lane(address)
+    if address not in state.lanes and stands.asked:
+        return ""
+    match stands.status:
+        case "awaiting_llm" | "failed":
+            return ""
+        case "awaiting_tools":
+            return _calls(len(stands.calls), "has no result yet", "have no result yet")
+        case "awaiting_approval":
+            return _calls(sum(call.approval for call in stands.calls), "awaits approval", "await approval")
+        case "closed":
+            return "the agent has left"
+        case "idle":
+            return "nothing to answer: the lane is idle"
+
+
+def _calls(number: int, does: str, do: str) -> str:
+    return f"{number} of its calls {does if number == 1 else do}"
+
+
+def over_budget(window: Window, request: Request) -> str:
+    """What of a request is more than its budget has room for, and what must stay; empty where it fits.
+
+    It is measured only where the window does not know that it fits.
+    """
+    budget = window.policy.budget
+    if budget is None or window.surely_fits or request.size.fits(limits(budget)):
+        return ""
+    shown = window.shown()
+    over = [
+        f"{size:,} {name} of {limit:,}"
+        for name, size, limit in zip(request.size._fields, request.size, limits(budget), strict=True)
+        if size > limit
+    ]
+    reasons = {p: why for i, why in stays(window, shown).items() for p in positions_of(shown.units[i])}
+    must = [part for part in request.parts if _stays(part, reasons)]
+    largest = sorted(must, key=lambda part: -part.tokens_out)[:5]
+    named = ", ".join(_named(part, reasons) for part in largest)
+    return f"over budget ({', '.join(over)}), and this must stay: {named}"
+
+
+def _stays(part: Explained, reasons: Mapping[int, str]) -> bool:
+    """Whether no cut removes a part: it must stay, or it stands around the conversation."""
+    return part.role in ("system", "tools", "parameters") or any(
+        position in reasons for position in part.positions
+    )
+
+
+def _named(part: Explained, reasons: Mapping[int, str]) -> str:
+    why = next((reasons[p] for p in part.positions if p in reasons), part.rule)
+    where = f"position {part.positions[0]}" if part.positions else part.role
+    return f"{where} ({why}, {part.tokens_out:,} tokens)"

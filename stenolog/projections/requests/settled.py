@@ -1,0 +1,167 @@
+"""The beginning of what a lane is shown that stays as it is, whatever is said next.
+
+A request differs from the one before it by a few entries at its end. So the window keeps what is settled, in
+units, and looks anew at the rest alone: an answer to come, the results of open calls, an edit, a summary or a
+reset may change that. What changes more than the rest unsettles everything, which costs time alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, ToolResult
+from stenolog.domain.parts import ToolCall
+from stenolog.projections.pairing import CallKey, Pair
+
+from .edits import is_edit
+from .groups import Group
+from .model import Piece
+
+if TYPE_CHECKING:
+    from .window import Row
+
+Unit = tuple[Piece, ...]
+ENDLESS = 2**63 - 1
+LONG, SLACK = 128, 64
+"""Where a lane says nothing for so many units, all but the last few of them settle."""
+
+
+class Heard(NamedTuple):
+    """What a lane hears of some rows of its window: what was made of it and the units of that, one for one,
+    the rule for each position that is not shown, the entries that are, in order, and what edits are edits of.
+    """
+
+    rows: list[Row]
+    made: list[Group | Piece]
+    units: list[Unit]
+    left_out: dict[int, str]
+    entries: list[Entry]
+    edits: dict[int, int]
+
+
+class Settled:
+    """Units that stay, and all that what comes behind them rests on.
+
+    `units` grows and is never changed; of the window, the first `rows` are in it, and `last` is the last of
+    their positions. `left_out` has the rule for each position that is not shown; `called` are the calls
+    made, `tools` the names that were called, `answer` is the last answer.
+    """
+
+    def __init__(self) -> None:
+        self.units: list[Unit] = []
+        self.rows = 0
+        self.last = 0
+        self.left_out: dict[int, str] = {}
+        self.called: set[CallKey] = set()
+        self.tools: dict[str, None] = {}
+        self.answer: Group | None = None
+
+    @property
+    def end(self) -> Piece | None:
+        """The last piece of it."""
+        return self.units[-1][-1] if self.units else None
+
+    def add(self, units: Iterable[Unit], rows: Sequence[Row], left_out: dict[int, str], last: int) -> None:
+        """Take further units in, of these rows, up to position `last`."""
+        for unit in units:
+            if unit:
+                self.units.append(unit)
+                for piece in unit:
+                    self.called.update(piece.calls)
+                self.tools.update(called_in(unit))
+        self.rows += len(rows)
+        self.last = max(self.last, last, *(row.entry.position for row in rows[-1:]))
+        for row in rows:
+            if row.entry.position in left_out:
+                self.left_out[row.entry.position] = left_out[row.entry.position]
+
+
+class Told(NamedTuple):
+    """What a lane is shown: the settled units, so many of them from so many rows, and those behind them.
+
+    `left_out` has the rule for each position behind that is not shown.
+    """
+
+    settled: Settled
+    number: int
+    rows: int
+    units: list[Unit]
+    left_out: dict[int, str]
+
+
+def called_in(unit: Unit) -> dict[str, None]:
+    """The names of the tools that are called in a unit, in order."""
+    return dict.fromkeys(part.name for piece in unit for part in piece.parts if isinstance(part, ToolCall))
+
+
+def changes_context(event: Event) -> bool:
+    """Whether an entry may take others out of context, or bring them back."""
+    match event:
+        case ModeSwitch(hides=hides, context_from=context_from):
+            return hides is not UNCHANGED or context_from is not UNCHANGED
+        case AssistantMessage(covers=(_, *_)):
+            return True
+        case _:
+            return is_edit(event)
+
+
+def unsettles(settled: Settled, entry: Entry, pair: Pair | None, *, shown: bool) -> bool:
+    """Whether an entry changes what is settled: it may take something out of context or bring it back, its
+    place is before the end of that, or it is a result, not shown, of a call there."""
+    event = entry.event
+    if changes_context(event):
+        return True
+    if isinstance(event, ToolResult):
+        return not shown and bool(pair and pair.call and pair.call.key.position <= settled.last)
+    receipt = getattr(event, "receipt", None)
+    return receipt is not None and receipt.view < settled.last
+
+
+def settle(settled: Settled, heard: Heard, answered: int) -> int:
+    """Settle as many of the units as can be; their number. `answered` is the lane's last answer."""
+    for number in _ends(heard.made):
+        head, rest = heard.units[:number], heard.units[number:]
+        first = min((p for unit in rest for piece in unit for p in piece.positions), default=ENDLESS)
+        last = max((p for unit in head for piece in unit for p in piece.positions), default=0)
+        rows = [row for row in heard.rows if row.entry.position < first]
+        before = next(
+            (unit for unit in reversed(heard.made[:number]) if isinstance(unit, Group)), settled.answer
+        )
+        goes_on = number == len(heard.made) or not isinstance(heard.made[number], Group)
+        if (
+            last >= first
+            or (goes_on and before is not None and not before.complete)
+            or any(changes_context(row.entry.event) for row in heard.rows[len(rows) :])
+            or any(isinstance(row.entry.event, LlmError) and row.entry.position > answered for row in rows)
+        ):
+            continue
+        settled.add(head, rows, heard.left_out, last)
+        settled.answer = before
+        return number
+    return 0
+
+
+def _ends(made: Sequence[Group | Piece]) -> Iterator[int]:
+    """Where what is settled may end, the furthest first: before or behind the last answer; where that is long
+    ago, some way before the end."""
+    last = next((i for i in range(len(made) - 1, -1, -1) if isinstance(made[i], Group)), -1)
+    if len(made) - last > LONG:
+        yield _not_between_own(made, len(made) - SLACK)
+    answer = made[last] if last >= 0 else None
+    if isinstance(answer, Group):
+        if answer.results and answer.complete and not answer.said.joins:
+            yield last + 1
+        yield _not_between_own(made, last)
+
+
+def _not_between_own(made: Sequence[Group | Piece], number: int) -> int:
+    """The number, or where the row of own words begins that it is in."""
+    while number and _ends_with_own(made[number - 1]):
+        number -= 1
+    return number
+
+
+def _ends_with_own(unit: Group | Piece) -> bool:
+    return not unit.results if isinstance(unit, Group) else unit.role == "assistant"
