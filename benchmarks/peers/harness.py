@@ -2,9 +2,10 @@
 
     python -m benchmarks.peers.harness [--harness FOLDER] [--into FOLDER] MEASURE [PEER...] [KEY=VALUE...]
 
-The harness stands in `../shared/peerbench` beside the project unless `--harness` names another place. Its measures are
-in its own README: check, turns, jump, alphabet, cold, travel, interleave, race, clock, crash. `crash` takes `kills=N`.
-Its floors and stenolog run with this interpreter; any other peer needs an environment that its `mkvenv.sh` made.
+The harness stands in `../shared/peerbench` beside the project unless `--harness` names another place. Its
+measures are in its own README: check, turns, jump, alphabet, cold, travel, interleave, race, clock, crash.
+`crash` takes `kills=N`. Its floors and stenolog run with this interpreter; any other peer needs an
+environment that its `mkvenv.sh` made.
 """
 
 from __future__ import annotations

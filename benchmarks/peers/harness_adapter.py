@@ -42,15 +42,18 @@ def read(event: stenolog.Event) -> tuple[Any, ...]:
             return ("result", id, text)
         case AssistantMessage(tool_calls=[_, *_] as calls):
             return ("calls", tuple((call.id, call.name, call.arguments) for call in calls))
-    return ("answer", event.text)
+        case AssistantMessage(text=text):
+            return ("answer", text)
+        case _:
+            raise ValueError(f"expected an event of a turn, found {event.kind}")
 
 
 def position(turns: int) -> int:
     """Where a turn ends: the first entry of a conversation is its opening."""
-    return 1 + turns * EVENTS_PER_TURN
+    return 1 + turns * int(EVENTS_PER_TURN)
 
 
-class Stenolog(Peer):
+class Stenolog(Peer):  # type: ignore[misc]
     """The whole history in each request."""
 
     name = "stenolog"
@@ -89,7 +92,7 @@ class Stenolog(Peer):
     def canon(self, native: Any) -> list[tuple[Any, ...]]:
         """What was said; the note that closes a request which nobody would send is left out."""
         said = native[:-1] if native and str(native[-1]["content"]).startswith(NOTE) else native
-        return canon_chat(said)
+        return list(canon_chat(said))
 
     def stored(self, conv: str) -> list[tuple[Any, ...]]:
         return [read(entry.event) for entry in self.talk(conv).entries() if entry.position > 1]

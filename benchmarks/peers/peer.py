@@ -58,7 +58,7 @@ class Peer:
         """What the library does when a turn begins."""
 
     def turn(self, turn: Turn, told: Acknowledge = nobody) -> None:
-        """A turn as a program would run it: five durable events, and the list before each of two model calls."""
+        """A turn as a program runs it: five durable events, and the list before each of two model calls."""
         self.begin(turn[0].conversation)
         for event in turn:
             if event.step in (1, 4):

@@ -1,7 +1,7 @@
 """What every store is given: turns of five events, made from a seed, the same in every process.
 
-A turn is a user's message (200 characters), an assistant's with two calls at once, their results (300 and 4,000
-characters) and the assistant's answer (600 characters). Any turn can be made without those before it.
+A turn is a user's message (200 characters), an assistant's with two calls at once, their results (300 and
+4,000 characters) and the assistant's answer (600 characters). Any turn is made without those before it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, Literal
 
 Alphabet = Literal["latin", "cyrillic"]
+Kind = Literal["user", "calls", "result", "answer"]
 Said = tuple[Any, ...]
 """An event as it is compared: its kind first, then what it says."""
 
@@ -21,7 +22,7 @@ SEED = 6
 STEPS = 5
 SIZES = (200, 0, 300, 4_000, 600)
 """Characters of text by step."""
-KINDS = ("user", "calls", "result", "result", "answer")
+KINDS: tuple[Kind, ...] = ("user", "calls", "result", "result", "answer")
 LETTERS = {
     "latin": "eeeaaiiooonnttssrrlldcumphgbfyvkwxjqz",
     "cyrillic": "оооееаааиинннттссррввллкмдпуяыьгзбчйхжшюцщэфъ",
@@ -53,7 +54,7 @@ class Event:
     tool: str = ""
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         return KINDS[self.step]
 
     @property
@@ -67,7 +68,8 @@ class Event:
                 return ("calls", *((call.id, call.name, call.arguments) for call in self.calls))
             case "result":
                 return ("result", self.answers, self.text)
-        return (self.kind, self.text)
+            case "user" | "answer":
+                return (self.kind, self.text)
 
 
 Turn = tuple[Event, Event, Event, Event, Event]
@@ -124,7 +126,7 @@ def content(conversation: str, turns: int, alphabet: Alphabet = "latin") -> int:
 
 
 def broken(messages: list[Said]) -> int:
-    """How many messages a provider refuses: calls without their results right after them, results without calls."""
+    """How much a provider refuses: calls without their results right behind, results without calls."""
     faults, waiting = 0, set[str]()
     for kind, *rest in messages:
         if kind == "result":

@@ -12,7 +12,8 @@ from benchmarks.peers.peer import Peer
 from benchmarks.peers.workload import STEPS, Alphabet, Event, Said, events
 
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS messages (id INTEGER PRIMARY KEY, conversation TEXT NOT NULL, message TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS messages
+    (id INTEGER PRIMARY KEY, conversation TEXT NOT NULL, message TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS of_conversation ON messages (conversation, id);
 """
 INSERT = "INSERT INTO messages (conversation, message) VALUES (?, ?)"

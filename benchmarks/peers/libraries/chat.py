@@ -20,7 +20,8 @@ def message(event: Event) -> dict[str, Any]:
                 for c in event.calls
             ]
             return {"role": "assistant", "content": None, "tool_calls": calls}
-    return {"role": "assistant", "content": event.text}
+        case "answer":
+            return {"role": "assistant", "content": event.text}
 
 
 def said(messages: list[dict[str, Any]]) -> list[Said]:
@@ -37,4 +38,5 @@ def _said(message: dict[str, Any]) -> Said:
             return ("calls", *((id, function["name"], function["arguments"]) for id, function in given))
         case {"role": "user", "content": text}:
             return ("user", text)
-    return ("answer", message["content"])
+        case _:
+            return ("answer", message["content"])

@@ -1,4 +1,4 @@
-"""Stenolog, as a program with a loop of its own uses it: one handle per conversation, requests from the log."""
+"""Stenolog, as a program with a loop of its own uses it: a handle for each conversation, requests from it."""
 
 from __future__ import annotations
 
@@ -85,8 +85,9 @@ def written(event: Event) -> stenolog.Event:
             return UserMessage(text=event.text)
         case "result":
             return ToolResult(call_id=event.answers, name=event.tool, text=event.text)
-    calls = [ToolCall(id=call.id, name=call.name, arguments=call.arguments) for call in event.calls]
-    return AssistantMessage(agent=AGENT, text=event.text, tool_calls=calls)
+        case "calls" | "answer":
+            calls = [ToolCall(id=call.id, name=call.name, arguments=call.arguments) for call in event.calls]
+            return AssistantMessage(agent=AGENT, text=event.text, tool_calls=calls)
 
 
 def read(event: stenolog.Event) -> Said:
@@ -100,4 +101,5 @@ def read(event: stenolog.Event) -> Said:
             return ("calls", *((call.id, call.name, call.arguments) for call in calls))
         case AssistantMessage(text=text):
             return ("answer", text)
-    raise ValueError(f"expected an event of a turn, found {event.kind}")
+        case _:
+            raise ValueError(f"expected an event of a turn, found {event.kind}")

@@ -1,0 +1,136 @@
+"""The stores that take part in a run, each in a process of its own, and what is found about each."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import environments
+from benchmarks.peers.environments import NotInstalled
+from benchmarks.peers.registry import KNOWN
+from benchmarks.peers.running import PeerFailed, Running, Unsupported
+
+RESULTS = Path(__file__).parent.parent / "results"
+"""Ignored by git."""
+FOUND = RESULTS / "peers"
+AT_ONCE = 2
+"""Stores that work side by side where nothing is timed."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is done. `rounds`: how often each store has its turn; `other_kills`: of all but stenolog."""
+
+    lengths: tuple[int, ...] = (10, 100, 1_000, 4_000)
+    rounds: int = 5
+    block: int = 10
+    short: int = 50
+    conversations: int = 100
+    each: int = 20
+    allowed_s: float = 6.0
+    race: int = 20
+    kills: int = 200
+    other_kills: int = 10
+    growth: int = 20_000
+
+
+QUICK = Plan(
+    lengths=(10, 100),
+    rounds=2,
+    short=10,
+    conversations=20,
+    each=3,
+    race=5,
+    kills=6,
+    other_kills=2,
+    growth=1_500,
+)
+
+
+@dataclass
+class Bench:
+    """One run. What is found about a store is kept in a file of its own after every measure."""
+
+    names: list[str]
+    plan: Plan
+    data: Path
+    found: dict[str, dict[str, Any]] = field(default_factory=dict)
+    pythons: dict[str, str] = field(default_factory=dict)
+
+    def prepare(self) -> None:
+        """Have every environment; a store that cannot be installed says why and is left out."""
+        for name in list(self.names):
+            self.found[name] = {"when": time.strftime("%Y-%m-%d"), "failed": {}}
+            try:
+                self.pythons[name] = environments.python(KNOWN[name])
+            except NotInstalled as error:
+                self.found[name]["not_measured"] = str(error)
+                self.names.remove(name)
+        self.save()
+
+    @contextmanager
+    def running(self, name: str, ahead_s: float = 0.0) -> Iterator[Running]:
+        """A new process of a store, with its library imported; its clock may be wrong."""
+        with Running(KNOWN[name], self.pythons[name], self.data / f"{name}.log") as child:
+            if ahead_s:
+                child.ask("skew", ahead_s=ahead_s)
+            child.loaded = child.ask("load")
+            yield child
+
+    def path(self, name: str, what: str) -> str:
+        """Where a store keeps a file."""
+        return str(self.data / f"{name}-{what}.db")
+
+    def each(self, measure: str, work: Callable[[str], None], names: list[str] | None = None) -> None:
+        """Measure one store after the other; one that fails does not keep the others from it."""
+        for name in self.names if names is None else names:
+            self.tried(measure, work, name)
+        self.save()
+
+    def side_by_side(self, measure: str, work: Callable[[str], None]) -> None:
+        """The same, some at once: for what is counted and not timed."""
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(lambda name: self.tried(measure, work, name), self.names))
+        self.save()
+
+    def tried(self, measure: str, work: Callable[[str], None], name: str) -> bool:
+        """Whether it was done; why not is found."""
+        try:
+            work(name)
+        except Unsupported:
+            return False
+        except PeerFailed as error:
+            self.found[name]["failed"][measure] = str(error)
+            print(f"{name}: {measure}: {error}", file=sys.stderr, flush=True)
+            return False
+        return True
+
+    def save(self) -> None:
+        """Keep what was found."""
+        FOUND.mkdir(parents=True, exist_ok=True)
+        for name, found in self.found.items():
+            (FOUND / f"{name}.json").write_text(json.dumps(found))
+
+
+def kept() -> dict[str, dict[str, Any]]:
+    """What was found about each store when it was measured last."""
+    paths = {name: FOUND / f"{name}.json" for name in KNOWN}
+    return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
+
+
+@contextmanager
+def bench(names: list[str], plan: Plan) -> Iterator[Bench]:
+    """A run, whose data is on the disk where the project is."""
+    RESULTS.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=RESULTS, prefix="data-") as folder:
+        made = Bench(names, plan, Path(folder))
+        made.prepare()
+        yield made

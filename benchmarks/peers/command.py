@@ -1,0 +1,56 @@
+"""`python -m benchmarks peers`: stenolog beside the libraries that people would pick instead.
+
+    python -m benchmarks peers [--quick] [--peers NAME,…] [--kills N] [--growth N] [--write] [--report]
+
+Every store runs in an environment of its own, which pip makes the first time. The whole takes some twelve
+minutes on two processors and wants a machine that does nothing else; `--quick` takes three, and its figures
+are rough. What was found is kept in `benchmarks/results`; `--report` prints it again without measuring, and
+`--write` puts the table and the plot into the docs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+from benchmarks.peers import acceptance, counts, page, speed
+from benchmarks.peers.bench import QUICK, Plan, bench
+from benchmarks.peers.registry import FLOORS, KNOWN
+
+
+def main(arguments: list[str]) -> int:
+    asked = parser().parse_args(arguments)
+    if not asked.report:
+        with bench(names(asked.peers), plan(asked)) as made:
+            for measure in (speed.run, counts.run, acceptance.run):
+                measure(made)
+    if asked.write:
+        page.write()
+    return page.show()
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="python -m benchmarks peers")
+    made.add_argument("--peers", metavar="NAME,…", help=f"only these and the floors: {', '.join(KNOWN)}")
+    made.add_argument("--quick", action="store_true", help="small and rough, to see that it works")
+    made.add_argument("--kills", type=int, metavar="N", help="kill -9 of stenolog so many times")
+    made.add_argument("--growth", type=int, metavar="N", help="entries of the longest conversation")
+    made.add_argument("--report", action="store_true", help="measure nothing, print what was found last")
+    made.add_argument("--write", action="store_true", help="put the table and the plot into the docs")
+    return made
+
+
+def names(asked: str | None) -> list[str]:
+    """The stores that take part: the floors always do."""
+    chosen = [*KNOWN] if asked is None else [*FLOORS, *asked.split(",")]
+    unknown = sorted(set(chosen) - set(KNOWN))
+    if unknown:
+        raise SystemExit(f"expected peers among {', '.join(KNOWN)}, found {', '.join(unknown)}")
+    return [name for name in KNOWN if name in chosen]
+
+
+def plan(asked: argparse.Namespace) -> Plan:
+    """How much is measured."""
+    chosen = QUICK if asked.quick else Plan()
+    given = {"kills": asked.kills, "growth": asked.growth}
+    return replace(chosen, **{key: value for key, value in given.items() if value is not None})
