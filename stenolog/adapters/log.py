@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from stenolog.domain.entry import Entry, check_name
+from stenolog.domain.entry import Entry, check_name, microseconds
 from stenolog.domain.errors import ConversationInUse, UnknownConversation
 
 from .conversation import Conversation
@@ -32,6 +32,7 @@ from .stores.application import LogApplication
 from .stores.blobs import Blobs
 from .stores.checkpoints import Checkpoints
 from .stores.datastore import DEADLINE, Synchronous
+from .stores.streams import Order, Which
 from .tailing import follow
 
 if TYPE_CHECKING:
@@ -119,12 +120,47 @@ class Log:
         return iter(self.names())
 
     def __len__(self) -> int:
-        return len(self.names())
+        return self.count()
 
-    def names(self, *, archived: bool = False) -> list[str]:
-        """The names of the conversations, the oldest first; with the archived ones or without."""
+    def names(
+        self,
+        *,
+        archived: bool = False,
+        begins: str = "",
+        like: str = "",
+        since: datetime | None = None,
+        before: str = "",
+        limit: int | None = None,
+        order: Order = "oldest",
+    ) -> list[str]:
+        """The names of the conversations, the oldest first; with the archived ones or without.
+
+        Fewer of them: `begins`, what a name begins with; `like`, what it holds, Latin letters of either case;
+        `since`, an aware time that something was appended at or after; `before`, the name of one that all
+        of these are older than; `limit`, at most so many, counted in `order`: "oldest" or "newest" by when
+        they were begun, "a-z" or "z-a" by name.
+        """
+        which = self._which(archived, begins, like, since, before)
         with self.datastore.reading() as connection:
-            return streams.names(connection, archived=archived)
+            return streams.names(connection, which, limit=limit, order=order)
+
+    def count(
+        self,
+        *,
+        archived: bool = False,
+        begins: str = "",
+        like: str = "",
+        since: datetime | None = None,
+        before: str = "",
+    ) -> int:
+        """How many conversations there are; of some of them, asked for as for their `names`."""
+        which = self._which(archived, begins, like, since, before)
+        with self.datastore.reading() as connection:
+            return streams.count(connection, which)
+
+    @staticmethod
+    def _which(archived: bool, begins: str, like: str, since: datetime | None, before: str) -> Which:
+        return Which(archived, begins, like, None if since is None else microseconds(since), before)
 
     def search(
         self,
@@ -165,12 +201,16 @@ class Log:
         )
         return list(islice(found, limit))
 
+    @property
+    def newest(self) -> int:
+        """The notification id of the last entry of any conversation; 0 while there is none."""
+        with self.datastore.reading() as connection:
+            return reading.newest(connection)
+
     def tail(self, timeout: float | None = None) -> Iterator[Entry]:
         """Each new entry of any conversation, in the order of their commits; ends as `Conversation.tail`."""
         unread = partial(reading.everything, self.datastore)
-        with self.datastore.reading() as connection:
-            newest = reading.newest(connection)
-        return follow(self.datastore, unread, newest, timeout)
+        return follow(self.datastore, unread, self.newest, timeout)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the log into a new file, as it stands now, while others go on writing to it.

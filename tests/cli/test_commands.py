@@ -197,7 +197,7 @@ def test_the_shell_completes_the_names_of_conversations(demo: Callable[..., Any]
 
     done = _stenolog("", env=words)
 
-    assert done.stdout.split() == ["plain,demo", "plain,deck"]
+    assert done.stdout.split() == ["plain,deck", "plain,demo"]
 
 
 def test_python_m_stenolog_is_the_command_line_too(demo: Callable[..., Any]) -> None:

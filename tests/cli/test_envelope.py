@@ -22,9 +22,12 @@ from stenolog.domain.events import Unknown, UserMessage
 SESSION = str(Path(__file__).parents[2] / "docs" / "examples" / "session.jsonl")
 COMMANDS = [
     ("ls",),
+    ("ls", "em", "--all", "--since", "2026-11-20"),
     ("log", "demo"),
     ("log", "demo", "-n", "2", "--kind", "error"),
     ("show", "demo", "5"),
+    ("search", "test", "dates"),
+    ("search", '"continue"', "--in", "demo", "--kind", "user", "--newest"),
     ("timeline", "demo"),
     ("request", "demo", "--agent", "coder"),
     ("request", "demo", "--agent", "reviewer", "--wire", "anthropic", "--at", "@~3"),

@@ -11,10 +11,11 @@ from stenolog import __version__
 SECTIONS = {
     "See": {
         "demo": "demo",
-        "ls": "reading",
+        "ls": "listing",
         "log": "reading",
         "show": "reading",
         "tail": "reading",
+        "search": "search",
         "timeline": "views",
         "request": "views",
         "steps": "views",

@@ -70,7 +70,7 @@ def _anchor(talk: Talk, anchor: str, head: int) -> int:
         return _last(talk, head, anchor, lambda entry: entry.event.kind == kind)
     if anchor.startswith("@call:"):
         return _last(talk, head, anchor, lambda entry: _calls(entry, anchor.removeprefix("@call:")))
-    at = _time(anchor)
+    at = moment(anchor, f"a position ({FORMS})", to_its_end=True)
     return next((entry.position for entry in backwards(talk, head) if entry.at <= at), 0)
 
 
@@ -93,13 +93,17 @@ def backwards(talk: Talk, head: int) -> Iterator[Entry]:
         head -= PAGE
 
 
-def _time(written: str) -> datetime:
+def moment(written: str, expected: str, *, to_its_end: bool) -> datetime:
+    """The time that was written, in UTC where no zone is given; a day means its end, or its beginning.
+
+    Raises `InvalidEvent`, naming what was expected.
+    """
     try:
         at = datetime.fromisoformat(written)
     except ValueError:
-        raise InvalidEvent(f"expected a position ({FORMS}), found {written!r}") from None
-    if len(written) <= len("2026-11-20"):
-        at = datetime.combine(at, time.max)  # a day means: to its end
+        raise InvalidEvent(f"expected {expected}, found {written!r}") from None
+    if to_its_end and len(written) <= len("2026-11-20"):
+        at = datetime.combine(at, time.max)
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 

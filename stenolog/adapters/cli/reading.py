@@ -1,11 +1,11 @@
-"""`ls`, `log`, `show`, `tail`: the log as it stands."""
+"""`log`, `show`, `tail`: the entries of a conversation as they stand."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +13,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.values import CallRef, Control
 
-from .answer import Answer, entry_data, when
+from .answer import Answer, entry_data
 from .lines import Line, Piece, line
 from .positions import KINDS, backwards, resolve
 from .shell import command, found, names, opened, takes_conversation, takes_db
@@ -21,69 +21,9 @@ from .words import STYLES, describe
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
-    from stenolog.adapters.log import Log
 
-
-LONGEST_NAME = 40
 NEAR = 1000
 """A call is looked for among so many entries before its approval."""
-URGENCY = ("failed", "awaiting_approval", "awaiting_tools", "awaiting_llm")
-
-
-@command("ls")
-@click.option("--all", "-a", "archived", is_flag=True, help="Archived ones too.")
-@takes_db
-def ls_command(db: Path, archived: bool) -> Answer:
-    """List the conversations. Entries, agents, state, last entry (UTC)."""
-    log = opened(db)
-    shown = list(log) if not archived else list(log.names(archived=True))
-    rows = [_conversation(log, name) for name in shown]
-
-    def draw() -> Iterable[Piece]:
-        from .drawing import table
-
-        if not rows:
-            yield line(("no conversation yet: `stenolog import FILE` brings one in", "dim"))
-            return
-        columns = ("NAME", ">ENTRIES", "~AGENTS", "STATE", "LAST", "*TITLE")
-        yield table(columns, [_row(row) for row in rows])
-
-    return Answer(rows, draw)
-
-
-def _conversation(log: Log, name: str) -> dict[str, Any]:
-    talk = log[name]
-    settings, state = talk.settings(), talk.state()
-    last = next(iter(talk.entries(after=max(0, talk.position - 1))), None)
-    return {
-        "name": name,
-        "title": settings.title,
-        "position": talk.position,
-        "digest": talk.digest,
-        "agents": sorted({lane.agent for lane in state.lanes.values()} | set(settings.members)),
-        "lanes": {where: lane.status for where, lane in state.lanes.items()},
-        "last_at": when(last.at) if last else None,
-        "fork_of": _fork_of(settings),
-    }
-
-
-def _fork_of(settings: Any) -> dict[str, Any] | None:
-    if not (settings.is_fork and settings.parent):
-        return None
-    return {"conversation": settings.parent.conversation, "position": settings.parent.position}
-
-
-def _row(row: dict[str, Any]) -> tuple[str | tuple[str, str], ...]:
-    states = set(row["lanes"].values())
-    state = next((urgent for urgent in URGENCY if urgent in states), "idle")
-    style = "red" if state == "failed" else "green" if state == "idle" else "yellow"
-    fork = row["fork_of"]
-    title = f"fork of {fork['conversation']}@{fork['position']}" if fork else row["title"]
-    agents = row["agents"]
-    few = " ".join(agents[:2]) + (f" +{len(agents) - 2}" if len(agents) > 2 else "")
-    last = (row["last_at"] or "")[:16].replace("T", " ")
-    name = row["name"] if len(row["name"]) <= LONGEST_NAME else f"{row['name'][: LONGEST_NAME - 1]}…"
-    return ((name, "bold"), f"{row['position']:,}", few, (state, style), (last, "dim"), title)
 
 
 @command("log")

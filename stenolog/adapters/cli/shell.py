@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from stenolog.adapters.log import Log
 
 F = TypeVar("F", bound=Callable[..., Any])
+COMPLETED = 1_000
+"""So many names are proposed at most to a shell."""
+NEAREST = 1_000
+"""Among so many of the newest conversations the one that may have been meant is looked for."""
 REPORT = "this is a defect of stenolog; run it again with --traceback and report what it prints"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What a stream says that nothing more can be written to."""
@@ -164,7 +168,9 @@ def names(ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[s
         return []
     try:
         with open_log(path) as log:
-            return [name for name in log if name.startswith(begun)]
+            first = log.names(begins=begun, limit=COMPLETED, order="a-z")
+            # With the last one a shell that is told the first ones sees what all of them begin with.
+            return first if len(first) < COMPLETED else first + log.names(begins=begun, limit=1, order="z-a")
     except StenologError:
         return []  # a shell that completes is no place for an error
 
@@ -202,14 +208,19 @@ def opened(db: Path, *, create: bool = False) -> Log:
 
 def found(log: Log, written: str) -> Conversation:
     """The conversation that was meant; the only one there is, where none was named."""
-    known = list(log.names(archived=True))
+    if written in log:
+        return log[written]
     if written:
-        return log[full_name(known, written)]
+        begun = log.names(archived=True, begins=written)
+        newest = log.names(archived=True, limit=NEAREST, order="newest") if not begun else []
+        return log[full_name(begun or reversed(newest), written)]
+    known = log.names(archived=True, limit=2)
     if len(known) == 1:
         return log[known[0]]
     if not known:
         raise UnknownConversation("the database holds no conversation yet")
-    raise InvalidEvent(f"name one of the {len(known)} conversations: `stenolog ls` lists them")
+    many = log.count(archived=True)
+    raise InvalidEvent(f"name one of the {many} conversations: `stenolog ls` lists them")
 
 
 def chosen(log: Log, written: str) -> list[Conversation]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 FIND = "SELECT stream FROM conversations WHERE name = ?"
 NAME = "SELECT name FROM conversations WHERE stream = ?"
-ALL = "SELECT name FROM conversations ORDER BY stream"
-CURRENT = "SELECT name FROM conversations WHERE archived_at IS NULL ORDER BY stream"
+LAST_AT = """(SELECT at FROM stored_events WHERE originator_id = stream
+    ORDER BY originator_version DESC LIMIT 1)"""
+Order: TypeAlias = Literal["oldest", "newest", "a-z", "z-a"]
+ORDERS = {"oldest": "stream", "newest": "stream DESC", "a-z": "name", "z-a": "name DESC"}
 CREATE = "INSERT INTO conversations (name, parent, fork_position) VALUES (?, ?, ?)"
 FORKS = "SELECT name FROM conversations WHERE parent = ? ORDER BY stream"
 LINEAGE = """
@@ -41,9 +43,47 @@ def name_of(connection: sqlite3.Connection, stream: int) -> str | None:
     return str(row[0]) if row else None
 
 
-def names(connection: sqlite3.Connection, *, archived: bool) -> list[str]:
-    """The names of the conversations, the oldest first; with the archived ones or without."""
-    return [name for (name,) in connection.execute(ALL if archived else CURRENT)]
+class Which(NamedTuple):
+    """Some of the conversations: the archived ones too, or not; those whose names begin so, or hold this
+    (Latin letters of either case); those with an entry since (its last one's microseconds since 1970);
+    those that were begun before the one of that name."""
+
+    archived: bool = False
+    begins: str = ""
+    like: str = ""
+    since: int | None = None
+    before: str = ""
+
+
+def names(
+    connection: sqlite3.Connection, which: Which, *, limit: int | None = None, order: Order = "oldest"
+) -> list[str]:
+    """The names of some conversations, in an order; the oldest is the one that was begun first."""
+    conditions, values = _conditions(which)
+    statement = f"SELECT name FROM conversations {conditions} ORDER BY {ORDERS[order]} LIMIT ?"
+    return [name for (name,) in connection.execute(statement, (*values, -1 if limit is None else limit))]
+
+
+def count(connection: sqlite3.Connection, which: Which) -> int:
+    """How many they are."""
+    conditions, values = _conditions(which)
+    row = connection.execute(f"SELECT count(*) FROM conversations {conditions}", values).fetchone()
+    return int(row[0])
+
+
+def _conditions(which: Which) -> tuple[str, list[Any]]:
+    """The clause that picks them, with its values."""
+    part = which.like.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    asked: list[tuple[bool, str, tuple[Any, ...]]] = [
+        (not which.archived, "archived_at IS NULL", ()),
+        (bool(which.begins), "name >= ? AND name < ?", (which.begins, f"{which.begins}\U0010ffff")),
+        (bool(part), "name LIKE ? ESCAPE '\\'", (f"%{part}%",)),
+        (which.since is not None, f"{LAST_AT} >= ?", (which.since,)),
+        (bool(which.before), "stream < (SELECT stream FROM conversations WHERE name = ?)", (which.before,)),
+    ]
+    given = [(condition, values) for is_asked, condition, values in asked if is_asked]
+    clause = " AND ".join(condition for condition, _ in given)
+    return f"WHERE {clause}" if clause else "", [value for _, values in given for value in values]
 
 
 def create(

@@ -1,0 +1,114 @@
+"""`ls`: the conversations of a database, a page of them at a time."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stenolog.adapters import keeping
+
+from .answer import Answer, Diagnostic, when
+from .lines import Piece, line
+from .positions import moment
+from .shell import command, found, names, opened, takes_db
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Log
+
+LONGEST_NAME = 40
+URGENCY = ("failed", "awaiting_approval", "awaiting_tools", "awaiting_llm")
+
+
+@command("ls")
+@click.argument("part", required=False, default="")
+@click.option("--all", "-a", "archived", is_flag=True, help="Archived ones too.")
+@click.option("--since", help="Only where something was appended from this day or time on.")
+@click.option("--before", metavar="TALK", shell_complete=names, help="Only older ones than this.")
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(min=0),
+    default=50,
+    show_default=True,
+    help="At most N, the newest; 0 for all.",
+)
+@takes_db
+def ls_command(
+    db: Path, part: str, archived: bool, since: str | None, before: str | None, limit: int
+) -> Answer:
+    """List the conversations, the newest last. Entries, agents, state, last entry (UTC).
+
+    PART is a part of the name.
+    """
+    log = opened(db)
+    which: dict[str, Any] = {
+        "archived": archived,
+        "like": part,
+        "since": None if since is None else moment(since, "a day or a time", to_its_end=False),
+        "before": "" if before is None else found(log, before).name,
+    }
+    shown = log.names(**which, limit=limit or None, order="newest")[::-1]
+    rows = [_conversation(log, name) for name in shown]
+    more = _more(shown[0], log.count(**which) - limit) if limit and len(shown) == limit else ()
+    return Answer(rows, lambda: _drawn(rows, part or since or before), diagnostics=more)
+
+
+def _more(oldest: str, many: int) -> tuple[Diagnostic, ...]:
+    """How to come to the older ones."""
+    if many <= 0:
+        return ()
+    return (
+        Diagnostic("note", "more", f"{many:,} older ones: --before {shlex.quote(oldest)}; -n 0 shows all"),
+    )
+
+
+def _conversation(log: Log, name: str) -> dict[str, Any]:
+    talk = log[name]
+    settings, state = keeping.together(talk, (keeping.SETTINGS, keeping.STATE))
+    last = next(iter(talk.entries(after=max(0, state.position - 1))), None)
+    return {
+        "name": name,
+        "title": settings.title,
+        "position": state.position,
+        "digest": last.digest if last else "",
+        "agents": sorted({lane.agent for lane in state.lanes.values()} | set(settings.members)),
+        "lanes": {where: lane.status for where, lane in state.lanes.items()},
+        "last_at": when(last.at) if last else None,
+        "fork_of": _fork_of(settings),
+    }
+
+
+def _fork_of(settings: Any) -> dict[str, Any] | None:
+    if not (settings.is_fork and settings.parent):
+        return None
+    return {"conversation": settings.parent.conversation, "position": settings.parent.position}
+
+
+def _drawn(rows: list[dict[str, Any]], narrowed: str | None) -> Iterable[Piece]:
+    from .drawing import table
+
+    if not rows:
+        none = (
+            "no such conversation" if narrowed else "no conversation yet: `stenolog import FILE` brings one in"
+        )
+        yield line((none, "dim"))
+        return
+    columns = ("NAME", ">ENTRIES", "~AGENTS", "STATE", "LAST", "*TITLE")
+    yield table(columns, [_row(row) for row in rows])
+
+
+def _row(row: dict[str, Any]) -> tuple[str | tuple[str, str], ...]:
+    states = set(row["lanes"].values())
+    state = next((urgent for urgent in URGENCY if urgent in states), "idle")
+    style = "red" if state == "failed" else "green" if state == "idle" else "yellow"
+    fork = row["fork_of"]
+    title = f"fork of {fork['conversation']}@{fork['position']}" if fork else row["title"]
+    agents = row["agents"]
+    few = " ".join(agents[:2]) + (f" +{len(agents) - 2}" if len(agents) > 2 else "")
+    last = (row["last_at"] or "")[:16].replace("T", " ")
+    name = row["name"] if len(row["name"]) <= LONGEST_NAME else f"{row['name'][: LONGEST_NAME - 1]}…"
+    return ((name, "bold"), f"{row['position']:,}", few, (state, style), (last, "dim"), title)

@@ -1,0 +1,104 @@
+"""`stenolog ls` with more conversations than fit on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+import pytest
+
+from stenolog.adapters.cli import shell
+from stenolog.adapters.cli.commands import app
+from stenolog.adapters.cli.positions import full_name
+from stenolog.adapters.log import open as open_log
+from stenolog.domain.events import UserMessage
+
+Cli = Callable[..., Any]
+DAY = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def many(cli: Cli) -> Cli:
+    """A database with seven conversations, one a day."""
+    with open_log("talks.db") as log:
+        for number in range(7):
+            at = DAY + timedelta(days=number)
+            log[f"talk {number}"].append(UserMessage(text="hi"), at=at)
+        log["talk 0"].append(UserMessage(text="back again"), at=DAY + timedelta(days=30))
+        log["talk 3"].archive()
+    return cli
+
+
+def shown(cli: Cli, *options: str) -> list[str]:
+    return [row["name"] for row in cli("ls", *options, "--json").envelope["data"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((), "012456"),
+        (("--all",), "0123456"),
+        (("-n", "2"), "56"),
+        (("-n", "2", "--before", "talk 5"), "24"),
+        (("-n", "0"), "012456"),
+        (("LK 4",), "4"),
+        (("4", "--all", "-n", "1"), "4"),
+        (("%",), ""),
+        (("--since", "2026-01-06"), "056"),
+        (("--since", "2026-01-06", "-n", "1"), "6"),
+    ],
+)
+def test_the_newest_are_shown_and_what_was_asked_for(
+    many: Cli, options: tuple[str, ...], expected: str
+) -> None:
+    assert shown(many, *options) == [f"talk {number}" for number in expected]
+
+
+def test_a_page_says_how_many_are_left_and_how_to_see_them(many: Cli) -> None:
+    ran = many("ls", "-n", "2")
+
+    assert [line.split()[1] for line in ran.out.splitlines()[2:]] == ["5", "6"]
+    assert ran.err == "· 4 older ones: --before 'talk 5'; -n 0 shows all\n"
+    assert many("ls", "-n", "6").err == ""
+    assert many("ls", "-n", "2", "--json").envelope["diagnostics"][0]["code"] == "more"
+
+
+def test_where_nothing_is_it_says_what_was_asked_for(many: Cli) -> None:
+    assert many("ls", "poem").out == "no such conversation\n"
+    assert many("ls", "--before", "talk 0").out == "no such conversation\n"
+    assert many("ls", "--before", "poem").status == 3
+
+
+def test_a_conversation_is_found_by_the_beginning_of_its_name_among_all(many: Cli) -> None:
+    assert many("show", "talk 3", "2", "--raw").out == "hi\n"
+    assert many("log", "talk").status == 2
+    assert "beginning of 7 conversations" in many("log", "talk").err
+    assert "name one of the 7 conversations" in many("log").err
+    assert "did you mean 'talk 5', " in many("log", "tolk 5").err
+
+
+def test_looking_for_a_name_reads_no_list_of_all(many: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def noted(names: Any, written: str) -> str:
+        asked.append([*names])
+        return full_name(asked[-1], written)
+
+    monkeypatch.setattr("stenolog.adapters.cli.shell.full_name", noted)
+
+    assert many("show", "talk 3", "2").status == 0
+    assert asked == []
+    assert many("show", "talk 5~", "2").status == 3
+    assert len(asked) == 1
+
+
+def test_a_shell_is_told_the_first_names_and_the_last_and_so_what_all_begin_with(
+    many: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shell, "COMPLETED", 3)
+    context, parameter = click.Context(app, info_name="stenolog"), click.Argument(["conversation"])
+
+    assert shell.names(context, parameter, "talk") == ["talk 0", "talk 1", "talk 2", "talk 6"]
+    assert shell.names(context, parameter, "talk 5") == ["talk 5"]

@@ -1,0 +1,89 @@
+"""`stenolog search`: what was said, on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stenolog.adapters.log import open as open_log
+from stenolog.domain.events import UserMessage
+
+Cli = Callable[..., Any]
+
+
+def test_a_hit_is_where_when_what_and_who_and_the_words_below(demo: Cli) -> None:
+    assert demo("search", "failed", "dates").out.splitlines() == [
+        "demo@4  2026-11-20 09:01  tool_result  shell",
+        "    FAILED test_dates: 23:00 != 00:00 1 failed",
+    ]
+
+
+def test_hits_stand_out_where_there_are_colours(demo: Cli) -> None:
+    assert "\x1b[1;33mFAILED\x1b[0m" in demo("search", "failed", "--color", "always").out
+
+
+def test_words_obey_nobody(cli: Cli) -> None:
+    with open_log("talks.db") as log:
+        log["talk"].append(UserMessage(text="a \x1b[31mred\u202e needle"))
+
+    assert cli("search", "needle").out.splitlines()[1] == r"    a \x1b[31mred\u202e needle"
+
+
+def test_a_long_snippet_goes_on_on_the_next_line(cli: Cli) -> None:
+    with open_log("talks.db") as log:
+        log["talk"].append(UserMessage(text=f"needle {'substantial ' * 50}"))
+
+    lines = cli("search", "needle").out.splitlines()
+
+    assert len(lines) == 4
+    assert all(len(line) <= 100 and line.startswith("    ") for line in lines[1:])
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--kind", "error"), [5]),
+        (("--agent", "reviewer"), []),
+        (("--in", "demo", "--kind", "tool"), [4]),
+        (("--newest",), [5, 4]),
+        (("--since", "2026-11-20T09:01:20"), [5]),
+        (("--until", "2026-11-20T09:01:10Z"), [4]),
+        (("--since", "2026-11-20", "--until", "2026-11-20", "--newest"), [5, 4]),
+        (("--until", "2026-11-19"), []),
+    ],
+)
+def test_options_narrow_what_is_found(demo: Cli, options: tuple[str, ...], expected: list[int]) -> None:
+    hits = demo("search", "dates", *options, "--json").envelope["data"]["hits"]
+
+    assert [hit["position"] for hit in hits] == expected
+
+
+def test_more_than_is_shown_is_said(demo: Cli) -> None:
+    assert "there are more: -n 5" in demo("search", "dates", "-n", "1").err
+    assert demo("search", "dates", "-n", "2").err == ""
+
+
+def test_nothing_found_is_no_error(demo: Cli) -> None:
+    ran = demo("search", "nowhere")
+
+    assert (ran.status, ran.out, ran.err) == (0, "nothing found\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (("!!",), 2, "expected a word to look for, found '!!'"),
+        (("dates", "--since", "yesterday"), 2, "expected a day or a time, found 'yesterday'"),
+        (("dates", "--in", "nobody"), 3, "no conversation 'nobody'"),
+        (("dates", "--kind", "poem"), 2, "poem"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused(
+    demo: Cli, arguments: tuple[str, ...], status: int, words: str
+) -> None:
+    ran = demo("search", *arguments)
+
+    assert ran.status == status
+    assert words in ran.err
