@@ -3,16 +3,19 @@
     async with stenolog.open_async("talks.db") as log:
         await log["demo"].append(UserMessage(text="Which test fails?"))
 
-Every call runs in one of a few threads of the log, so that the event loop never waits for the disk. A call
-that is cancelled may have been carried out: repeat an append with the same id.
+Every call runs in one of a few threads of the log, so that the event loop never waits for the disk. Appends
+go to the one that writes: those of tasks that wait at the same time are committed together. A call that is
+cancelled may have been carried out: repeat an append with the same id.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from types import TracebackType
@@ -26,9 +29,10 @@ from stenolog.domain.step import Transition
 from stenolog.projections.timeline import Item
 
 from . import log as logs
-from .conversation import Conversation, Pending
+from .conversation import Conversation, Pending, drafted
 from .keeping import Kept
 from .log import Log
+from .stores.grouping import Group, Job, Waiting
 
 if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike
@@ -53,6 +57,7 @@ class AsyncLog:
     def __init__(self, opening: Callable[[], Log]) -> None:
         self._opening = opening
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="stenolog")
+        self._landing = Landing()
         self._log: Log | None = None
 
     @property
@@ -102,6 +107,10 @@ class AsyncLog:
         """Any call of the log, in one of its threads."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: call(*args, **kwargs))
 
+    async def write(self, job: Job[T]) -> T:
+        """Have the thread that writes do something, together with what else is to be written."""
+        return await self._landing.write(self.sync.datastore.group, job)
+
     async def each(self, entries: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
         """What an iterator of the log gives, fetched in batches."""
         iterator = await self.run(entries)
@@ -131,10 +140,16 @@ class AsyncConversation:
     async def append(
         self, event: Event, *, id: str | None = None, at: datetime | None = None, expected: int | None = None
     ) -> Entry:
-        return await self._run(lambda talk: talk.append(event, id=id, at=at, expected=expected))
+        (entry,) = await self.extend([Draft(event, id, at)], expected=expected)
+        return entry
 
     async def extend(self, events: Iterable[Event | Draft], *, expected: int | None = None) -> list[Entry]:
-        return await self._run(lambda talk: talk.extend(events, expected=expected))
+        drafts = drafted(events)
+        if not drafts:
+            return []
+        talk = self._talk or await self.sync()
+        append = talk.sealing(drafts, expected)
+        return talk.written(drafts, await self.log.write(append.write))
 
     def entries(self, after: int = 0, upto: int | None = None) -> AsyncIterator[Entry]:
         """The entries with `after` < position <= `upto`; see `Conversation.entries`."""
@@ -221,6 +236,41 @@ class AsyncConversation:
         if self._talk is None:
             self._talk = self.log.sync[self._name]
         return self._talk
+
+
+class Landing:
+    """Where the thread that writes hands over to the event loop: what it has done at once, at one wake-up."""
+
+    def __init__(self) -> None:
+        self._landed: deque[tuple[Waiting[Any], asyncio.Future[Any]]] = deque()
+        self._awaited = False
+
+    async def write(self, group: Group, job: Job[T]) -> T:
+        """Queue a job of `grouping`, and wait until it is done."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        group.submit(Waiting(job, lambda waiting: self._land(loop, waiting, future)))
+        return await future
+
+    def _land(self, loop: asyncio.AbstractEventLoop, waiting: Waiting[T], future: asyncio.Future[T]) -> None:
+        """In the thread that writes."""
+        self._landed.append((waiting, future))
+        if not self._awaited:
+            self._awaited = True
+            with suppress(RuntimeError):  # the loop may have ended
+                loop.call_soon_threadsafe(self._tell)
+
+    def _tell(self) -> None:
+        """In the event loop's own thread."""
+        self._awaited = False
+        while self._landed:
+            waiting, future = self._landed.popleft()
+            if future.done():  # it was cancelled
+                continue
+            if waiting.error is not None:
+                future.set_exception(waiting.error)
+            else:
+                future.set_result(waiting.result())
 
 
 def _from_now(timeout: float | None) -> float | None:

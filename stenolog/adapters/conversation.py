@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
@@ -20,7 +20,7 @@ from stenolog.projections.transitions import transitions
 from . import forking, keeping, tailing
 from .keeping import Kept
 from .stores import appending, reading
-from .stores.appending import Stream
+from .stores.appending import Append, Stream
 
 if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike
@@ -87,12 +87,20 @@ class Conversation:
 
         `fence` is the engine's claim that they settle; raises `ClaimLost` where somebody else has it now.
         """
-        drafts = [event if isinstance(event, Draft) else Draft(event) for event in events]
+        drafts = drafted(events)
         if not drafts:
             return []
+        append = self.sealing(drafts, expected, fence)
+        return self.written(drafts, self._datastore.group.write(append.write))
+
+    def sealing(self, drafts: Sequence[Draft], expected: int | None, fence: int | None = None) -> Append:
+        """The append of some drafts, with all that is drawn at the edge."""
         edge = self.log.edge
         items = [appending.item(edge, draft) for draft in drafts]
-        records = appending.append(self._datastore, self.stream, items, expected, edge.salt, fence)
+        return Append(self.stream, items, expected, edge.salt, fence)
+
+    def written(self, drafts: Sequence[Draft], records: list[Record]) -> list[Entry]:
+        """The entries that drafts have become."""
         return [self._entry(*pair) for pair in zip(records, drafts, strict=True)]
 
     def entries(self, after: int = 0, upto: int | None = None) -> Iterator[Entry]:
@@ -207,3 +215,8 @@ class Conversation:
         """The entry that a draft has become."""
         at = EPOCH + record.at * MICROSECOND
         return Entry(self.name, record.position, record.id, at, record.digest.hex(), draft.event)
+
+
+def drafted(events: Iterable[Event | Draft]) -> list[Draft]:
+    """The events as drafts."""
+    return [event if isinstance(event, Draft) else Draft(event) for event in events]

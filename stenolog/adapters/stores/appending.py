@@ -14,8 +14,8 @@ from stenolog.domain.errors import IdTaken, InvalidEvent, StaleAppend, UnknownCo
 from stenolog.domain.events import ModeSwitch
 
 from . import claims, events, streams
-from .datastore import LogDatastore
 from .events import START, Head
+from .grouping import Heads, undoing
 
 SWITCH = "mode_switch@"
 
@@ -57,79 +57,94 @@ class Stream:
         self.head: Head | None = None
 
 
-def append(
-    datastore: LogDatastore,
-    stream: Stream,
-    items: Sequence[Item],
-    expected: int | None,
-    salt: Callable[[], bytes],
-    fence: int | None = None,
-) -> list[Record]:
-    """Write the items behind the last entry, and return their records as they stand in the log.
+class Append(NamedTuple):
+    """Items on their way into a conversation. Its `write` is a job for `grouping`.
 
     An item whose id stands there already with the same topic and bytes is not written again. `expected`:
     the position that the conversation must stand at if anything is to be written; None appends wherever
     it stands. `salt` draws the salt of an opening. `fence`: the claim that these items settle; it goes
-    in the same transaction, with its draft. Raises `StaleAppend`, `IdTaken`, `InvalidEvent`,
-    `UnknownConversation`, `ClaimLost`; nothing is written then.
+    in the same transaction, with its draft.
     """
-    with datastore.writing() as connection:
-        placed = _place_at_known_head(connection, stream, items, expected)
-        key, head, records = placed or _place(connection, stream, items, expected, salt)
-        if fence is not None:
-            claims.settle(connection, fence)
-    stream.key, stream.head = key, head
-    return records
+
+    stream: Stream
+    items: Sequence[Item]
+    expected: int | None
+    salt: Callable[[], bytes]
+    fence: int | None = None
+
+    def write(self, connection: sqlite3.Connection, heads: Heads) -> list[Record]:
+        """Write the items behind the last entry; their records as they stand in the log.
+
+        Raises `StaleAppend`, `IdTaken`, `InvalidEvent`, `UnknownConversation`, `ClaimLost`; nothing is
+        written then.
+        """
+        stream = self.stream
+        key, head = heads.get(stream) or (stream.key, stream.head)
+        if key is not None and head is not None:
+            records = self._behind(connection, key, head)
+            if records is not None:
+                heads[stream] = key, _last(records)
+                return records
+        with undoing(connection):
+            key, head, records = self._looking(connection)
+            self._settle(connection)
+        heads[stream] = key, head
+        return records
+
+    def _behind(self, connection: sqlite3.Connection, key: int, head: Head) -> list[Record] | None:
+        """Write behind the head as this process knows it, without reading; None where that does not hold."""
+        if self.expected not in (None, head.position):
+            return None
+        if self.expected is None and _switches(self.items):
+            return None
+        records = sealed(head, self.items)
+        try:
+            if len(records) == 1 and self.fence is None:
+                events.insert(connection, key, records)
+            else:
+                with undoing(connection):
+                    events.insert(connection, key, records)
+                    self._settle(connection)
+        except sqlite3.IntegrityError:  # someone else appended, an id is taken, or the conversation is gone
+            return None
+        return records
+
+    def _looking(self, connection: sqlite3.Connection) -> tuple[int, Head, list[Record]]:
+        """Look first: at the head, and at the ids that may stand there already."""
+        name, expected = self.stream.name, self.expected
+        key = _key(connection, self.stream)
+        head = events.head(connection, key) or START
+        once = _once(name, self.items)
+        standing = _standing(connection, name, key, once) if head.position else {}
+        fresh = [item for item in once if item.id not in standing]
+        if fresh:
+            if expected not in (None, head.position):
+                raise StaleAppend(name, expected=expected or 0, found=head.position)
+            if not head.position and not fresh[0].topic.startswith(SWITCH):
+                topic, payload = _opening()
+                fresh.insert(0, Item(OPENING_ID, fresh[0].at, topic, self.salt(), payload))
+            elif head.position and expected is None and _switches(fresh):
+                raise InvalidEvent(
+                    f"{name!r}: a mode switch changes what others decide by: "
+                    f"append it with expected= (the log stands at {head.position})"
+                )
+            records = sealed(head, fresh)
+            events.insert(connection, key, records)
+            head = _last(records)
+            standing.update((record.id, record) for record in records)
+        return key, head, [standing[item.id] for item in self.items]
+
+    def _settle(self, connection: sqlite3.Connection) -> None:
+        if self.fence is not None:
+            claims.settle(connection, self.fence)
 
 
-def _place_at_known_head(
-    connection: sqlite3.Connection, stream: Stream, items: Sequence[Item], expected: int | None
-) -> tuple[int, Head, list[Record]] | None:
-    """Write behind the head as this process knows it, without reading; None where that does not hold."""
-    key, head = stream.key, stream.head
-    if key is None or head is None or expected not in (None, head.position):
-        return None
-    if expected is None and any(item.topic.startswith(SWITCH) for item in items):
-        return None
-    records = sealed(head, items)
-    try:
-        events.insert(connection, key, records)
-    except sqlite3.IntegrityError:  # someone else appended, an id is taken, or the conversation is gone
-        connection.execute("ROLLBACK")
-        connection.execute("BEGIN IMMEDIATE")
-        return None
-    return key, Head(records[-1].position, records[-1].digest), records
+def _last(records: Sequence[Record]) -> Head:
+    return Head(records[-1].position, records[-1].digest)
 
 
-def _place(
-    connection: sqlite3.Connection,
-    stream: Stream,
-    items: Sequence[Item],
-    expected: int | None,
-    salt: Callable[[], bytes],
-) -> tuple[int, Head, list[Record]]:
-    """Look first: at the head, and at the ids that may stand there already."""
-    key = _key(connection, stream)
-    head = events.head(connection, key) or START
-    once = _once(stream.name, items)
-    standing = _standing(connection, stream.name, key, once) if head.position else {}
-    fresh = [item for item in once if item.id not in standing]
-    if fresh:
-        if expected not in (None, head.position):
-            raise StaleAppend(stream.name, expected=expected or 0, found=head.position)
-        if not head.position and not fresh[0].topic.startswith(SWITCH):
-            topic, payload = _opening()
-            fresh.insert(0, Item(OPENING_ID, fresh[0].at, topic, salt(), payload))
-        elif head.position and expected is None and any(item.topic.startswith(SWITCH) for item in fresh):
-            raise InvalidEvent(
-                f"{stream.name!r}: a mode switch changes what others decide by: "
-                f"append it with expected= (the log stands at {head.position})"
-            )
-        records = sealed(head, fresh)
-        events.insert(connection, key, records)
-        head = Head(records[-1].position, records[-1].digest)
-        standing.update((record.id, record) for record in records)
-    return key, head, [standing[item.id] for item in items]
+def _switches(items: Sequence[Item]) -> bool:
+    return any(item.topic.startswith(SWITCH) for item in items)
 
 
 @cache

@@ -59,11 +59,14 @@ class Claims:
 
         They were decided on at the position `expected`: raises `StaleAppend` where the log has moved on.
         """
-        with self._datastore.writing() as connection:
+
+        def take(connection: sqlite3.Connection) -> list[Claim | None]:
             head = events.head(connection, self._key) or START
             if head.position != expected:
                 raise StaleAppend(self._stream.name, expected=expected, found=head.position)
             return [self._insert(connection, claim) for claim in wanted]
+
+        return self._datastore.group.whole(take)
 
     def all(self) -> list[Claim]:
         """Every claim on the conversation's effects, the oldest first."""
@@ -74,7 +77,8 @@ class Claims:
 
     def take_over(self, claim: Claim, owner: str) -> Claim | None:
         """A dead owner's claim, under a new fence with what was drafted; None where it is no longer there."""
-        with self._datastore.writing() as connection:
+
+        def take_over(connection: sqlite3.Connection) -> Claim | None:
             drafted = _drafted(connection, claim.fence)
             if not _delete(connection, claim.fence):
                 return None
@@ -84,10 +88,11 @@ class Claims:
                 connection.execute(DRAFT, (said, taken.fence))
             return taken
 
+        return self._datastore.group.whole(take_over)
+
     def release(self, claim: Claim) -> None:
         """Let an effect go that was not begun, or may be begun again."""
-        with self._datastore.writing() as connection:
-            _delete(connection, claim.fence)
+        self._datastore.group.whole(lambda connection: _delete(connection, claim.fence))
 
     def draft(self, said: Iterable[tuple[int, bytes]]) -> None:
         """Keep what has streamed since the last time, for several claims at once: fences, and JSON.
@@ -95,8 +100,7 @@ class Claims:
         For a claim that is no longer there nothing is kept.
         """
         if rows := [(text, fence) for fence, text in said]:
-            with self._datastore.writing() as connection:
-                connection.executemany(DRAFT, rows)
+            self._datastore.group.whole(lambda connection: connection.executemany(DRAFT, rows))
 
     def drafted(self, claim: Claim) -> list[bytes]:
         """What had streamed, in order."""

@@ -9,8 +9,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
+from types import TracebackType
 from typing import Literal, TypeAlias, get_args
 
 from eventsourcing.sqlite import SQLiteCursor, SQLiteDatastore
@@ -21,6 +22,7 @@ from . import schema
 from .bell import Bell
 from .failures import RAISED, translated
 from .filelock import FileLock
+from .grouping import Group
 from .room import Room
 
 Synchronous: TypeAlias = Literal["full", "normal"]
@@ -65,38 +67,26 @@ class LogDatastore(SQLiteDatastore):
         self._lock = None if self.in_memory else FileLock(f"{self.file}-lock")
         durable = synchronous == "full" and not self.in_memory  # with "normal", a commit waits for nothing
         self._room = Room(f"{self.file}-wal", WAL_BYTES) if durable else None
+        self._transaction = Transaction(self)
+        self.group = Group(self)
         self._process = os.getpid()
         self._closed = True
         self._writer = self._open()
         self._closed = False
 
-    @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> Transaction:
         """A transaction that commits when the block ends and leaves nothing behind when it raises."""
-        connection = self._take_turn()
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                if self._room:
-                    self._room.make()
-                yield connection
-                for keep_up in tuple(self.kept_up):
-                    keep_up(connection)
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-        except RAISED as error:
-            raise translated(error, self.path) from error
-        finally:
-            self._end_turn()
-        self.bell.ring()
+        return self._transaction
+
+    @property
+    def taken(self) -> bool:
+        """Whether somebody in this process is writing right now."""
+        return self._turn.locked()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection to read from; finish each cursor, so that the write-ahead log can be folded in."""
-        self._check()
+        self.check()
         connection = self._take_reader()
         try:
             yield connection
@@ -123,6 +113,7 @@ class LogDatastore(SQLiteDatastore):
         self.bell.close()
         if os.getpid() != self._process:
             return
+        self.group.close()
         while self._idle:
             self._idle.pop().close()
         with self._turn:
@@ -133,7 +124,7 @@ class LogDatastore(SQLiteDatastore):
                 self._lock.close()
 
     def _take_turn(self) -> sqlite3.Connection:
-        self._check()
+        self.check()
         start = time.monotonic()
         if not self._turn.acquire(timeout=self.deadline):
             raise self._busy()
@@ -146,10 +137,36 @@ class LogDatastore(SQLiteDatastore):
                 raise
         return self._writer
 
+    def _begin(self) -> sqlite3.Connection:
+        connection = self._take_turn()
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            if self._room:
+                self._room.make()
+        except BaseException:
+            self._end_turn()
+            raise
+        return connection
+
+    def _commit(self) -> None:
+        try:
+            for keep_up in tuple(self.kept_up):
+                keep_up(self._writer)
+            self._writer.execute("COMMIT")
+        finally:
+            self._end_turn()
+
     def _end_turn(self) -> None:
-        if self._lock:
-            self._lock.release()
-        self._turn.release()
+        """Undo what was not committed, and let the next one write."""
+        try:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+        finally:
+            try:
+                if self._lock:
+                    self._lock.release()
+            finally:
+                self._turn.release()
 
     def _take_reader(self) -> sqlite3.Connection:
         if self.in_memory:
@@ -172,7 +189,8 @@ class LogDatastore(SQLiteDatastore):
     def _busy(self) -> StoreBusy:
         return StoreBusy(f"{self.path}: waited {self.deadline} s for others that write")
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raises `StoreFailed` where the log was closed, or came here by a fork of the process."""
         if self._closed:
             raise StoreFailed(f"{self.path}: the log was closed")
         if os.getpid() != self._process:
@@ -272,6 +290,35 @@ class LogDatastore(SQLiteDatastore):
                     yield -failures
         finally:
             self._put_back(connection)
+
+
+class Transaction(AbstractContextManager[sqlite3.Connection]):
+    """See `LogDatastore.writing`. (A generator would cost every append some microseconds more.)"""
+
+    def __init__(self, store: LogDatastore) -> None:
+        self._store = store
+
+    def __enter__(self) -> sqlite3.Connection:
+        try:
+            return self._store._begin()
+        except RAISED as error:
+            raise translated(error, self._store.path) from error
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        store = self._store
+        try:
+            if error is None:
+                store._commit()
+            else:
+                store._end_turn()
+        except RAISED as failed:
+            raise translated(failed, store.path) from failed
+        if error is None:
+            store.bell.ring()
+        elif isinstance(error, RAISED):
+            raise translated(error, store.path) from error
 
 
 def _copy(source: sqlite3.Connection, path: Path) -> None:

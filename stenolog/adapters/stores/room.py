@@ -26,7 +26,7 @@ class Room:
         self._end = 0
 
     def make(self) -> None:
-        """Make room where there is none left. Where that fails, SQLite does without, or says what is wrong."""
+        """Make room where there is none left. Where that fails, SQLite does without, or says why."""
         if self._end >= self.enough:
             return
         try:

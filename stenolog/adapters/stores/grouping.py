@@ -1,0 +1,184 @@
+"""Group commit: what comes while somebody else writes is written together, in the next transaction.
+
+Whoever finds nobody writing writes at once, in his own thread, as if there were no group. All other jobs
+are queued; a thread takes whatever has gathered into one transaction, tells everybody when it is durable,
+and ends a while after there is nothing left to do. So 64 writers wait for one `fsync` where they would
+wait for 64, and nobody ever waits for others to come.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from copy import copy
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+from stenolog.domain.errors import StoreBusy
+
+from .failures import RAISED, translated
+
+if TYPE_CHECKING:
+    from .appending import Stream
+    from .datastore import LogDatastore
+    from .events import Head
+
+T = TypeVar("T")
+Heads: TypeAlias = "dict[Stream, tuple[int, Head]]"
+"""The streams that a transaction has appended to: their keys, and where they stand once it is committed."""
+Job: TypeAlias = Callable[[sqlite3.Connection, Heads], T]
+"""Something to be written, in a transaction with others: all of it or, where it raises, nothing of it."""
+MOST = 256
+"""Jobs in one transaction."""
+LINGER = 1.0
+"""Seconds until a thread that nobody needs any more ends."""
+
+
+class Waiting(Generic[T]):
+    """A job in the queue; once it is done or refused, the thread that writes calls `landed` with it."""
+
+    __slots__ = ("_result", "error", "job", "landed")
+    _result: T
+
+    def __init__(self, job: Job[T], landed: Callable[[Waiting[T]], object]) -> None:
+        self.job = job
+        self.landed = landed
+        self.error: Exception | None = None
+
+    def run(self, connection: sqlite3.Connection, heads: Heads, path: str) -> None:
+        """Do the job, or note why it cannot be done. Raises what ends the transaction for all."""
+        try:
+            self._result = self.job(connection, heads)
+        except Exception as error:
+            if not connection.in_transaction:
+                raise
+            self.error = translated(error, path) if isinstance(error, RAISED) else error
+
+    def result(self) -> T:
+        """What the job gave. Raises what it raised, or what kept its transaction from being committed."""
+        if self.error is not None:
+            raise self.error
+        return self._result
+
+
+class Group:
+    """What writes to one datastore, one by one or together."""
+
+    def __init__(self, store: LogDatastore) -> None:
+        self._store = store
+        self._queue: SimpleQueue[Waiting[Any] | None] = SimpleQueue()
+        self._guard = Lock()
+        self._thread: Thread | None = None
+
+    def write(self, job: Job[T]) -> T:
+        """Do the job; it is durable when this returns. Raises what it raises, `StoreBusy`, `StoreFailed`."""
+        if self._store.taken or not self._queue.empty():
+            return self._wait(job)
+        heads: Heads = {}
+        with self._store.writing() as connection:
+            result = job(connection, heads)
+        _remember(heads)
+        return result
+
+    def whole(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """The same for work that may leave something behind when it raises; that is undone."""
+
+        def job(connection: sqlite3.Connection, _: Heads) -> T:
+            with undoing(connection):
+                return work(connection)
+
+        return self.write(job)
+
+    def submit(self, waiting: Waiting[Any]) -> None:
+        """Have a job done by the thread that writes; those of one caller keep their order."""
+        self._store.check()
+        with self._guard:
+            self._queue.put(waiting)
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name="stenolog-writer", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """End the thread; what is still queued fails, since the datastore is closed."""
+        with self._guard:
+            thread = self._thread
+            if thread is not None:
+                self._queue.put(None)
+        if thread is not None:
+            thread.join()
+
+    def _wait(self, job: Job[T]) -> T:
+        """Queue the job, and sleep until it is done. Whoever is interrupted meanwhile does not stop it."""
+        done = Lock()
+        done.acquire()
+        waiting = Waiting(job, lambda _: done.release())
+        self.submit(waiting)
+        done.acquire()
+        return waiting.result()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                first = self._queue.get(timeout=LINGER)
+            except Empty:
+                first = None
+            if first is not None:
+                self._commit([first])
+                continue
+            with self._guard:
+                if self._queue.empty():
+                    self._thread = None
+                    return
+
+    def _commit(self, taken: list[Waiting[Any]]) -> None:
+        """One transaction of what is taken and what else has come by then; its end is told to all in it."""
+        heads: Heads = {}
+        try:
+            with self._store.writing() as connection:
+                for waiting in self._gathering(taken):
+                    waiting.run(connection, heads, self._store.path)
+        except Exception as error:
+            if isinstance(error, StoreBusy):  # nobody shall wait for the same once more
+                taken += self._queued()
+            for waiting in taken:
+                waiting.error = waiting.error or copy(error)
+        else:
+            _remember(heads)
+        for waiting in taken:
+            waiting.landed(waiting)
+
+    def _gathering(self, taken: list[Waiting[Any]]) -> Iterator[Waiting[Any]]:
+        """What is taken, and then what is queued, even what comes meanwhile; it is taken as it is given."""
+        yield from taken
+        for waiting in self._queued():
+            taken.append(waiting)
+            yield waiting
+            if len(taken) == MOST:
+                return
+
+    def _queued(self) -> Iterator[Waiting[Any]]:
+        with suppress(Empty):
+            while (waiting := self._queue.get_nowait()) is not None:
+                yield waiting
+
+
+@contextmanager
+def undoing(connection: sqlite3.Connection) -> Iterator[None]:
+    """A part of a transaction that leaves nothing behind when it raises, and the transaction as it was."""
+    connection.execute("SAVEPOINT part")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK TO part")
+            connection.execute("RELEASE part")
+        raise
+    connection.execute("RELEASE part")
+
+
+def _remember(heads: Heads) -> None:
+    """Where the streams stand, now that it is durable: a head that never came to be would leave a gap."""
+    for stream, (key, head) in heads.items():
+        stream.key, stream.head = key, head
