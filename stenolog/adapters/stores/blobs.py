@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 
@@ -25,10 +26,10 @@ class Blobs(Mapping[str, bytes]):
 
     def put_all(self, contents: Iterable[bytes]) -> list[str]:
         """The same for several, in one transaction."""
-        rows = [(sha256(content).digest(), content) for content in contents]
+        named = [(sha256(content).hexdigest(), content) for content in contents]
         with self._datastore.writing() as connection:
-            connection.executemany("INSERT OR IGNORE INTO blobs (sha256, bytes) VALUES (?, ?)", rows)
-        return [digest.hex() for digest, _ in rows]
+            insert(connection, named)
+        return [sha for sha, _ in named]
 
     def __getitem__(self, sha: str) -> bytes:
         with self._datastore.reading() as connection:
@@ -54,6 +55,12 @@ class Blobs(Mapping[str, bytes]):
         with self._datastore.reading() as connection:
             (count,) = connection.execute("SELECT count(*) FROM blobs").fetchone()
         return int(count)
+
+
+def insert(connection: sqlite3.Connection, named: Iterable[tuple[str, bytes]]) -> None:
+    """Keep blobs, given with their sha256, unless they are there already."""
+    rows = ((bytes.fromhex(sha), content) for sha, content in named)
+    connection.executemany("INSERT OR IGNORE INTO blobs (sha256, bytes) VALUES (?, ?)", rows)
 
 
 def _key(sha: object) -> bytes | None:

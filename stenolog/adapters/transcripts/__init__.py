@@ -9,20 +9,25 @@ from __future__ import annotations
 
 from .crewagent.export import export_crewagent
 from .lines import Skipped
-from .load import import_file
+from .load import Refused, import_file, import_files
 from .openai.export import export_openai
 from .portable import export_jsonl
 from .recognise import recognise
 from .report import Format, Imported, Report
+from .walk import files_in, size_of
 
 __all__ = [
     "Format",
     "Imported",
+    "Refused",
     "Report",
     "Skipped",
     "export_crewagent",
     "export_jsonl",
     "export_openai",
+    "files_in",
     "import_file",
+    "import_files",
     "recognise",
+    "size_of",
 ]

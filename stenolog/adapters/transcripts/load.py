@@ -1,4 +1,4 @@
-"""Importing a file: its records through a converter, the steps into the log, and a report of it all."""
+"""Importing files: their records through converters, the steps into the log, and a report of it all."""
 
 from __future__ import annotations
 
@@ -6,36 +6,34 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from itertools import chain, count, islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
 
-from stenolog.domain.entry import Draft
-from stenolog.domain.errors import CallerError, ConversationInUse, NotATranscript
+from stenolog.domain.errors import CallerError, MachineError, NotATranscript, StenologError
 
 from . import originals, portable
-from .claude.records import ClaudeCode
-from .codex.records import Codex
+from .batch import Batch
 from .crewagent import folder as crewagent
-from .fields import name_of, obj, text
-from .lines import NOBODY, Reading, Record, Skipped
+from .intake import Intake, Sessions
+from .lines import NOBODY, Reading
+from .naming import Naming, is_held
 from .neurocrew import files as neurocrew
 from .nostr import files as nostr
 from .openai import files
 from .recognise import recognise, recognise_stream
 from .report import Format, Imported, Report
-from .steps import Append, Held, Step, held
-from .told import Converter, Reader, Told
+from .told import Reader, Told
+from .walk import size_of
 from .workflow import files as workflow
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
     from stenolog.adapters.log import Log
 
-BATCH = 500
-"""How many entries are appended in one transaction."""
+Progress: TypeAlias = Callable[[int], object]
 
-
+BUFFER = 1024 * 1024
+"""How much of a file is read at a time, in bytes."""
 READERS: Mapping[Format, Reader] = {
     "openai-chat": files.read,
     "neurocrew": neurocrew.read,
@@ -46,50 +44,53 @@ READERS: Mapping[Format, Reader] = {
 """The formats whose files hold whole conversations; those of the others are told line by line."""
 
 
+class Refused(NamedTuple):
+    """A file that was not imported, and why."""
+
+    file: str
+    error: StenologError | OSError
+
+
 def import_file(
     log: Log,
     path: str | os.PathLike[str],
     *,
     name: str | None = None,
     keep_raw: bool = False,
-    progress: Callable[[int], object] | None = None,
+    progress: Progress | None = None,
     agents: Mapping[str, str] = NOBODY,
 ) -> Report:
-    """Import a transcript, or a folder of them, into the log, and tell what became of it.
+    """Import a transcript, or CrewAgent's folder of them, into the log, and tell what became of it.
 
     What the log holds already is not appended again, so a file that has grown can be imported again.
     `name` is for the first conversation of the file; more of them are called `name/` and their own name.
-    `keep_raw` keeps the file itself as blobs. `progress` is called with the number of records read so far.
+    `keep_raw` keeps the file itself as blobs. `progress` is called with the number of bytes read so far.
     `agents` are names of agents by their public keys, for Nostr events, where these do not tell them.
 
     Raises `NotATranscript` where no importer knows the file, `CorruptLog` for a stenolog export that was
     changed, `MissingExtra`, `CallerError` for `agents` of another file, and OSError where the file cannot be
     read. What goes wrong inside one conversation is told in the report, and does not stop the others.
     """
-    path = Path(path)
-    folder = crewagent.folder_of(path)
-    if folder is not None and not _is_known(path):
-        _check_takes(agents, "crewagent")
-        return _import_folder(log, folder, Naming(log, folder.name, name), keep_raw, progress)
-    with path.open("rb") as stream:
-        report = Report(str(path), recognise_stream(stream))
-        _check_takes(agents, report.format)
-        reading = Reading(agents=agents)
-        own = crewagent.own_name(path) if report.format == "crewagent" else path.stem
-        naming = Naming(log, own, name)
-        if report.format == "stenolog":
-            portable.import_stream(log, stream, report, naming.name)
-        elif report.format in READERS:
-            _import_told(log, READERS[report.format](stream, reading), report, naming, progress)
-        else:
-            _import_lines(log, _counted(reading.records(stream), progress), report, naming)
-        report.skipped, report.repaired = reading.skipped, reading.repaired
-        report.incomplete = reading.incomplete
-        if keep_raw:
-            for found in report.conversations:
-                if not found.failed and found.name in log:
-                    originals.keep(log[found.name], stream, path.name)
+    (report,) = _Importing(log, name, keep_raw, agents, progress).all([Path(path)], refuse=False)
+    assert isinstance(report, Report)
     return report
+
+
+def import_files(
+    log: Log,
+    paths: Iterable[str | os.PathLike[str]],
+    *,
+    keep_raw: bool = False,
+    progress: Progress | None = None,
+    agents: Mapping[str, str] = NOBODY,
+) -> Iterator[Report | Refused]:
+    """Import many transcripts, several of them in one transaction where they are short.
+
+    What became of each is told in order, and once it is durable. A file that cannot be imported does not stop
+    the others. `progress` is called with the number of bytes read so far, of all files; otherwise as
+    `import_file`. Raises `StoreBusy` and `StoreFailed`.
+    """
+    return _Importing(log, None, keep_raw, agents, progress).all(map(Path, paths), refuse=True)
 
 
 def import_rows(log: Log, rows: Iterable[Any], *, name: str | None = None) -> Report:
@@ -102,205 +103,136 @@ def import_rows(log: Log, rows: Iterable[Any], *, name: str | None = None) -> Re
     described = getattr(rows, "description", None)
     names = [column[0] for column in described] if described else []
     given = (dict(zip(names, row, strict=True)) if isinstance(row, tuple) else row for row in rows)
-    _import_told(log, workflow.told(given, reading), report, Naming(log, "rows", name))
+    importing = _Importing(log, name)
+    importing.told(workflow.told(given, reading), report, Naming(log, "rows", name))
+    importing.batch.flush()
     report.skipped = reading.skipped
     return report
 
 
-class Naming:
-    """What the conversations of a file are called: by the name asked for, else by their own.
+class _Importing:
+    """One call of the importers: what it was given, and what waits to be written."""
 
-    One that the log has by the name asked for keeps it, wherever it stands in the file by now. `is_alone`:
-    there is no other in the file, so that what the log has by that name is to be this one.
-    """
+    def __init__(
+        self,
+        log: Log,
+        name: str | None = None,
+        keep_raw: bool = False,
+        agents: Mapping[str, str] = NOBODY,
+        progress: Progress | None = None,
+    ) -> None:
+        self.log = log
+        self.batch = Batch(log)
+        self._name = name
+        self._keep_raw = keep_raw
+        self._agents = agents
+        self._progress = progress
+        self._done = 0
 
-    def __init__(self, log: Log, stem: str, asked: str | None) -> None:
-        self._log = log
-        self._stem = stem
-        self._asked = [] if asked is None else [asked]
-        self._used: set[str] = set()
-        self.is_alone = True
-
-    def name(self, own: str, is_held: Callable[[Conversation], bool] = lambda _: False) -> str:
-        """A name for one more conversation, whose own name may be empty, and which the log may hold."""
-        inner = "/".join([*self._asked, name_of(own or self._stem)])
-        kept = (name for name in (*self._asked, inner) if self._asked and name in self._log)
-        free = self._asked if self.is_alone or not any(name in self._log for name in self._asked) else []
-        names = chain(free, [inner], (f"{inner}-{number}" for number in count(2)))
-        found = next((name for name in kept if name not in self._used and is_held(self._log[name])), None)
-        name = found or next(name for name in names if name not in self._used)
-        self._used.add(name)
-        return name
-
-
-class Intake:
-    """One conversation on its way from a converter into the log."""
-
-    def __init__(self, log: Log, name: str, make: Callable[[Held], Converter], unit: str = "line") -> None:
-        self.found = Imported(name)
-        self._unit = unit
-        self._log = log
-        self._talk = log[name]
-        known = held(self._talk.entries())
-        self._position = known.head
-        self._converter = make(known)
-        self._drafts: list[Draft] = []
-
-    def take(self, record: Record) -> None:
-        """Take one record in; one that cannot be taken down is skipped, and told in the report."""
-        if self.found.failed:
-            return
-        try:
-            self._apply(self._converter.take(record))
-        except CallerError as error:
-            self.found.failed = str(error)
-        except (ValueError, ArithmeticError, RecursionError) as error:
-            reason = f"cannot be taken down: {_first_line(error)}"
-            self.found.skipped.append(Skipped(record.number, reason, self._unit))
-
-    def end(self) -> Imported:
-        """The file has ended; what became of the conversation."""
-        if not self.found.failed:
+    def all(self, paths: Iterable[Path], *, refuse: bool) -> Iterator[Report | Refused]:
+        """What became of each path, in order, each once all that was read of it is written."""
+        waiting: list[Report | Refused] = []
+        for path in paths:
             try:
-                self._apply(self._converter.end())
-                self._flush()
-            except CallerError as error:
-                self.found.failed = str(error)
-        self.found.beyond = self._converter.beyond
-        self.found.decided = self._converter.decided
-        self.found.already = self._converter.scribe.already
-        return self.found
+                waiting.append(self._folder(path) or self._file(path))
+            except MachineError:
+                raise
+            except (StenologError, OSError) as error:
+                if not refuse:
+                    raise
+                waiting.append(Refused(str(path), error))
+            self._done += size_of(path)
+            self._moved(0)
+            if self.batch.is_empty:
+                yield from self._written(waiting)
+                waiting = []
+        yield from self._written(waiting)
 
-    def _apply(self, steps: list[Step]) -> None:
-        for step in steps:
-            if isinstance(step, Append):
-                for content in step.blobs.values():
-                    self._log.blobs.put(content)
-                self._drafts.append(step.draft)
-                if len(self._drafts) >= BATCH:
-                    self._flush()
-            else:
-                self._flush()
-                self._fork(step.after)
+    def _written(self, reports: list[Report | Refused]) -> list[Report | Refused]:
+        """The reports, once what they tell of is durable."""
+        self.batch.flush()
+        return reports
 
-    def _flush(self) -> None:
-        if self._drafts:
-            self._talk.extend(self._drafts, expected=self._position)
-            self._position += len(self._drafts)
-            self.found.appended += len(self._drafts)
-            self._drafts = []
+    def _file(self, path: Path) -> Report:
+        with path.open("rb", BUFFER) as stream:
+            return self._read(path, stream)
 
-    def _fork(self, after: int) -> None:
-        """Keep the branch, unless an import that was broken off has kept it already."""
-        name = f"{self._talk.name}~{after}"
-        with suppress(ConversationInUse):
-            self._talk.fork(after=after, name=name, pending="keep")
-            self.found.forks.append(name)
-
-
-class Sessions:
-    """The sessions of a JSON Lines file. A record that names none belongs to the one before it, and what
-    stands before the first one belongs to the first.
-    """
-
-    def __init__(self, log: Log, format: Format, naming: Naming) -> None:
-        self._log = log
-        self._make: type[ClaudeCode] | type[Codex] = ClaudeCode if format == "claude-code" else Codex
-        self._naming = naming
-        self._intakes: dict[str, Intake] = {}
-        self._now: Intake | None = None
-        self._early: list[Record] = []
-
-    def send(self, record: Record) -> None:
-        """Give a record to the session that it belongs to."""
-        own = self._session_of(record)
-        if own:
-            self._go_to(own)
-        if self._now is None:
-            self._early.append(record)
+    def _read(self, path: Path, stream: BinaryIO) -> Report:
+        report = Report(str(path), recognise_stream(stream))
+        self._check_takes_agents(report.format)
+        reading = Reading(agents=self._agents)
+        own = crewagent.own_name(path) if report.format == "crewagent" else path.stem
+        naming = Naming(self.log, own, self._name)
+        if report.format == "stenolog":
+            self.batch.flush()
+            portable.import_stream(self.log, stream, report, naming.name)
+        elif report.format in READERS:
+            self.told(READERS[report.format](stream, reading), report, naming, stream.tell)
         else:
-            self._now.take(record)
+            self._lines(stream, reading, report, naming)
+        report.skipped, report.repaired = reading.skipped, reading.repaired
+        report.incomplete = reading.incomplete
+        for found in report.conversations:
+            self._keep(stream, path, found)
+        return report
 
-    def end(self) -> list[Imported]:
-        """The file has ended; what became of its sessions."""
-        if self._early:
-            self._go_to("")
-        return [intake.end() for intake in self._intakes.values()]
+    def _folder(self, path: Path) -> Report | None:
+        """CrewAgent's folder of conversations; None where the path is a file, of whatever else."""
+        folder = crewagent.folder_of(path)
+        if folder is None or _is_known(path):
+            return None
+        self._check_takes_agents("crewagent")
+        report, reading = Report(str(folder), "crewagent"), Reading()
+        self.told(crewagent.conversations(folder, reading), report, Naming(self.log, folder.name, self._name))
+        report.skipped, report.repaired = reading.skipped, reading.repaired
+        return report
 
-    def _session_of(self, record: Record) -> str:
-        """The session that a record names. A rollout is one session, whoever its history was copied from."""
-        if self._make is ClaudeCode:
-            return text(record.value.get("sessionId"))
-        payload = obj(record.value.get("payload")) if record.value.get("type") == "session_meta" else {}
-        return "" if self._now is not None else text(payload.get("id")) or text(payload.get("session_id"))
+    def _lines(self, stream: BinaryIO, reading: Reading, report: Report, naming: Naming) -> None:
+        sessions = Sessions(self.batch, report.format, naming)
+        for record in reading.records(stream):
+            sessions.send(record)
+            self._moved(stream.tell())
+        report.conversations = sessions.end()
 
-    def _go_to(self, own: str) -> None:
-        if own not in self._intakes:
-            self._intakes[own] = Intake(self._log, self._naming.name(own), self._make)
-        self._now = self._intakes[own]
-        early, self._early = self._early, []
-        for record in early:
-            self._now.take(record)
+    def told(
+        self,
+        conversations: Iterator[Told],
+        report: Report,
+        naming: Naming,
+        place: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """Take in conversations as they are told; `place` says how far their file has been read."""
+        ahead = list(islice(conversations, 2))
+        naming.is_alone = len(ahead) < 2
+        for told in chain(ahead, conversations):
+            name = naming.name(told.name, partial(is_held, told))
+            intake = Intake(self.batch, name, told.make, told.unit)
+            intake.found.failed = told.failed
+            for record in told.records:
+                intake.take(record)
+                self._moved(place())
+            found = intake.end()
+            found.beyond += told.beyond
+            report.conversations.append(found)
+            if told.file is not None:
+                with told.file.open("rb") as stream:
+                    self._keep(stream, told.file, found)
 
+    def _keep(self, stream: BinaryIO, file: Path, found: Imported) -> None:
+        """Keep the file itself with a conversation that was in it, where that was asked for."""
+        if self._keep_raw and not found.failed:
+            self.batch.flush()
+            if found.name in self.log:
+                originals.keep(self.log[found.name], stream, file.name)
 
-def _import_lines(log: Log, records: Iterator[Record], report: Report, naming: Naming) -> None:
-    sessions = Sessions(log, report.format, naming)
-    for record in records:
-        sessions.send(record)
-    report.conversations = sessions.end()
+    def _check_takes_agents(self, format: Format) -> None:
+        if self._agents and format != "nostr":
+            raise CallerError(f"agents: expected Nostr events, whose authors are keys, found {format}")
 
-
-def _check_takes(agents: Mapping[str, str], format: Format) -> None:
-    if agents and format != "nostr":
-        raise CallerError(f"agents: expected Nostr events, whose authors are keys, found {format}")
-
-
-def _import_folder(
-    log: Log, folder: Path, naming: Naming, keep_raw: bool, progress: Callable[[int], object] | None
-) -> Report:
-    report, reading = Report(str(folder), "crewagent"), Reading()
-    _import_told(log, crewagent.conversations(folder, reading), report, naming, progress, keep_raw)
-    report.skipped, report.repaired = reading.skipped, reading.repaired
-    return report
-
-
-def _import_told(
-    log: Log,
-    conversations: Iterator[Told],
-    report: Report,
-    naming: Naming,
-    progress: Callable[[int], object] | None = None,
-    keep_raw: bool = False,
-) -> None:
-    counted = count(1)
-    ahead = list(islice(conversations, 2))
-    naming.is_alone = len(ahead) < 2
-    for told in chain(ahead, conversations):
-        intake = Intake(log, naming.name(told.name, partial(_is_held, told)), told.make, told.unit)
-        intake.found.failed = told.failed
-        for record in told.records:
-            if progress is not None:
-                progress(next(counted))
-            intake.take(record)
-        found = intake.end()
-        found.beyond += told.beyond
-        report.conversations.append(found)
-        if keep_raw and told.file and not found.failed and found.name in log:
-            with told.file.open("rb") as stream:
-                originals.keep(log[found.name], stream, told.file.name)
-
-
-def _is_held(told: Told, talk: Conversation) -> bool:
-    """Whether a conversation of the log is the one that is told: it has more of it than its settings."""
-    converter = told.make(held(talk.entries()))
-    try:
-        for record in told.records:
-            with suppress(ValueError, ArithmeticError, RecursionError):
-                converter.take(record)
-        converter.end()
-    except CallerError:
-        return False
-    return converter.scribe.already > 1
+    def _moved(self, at: int) -> None:
+        """The file that is being read has been read up to there."""
+        if self._progress is not None:
+            self._progress(self._done + at)
 
 
 def _is_known(path: Path) -> bool:
@@ -308,14 +240,3 @@ def _is_known(path: Path) -> bool:
     with suppress(NotATranscript):
         return path.is_file() and bool(recognise(path))
     return False
-
-
-def _counted(records: Iterator[Record], progress: Callable[[int], object] | None) -> Iterator[Record]:
-    for number, record in enumerate(records, 1):
-        if progress is not None:
-            progress(number)
-        yield record
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)

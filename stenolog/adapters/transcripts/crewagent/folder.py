@@ -52,6 +52,11 @@ def folder_of(path: Path) -> Path | None:
     return path.parent if _own_messages(path.parent) or _is_index(path) else None
 
 
+def is_one(folder: Path) -> bool:
+    """Whether a folder that may hold anything is one of CrewAgent's conversations."""
+    return bool(_own_messages(folder)) or _is_index(folder / INDEX)
+
+
 def own_name(path: Path) -> str:
     """What a file of messages is called, among others that are all called the same."""
     return path.absolute().parent.name if path.name == MESSAGES else path.stem
@@ -87,7 +92,7 @@ def _own_messages(folder: Path) -> list[str]:
 
 
 def _is_index(path: Path) -> bool:
-    with suppress(NotATranscript), path.open("rb") as stream:
+    with suppress(NotATranscript, FileNotFoundError), path.open("rb") as stream:
         entries = index_in(Reading().document(stream))
         return bool(entries) and not any("role" in obj(entry) for entry in entries or ())
     return False

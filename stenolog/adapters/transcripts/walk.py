@@ -1,0 +1,54 @@
+"""The transcripts in a folder, wherever in it they lie."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from .crewagent import folder as crewagent
+
+SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".csv"})
+"""What the names of files end with that are looked for in a folder, in small letters."""
+
+
+def files_in(path: Path) -> Iterator[Path]:
+    """What there is to be imported at a path: the file itself, or what lies in the folder and below it.
+
+    A folder of CrewAgent's conversations is one. Hidden files and folders are passed over, and no folder is
+    entered twice, whatever links lead to it. A folder's own files come before those below it, by their names.
+    """
+    if path.is_dir():
+        yield from _inside(path, set())
+    else:
+        yield path
+
+
+def _inside(folder: Path, entered: set[tuple[int, int]]) -> Iterator[Path]:
+    there = folder.stat()
+    if (there.st_dev, there.st_ino) in entered:
+        return
+    entered.add((there.st_dev, there.st_ino))
+    if crewagent.is_one(folder):
+        yield folder
+        return
+    with os.scandir(folder) as found:
+        seen = sorted((each for each in found if not each.name.startswith(".")), key=lambda each: each.name)
+    yield from (Path(each) for each in seen if each.is_file() and _suffix(each.name) in SUFFIXES)
+    for each in seen:
+        if each.is_dir():
+            yield from _inside(Path(each), entered)
+
+
+def _suffix(name: str) -> str:
+    return os.path.splitext(name)[1].lower()
+
+
+def size_of(path: Path) -> int:
+    """How many bytes are to be read of a file, or of a folder of CrewAgent's; 0 where that cannot be told."""
+    below = (f"*/{crewagent.MESSAGES}", f"{crewagent.CONVERSATIONS}/*/{crewagent.MESSAGES}")
+    files = [found for each in below for found in path.glob(each)] if path.is_dir() else [path]
+    with suppress(OSError):
+        return sum(found.stat().st_size for found in files)
+    return 0
