@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from operator import is_
 from typing import Any
 
 from .law import END, Body, Breach, Finding, Findings, Law, Step, conversation
@@ -25,16 +24,12 @@ class Reading:
     def __init__(self, laws: Iterable[Law]) -> None:
         self._readers = [_Reader(law) for law in laws]
         self._along = [reader for reader in self._readers if reader.law.look or reader.law.step]
-        self._read: Sequence[Body] = ()
+        self._read: list[Body] = []
 
-    def breaches(self, body: Body, settled: int | None = None) -> list[Breach]:
-        """Every place where a body breaks one of the laws.
-
-        `settled` says how many of its messages, from the first on, are the very objects of the body before,
-        where that is known. A message must not change once it was read.
-        """
+    def breaches(self, body: Body) -> list[Breach]:
+        """Every place where a body breaks one of the laws. A message must not change once it was read."""
         key, messages = conversation(body)
-        unchanged = _unchanged(self._read, messages) if settled is None else settled
+        unchanged = _unchanged(self._read, messages)
         for reader in self._along:
             reader.back(unchanged)
         for number in range(unchanged, len(messages)):
@@ -82,6 +77,16 @@ class _Reader:
 
 
 def _unchanged(before: Sequence[Body], now: Sequence[Body]) -> int:
-    """How many messages of two bodies are the same objects, from the first on."""
-    same = [*map(is_, before, now), False]
-    return same.index(False)
+    """How many messages of two bodies are equal, from the first on.
+
+    Whole runs are compared, which is quick where they hold the same objects.
+    """
+    same, end = 0, min(len(before), len(now))
+    run = end
+    while same < end:
+        if before[same : same + run] == now[same : same + run]:
+            same += run
+        elif run == 1:
+            break
+        run = max(1, min(run // 2, end - same))
+    return same
