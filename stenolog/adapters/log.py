@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +37,9 @@ from .tailing import follow
 
 if TYPE_CHECKING:
     from .search.finding import Hit
+
+if TYPE_CHECKING:
+    from .holding import Holding
 
 REMEMBERED = 1000
 """How many conversations a log remembers the heads of."""
@@ -96,6 +99,13 @@ class Log:
     @property
     def path(self) -> str:
         return self.datastore.path
+
+    @cached_property
+    def holding(self) -> Holding:
+        """The windows that are held in memory for the next requests."""
+        from .holding import Holding  # late: a program that builds no request need not wait for it
+
+        return Holding()
 
     def close(self) -> None:
         """Give the file back; the write-ahead log is folded in."""

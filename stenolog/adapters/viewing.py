@@ -19,14 +19,16 @@ from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.projections.base import Fold
 from stenolog.projections.requests import DEFAULT_WIRE, PIPELINE, Lane, Request, Wire
-from stenolog.projections.requests.build import choose, from_window
+from stenolog.projections.requests.build import choose
 from stenolog.projections.requests.caps import caps
 from stenolog.projections.requests.tokens import Counter
 from stenolog.projections.requests.window import START, Mark, Window
 
 from . import keeping
 from .counters import COUNTERS
+from .holding import Held, Key, Marking
 from .keeping import Kept
+from .stores import reading
 from .stores.checkpoints import Checkpoints
 
 if TYPE_CHECKING:
@@ -50,12 +52,78 @@ def request(
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Request:
     """See `Conversation.request`."""
+    out = DEFAULT_WIRE if wire is None else wire
+    lane = Lane(agent, task)
+    if upto is not None or counters is not COUNTERS:
+        held = _fresh(talk, lane, upto, policy, counters)
+        if upto is not None and held.window.position != upto:
+            last = held.window.position
+            raise UnknownPosition(f"{talk.name!r}: no position {upto}; the last one is {last}")
+        return held.request(out)
+    return _newest(talk, lane, out, policy)
+
+
+def _newest(talk: Conversation, lane: Lane, wire: str | Wire, policy: PolicyLike) -> Request:
+    """The request at the head of the log, from the window that is held, where there is one."""
+    given = "" if policy is None else json.dumps(policy_of(policy).json, sort_keys=True)
+    key = Key(reading.resolve(talk.log.datastore, talk.stream) or 0, lane, given)
+    held = talk.log.holding.take(key)
+    if held is None or not _goes_on(talk, held):
+        held = _fresh(talk, lane, None, policy, COUNTERS)
+    request = held.request(wire)
+    talk.log.holding.put(key, held)
+    return request
+
+
+def _goes_on(talk: Conversation, held: Held) -> bool:
+    """Take what is new in the log into a window; whether it is the window of this log still."""
+    head = reading.head(talk.log.datastore, talk.stream)
+    if not held.stands_at(head.position, head.digest.hex()):
+        return False
+    if head.position > held.window.position:
+        held.extend(talk.entries(held.window.position))
+    return held.usable and held.window.position >= head.position
+
+
+def _fresh(
+    talk: Conversation, lane: Lane, upto: int | None, policy: PolicyLike, counters: Mapping[str, Counter]
+) -> Held:
+    """A window that is made of what was kept of it and the entries since."""
     recent = _Recent(talk, upto)
     now = recent.settings() if policy is None else NOTHING
-    window = _window(recent, Lane(agent, task), *choose(now, agent, policy, counters))
-    if upto is not None and window.position != upto:
-        raise UnknownPosition(f"{talk.name!r}: no position {upto}; the last one is {window.position}")
-    return from_window(window, DEFAULT_WIRE if wire is None else wire, talk.log.blobs)
+    chosen, counter = choose(now, lane.agent, policy, counters)
+    marks = _marks(lane, chosen, counter) if caps(chosen) else None
+    mark = START if marks is None else keeping.start(talk, marks, upto)[0]
+    window = Window(lane, chosen, counter, mark, _rows(talk, mark), talk.log.blobs)
+    marking = Marking() if marks is None else _Marks(talk, marks, window, at_head=upto is None)
+    held = Held(window, talk.log.blobs, by_card=policy is None, marking=marking)
+    held.extend(recent.after(mark.position))
+    held.usable = True  # this is the policy that was chosen, whatever cards there were before
+    if not held.digest and window.position:
+        held.digest = reading.digest_at(talk.log.datastore, talk.stream, window.position).hex()
+    return held
+
+
+class _Marks(Marking):
+    """Marks a window on its way, so that the next process takes it up from there."""
+
+    def __init__(self, talk: Conversation, marks: Kept[Mark], window: Window, *, at_head: bool) -> None:
+        self.talk, self.marks, self.window, self.at_head = talk, marks, window, at_head
+        self._at, self._cuts = window.position, window.cuts
+        self._last: Entry | None = None
+
+    def take(self, entry: Entry) -> None:
+        self._last = entry
+        if keeping.ends_a_stretch(entry):
+            keeping.keep(self.talk, self.marks, entry, self.window.mark)
+
+    def rest(self) -> None:
+        """Mark where it stands, if that is far enough, or after a cut: the mark before that has rows that
+        nobody needs."""
+        is_far = self.window.position - self._at >= keeping.WORTH_KEEPING
+        if self.at_head and self._last is not None and (is_far or self.window.cuts > self._cuts):
+            keeping.keep(self.talk, self.marks, self._last, self.window.mark)
+            self._at, self._cuts = self.window.position, self.window.cuts
 
 
 class _Recent:
@@ -86,24 +154,6 @@ class _Recent:
         if position < self._since:
             yield from self.talk.entries(position, self._since)
         yield from (entry for entry in self._read if entry.position > position)
-
-
-def _window(recent: _Recent, lane: Lane, policy: Policy, counter: Counter) -> Window:
-    """The window of a lane, from its last mark."""
-    talk = recent.talk
-    marks = _marks(lane, policy, counter) if caps(policy) else None
-    mark = START if marks is None else keeping.start(talk, marks, recent.upto)[0]
-    window = Window(lane, policy, counter, mark, _rows(talk, mark), talk.log.blobs)
-    last: Entry | None = None
-    for last in recent.after(mark.position):
-        window.take(last)
-        if marks is not None and keeping.ends_a_stretch(last):
-            keeping.keep(talk, marks, last, window.mark)
-    if marks is not None and last is not None and recent.upto is None:
-        is_far = last.position - mark.position >= keeping.WORTH_KEEPING
-        if is_far or window.cuts > mark.cuts:  # after a cut, the mark before it has rows that nobody needs
-            keeping.keep(talk, marks, last, window.mark)
-    return window
 
 
 def _rows(talk: Conversation, mark: Mark) -> Iterator[Entry]:

@@ -62,6 +62,7 @@ def test_the_next_request_reads_its_window_and_at_most_64_rows_more(
     talk.request("coder")
     for turns in (1, 7, 9, 1, 15, 1):
         go_on(talk, turns)
+        talk.log.holding.clear()
         rows.clear()
 
         request = talk.request("coder")
@@ -77,6 +78,7 @@ def test_a_lane_that_sees_one_entry_in_a_hundred_reads_no_others(
         talk.extend([UserMessage(text=WORDS, to=["other"])] * 99)
         talk.append(UserMessage(text=f"{turn}", to=["coder"]))
     talk.request("coder")
+    talk.log.holding.clear()
     rows.clear()
 
     assert in_it(talk.request("coder")) == 30
@@ -91,6 +93,7 @@ def test_where_little_is_between_the_rows_of_a_window_they_are_read_at_once(
         talk.append(UserMessage(text=f"{turn}", to=["coder"]))
         talk.extend([UserMessage(text=WORDS, to=["other"])] * 2)
     talk.request("coder")
+    talk.log.holding.clear()
     whole, asked = reading.entries, list[object]()
     monkeypatch.setattr(reading, "entries", lambda *each: asked.append(each) or whole(*each))  # type: ignore[func-returns-value]
 
@@ -102,8 +105,10 @@ def test_where_little_is_between_the_rows_of_a_window_they_are_read_at_once(
 def test_a_request_from_its_window_is_the_request_from_the_whole_log(
     talk: Conversation, policy: Budget | LastN | None
 ) -> None:
-    for _ in range(12):
+    for turn in range(12):
         go_on(talk, 9)
+        if turn % 2:
+            talk.log.holding.clear()
         whole = build(list(talk.entries()), "coder", policy=policy)
         part = talk.request("coder", policy=policy)
 

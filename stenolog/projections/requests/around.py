@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .window import Shown, Window
 
 RUN_MODE = "run"
+NO_INSTRUCTIONS = Instructions()
 _NOTES = Size(0, 200, 50, 400)
 """The note on what was cut, and the one that closes a preview."""
 REMINDING = note("a reminder of what you were told")
@@ -87,7 +88,7 @@ def _said(sections: Iterable[Section]) -> tuple[Section, ...]:
 
 
 def _instructions(window: Window) -> Instructions:
-    return window.policy.instructions or Instructions()
+    return window.policy.instructions or NO_INSTRUCTIONS
 
 
 def _persona(window: Window, card: Card) -> Iterator[Section]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
+from typing import NamedTuple
 
 from stenolog.domain.errors import CallerError, LaterRelease, UnknownAgent
 from stenolog.domain.state import blocked_reason
@@ -14,7 +15,7 @@ from . import around
 from .away import with_away
 from .groups import closing
 from .left_out import dropped, neighbours
-from .model import Dropped, Explanation, Piece, Rendered, Request
+from .model import Body, Dropped, Explanation, Piece, Rendered, Request
 from .prefix import Prefix, prefix
 from .rules import CUTS
 from .sections import conversation
@@ -26,8 +27,7 @@ from .wires.sheet import EMPTY_BLOBS
 from .wires.writer import Writer
 
 
-@dataclass(frozen=True)
-class _View:
+class _View(NamedTuple):
     """All that a request is made of: what is told, what stands around it, and what had been delivered."""
 
     told: Told
@@ -93,44 +93,43 @@ class Live:
         view = _view(window)
         runs = tuple(window.left_out)
         explain = _Asked(view, self.wire, self.blobs, runs, window.rows, len(window.rows))
+        body, explained = self._written_down(view, explain)
         request = Request(
             agent=window.lane.agent,
             task=window.lane.task,
             upto=window.position,
             wire=f"{self.wire.name}@{self.wire.version}",
-            body={},
+            body=body,
             sendable=True,
             reason="",
-            explain=explain,
+            explain=explained,
             policy=window.policy,
             counter=window.counter.id,
             cuts=window.cuts,
             cut=tuple((run.first, run.last) for run in neighbours(runs) if run.rule in CUTS),
         )
-        request = self._written_down(request, view, explain)
         reasons = (why_not(window, view.end), over_budget(window, request))
         reason = "; ".join(reason for reason in reasons if reason)
-        return replace(request, sendable=not reason, reason=reason) if reason else request
+        return replace(request, sendable=False, reason=reason) if reason else request
 
-    def _written_down(self, request: Request, view: _View, explain: _Asked) -> Request:
+    def _written_down(self, view: _View, explain: _Asked) -> tuple[Body, Callable[[], Explanation]]:
+        """The body, and what explains it."""
         if self.wire.writer is None:
             rendered = self.wire.render(view.pieces, view.front, self.blobs)
-            return replace(request, body=rendered.body, explain=lambda: explain(rendered))
+            return rendered.body, lambda: explain(rendered)
         writer = self._at_work(view, self.wire.writer)
-        mark = writer.sheet.mark
-        told = view.told
-        fresh = islice(told.settled.units, self._written, told.number)
-        writer.write([*chain.from_iterable(fresh)])
-        self._written = told.number
+        mark, told = writer.sheet.mark, view.told
+        if self._written < told.number:
+            fresh = islice(told.settled.units, self._written, told.number)
+            writer.write([*chain.from_iterable(fresh)])
+            self._written = told.number
         body = writer.body(view.rest)
         messages = conversation(body)
-        goes_on = mark.last is not None and (
-            isinstance(messages, str) or messages[mark.messages - 1] is not mark.last
-        )
+        goes_on = mark.last is not None and mark.last is not messages[mark.messages - 1]
         self.settled = mark.messages - goes_on
         if writer.sheet.missing:  # a blob that comes later must be seen
             self._writer = None
-        return replace(request, body=body)
+        return body, explain
 
     def _at_work(self, view: _View, writer: type[Writer]) -> Writer:
         """The writer that has written what is settled so far: a new one where that has changed."""

@@ -1,0 +1,127 @@
+"""Windows held in memory: the next request of a lane reads what is new in the log, and nothing else.
+
+What is held comes from recorded entries alone, and is taken on only by entries: another process may have
+written them as well. Whatever cannot be gone on with is let go, which costs time alone.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from threading import Lock
+from typing import NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import ModeSwitch
+from stenolog.projections.requests import Lane, Request, Wire
+from stenolog.projections.requests.live import Live
+from stenolog.projections.requests.window import Window
+
+ROWS = 50_000
+"""So many entries are held at most, over all windows of a log."""
+LEAST = 32
+"""What a window counts for beside its entries."""
+
+
+class Key(NamedTuple):
+    """Whose window it is: the conversation's stream, the lane, and the policy that was asked for as JSON
+    (empty: the one on the card)."""
+
+    stream: int
+    lane: Lane
+    policy: str
+
+
+class Marking:
+    """What is done with a window as it goes on: nothing, for one that is not marked anywhere."""
+
+    def take(self, entry: Entry) -> None:
+        """The window has taken an entry in."""
+
+    def rest(self) -> None:
+        """That was the last one for now."""
+
+
+class Held:
+    """A window with the requests that are made of it, one after another, on each wire.
+
+    `digest` is that of the last entry in it. `usable` turns false where a card brings another policy.
+    """
+
+    def __init__(
+        self,
+        window: Window,
+        blobs: Mapping[str, bytes],
+        *,
+        by_card: bool,
+        marking: Marking,
+    ) -> None:
+        self.window = window
+        self.digest = ""
+        self.usable = True
+        self._blobs = blobs
+        self._lives: dict[str | Wire, Live] = {}
+        self._by_card = by_card
+        self._marking = marking
+
+    def extend(self, entries: Iterable[Entry]) -> None:
+        """Take the next entries in."""
+        for entry in entries:
+            before = self.window.settings
+            self.window.take(entry)
+            self.digest = entry.digest
+            self._marking.take(entry)
+            if self._by_card and isinstance(entry.event, ModeSwitch):
+                agent, now = self.window.lane.agent, self.window.settings
+                self.usable &= before.card_of(agent).policy == now.card_of(agent).policy
+        self._marking.rest()
+
+    def stands_at(self, position: int, digest: str) -> bool:
+        """Whether a log that stands there may go on from what is held."""
+        here = self.window.position
+        return self.usable and (position > here or (position == here and digest == self.digest))
+
+    def request(self, wire: str | Wire) -> Request:
+        """The request on a wire."""
+        if wire not in self._lives:
+            self._lives[wire] = Live(self.window, wire, self._blobs)
+        return self._lives[wire].request()
+
+
+class Holding:
+    """The windows that a log holds, the last used ones; safe to share between threads.
+
+    A window is one caller's at a time: whoever comes meanwhile finds none.
+    """
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[Key, tuple[Held, int]] = OrderedDict()
+        self._rows = 0
+        self._turn = Lock()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def take(self, key: Key) -> Held | None:
+        """The window of a key, which is the caller's until it is put back; None where none is held."""
+        with self._turn:
+            held, rows = self._held.pop(key, (None, 0))
+            self._rows -= rows
+            return held
+
+    def put(self, key: Key, held: Held) -> None:
+        """Hold a window, and let go of those that were not used for longest where there are too many."""
+        rows = LEAST + len(held.window.rows)
+        with self._turn:
+            _, replaced = self._held.pop(key, (None, 0))
+            self._held[key] = held, rows
+            self._rows += rows - replaced
+            while self._rows > ROWS:
+                _, (_, gone) = self._held.popitem(last=False)
+                self._rows -= gone
+
+    def clear(self) -> None:
+        """Let go of all of them."""
+        with self._turn:
+            self._held.clear()
+            self._rows = 0

@@ -1,0 +1,157 @@
+"""Windows that are held in memory: quicker, and never another request than the log gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import stenolog
+from stenolog import AssistantMessage, Card, Conversation, Entry, Event, Log, ModeSwitch, UserMessage
+from stenolog.adapters import holding
+from stenolog.adapters.stores import reading
+from stenolog.context import Budget, LastN
+from stenolog.domain.errors import UnknownAgent
+from stenolog.projections.requests import build
+from tests.strategies import events
+
+WORDS = "word " * 20
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with stenolog.open(tmp_path / "log.db", synchronous="normal") as log:
+        yield log
+
+
+@pytest.fixture
+def talk(log: Log) -> Conversation:
+    talk = log["talk"]
+    talk.append(ModeSwitch(cards={"coder": Card()}, joins=["coder"]))
+    talk.extend([UserMessage(text=WORDS), AssistantMessage(agent="coder", text=WORDS)] * 20)
+    return talk
+
+
+def anew(talk: Conversation) -> bytes:
+    """The request of the agent, from the whole log."""
+    return build(list(talk.entries()), "coder").bytes
+
+
+def test_the_next_request_reads_what_is_new_and_nothing_else(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk.request("coder")
+    read: list[Entry] = []
+    whole: Callable[..., Iterator[Entry]] = reading.entries
+
+    def watched(*asked: object) -> Iterator[Entry]:
+        for entry in whole(*asked):
+            read.append(entry)
+            yield entry
+
+    monkeypatch.setattr(reading, "entries", watched)
+    talk.append(UserMessage(text="And now?"))
+    talk.append(AssistantMessage(agent="coder", text="Now."))
+
+    request = talk.request("coder")
+
+    assert [entry.position for entry in read] == [42, 43]
+    assert request.bytes == anew(talk)
+
+
+def test_requests_share_the_messages_that_they_have_in_common(talk: Conversation) -> None:
+    before = talk.request("coder")
+    talk.append(UserMessage(text="And now?"))
+    after = talk.request("coder")
+
+    pairs = zip(before.body["messages"], after.body["messages"], strict=False)
+    common = [one is other for one, other in pairs]
+
+    assert common.count(True) >= len(common) - 2
+
+
+def test_what_another_process_has_written_is_in_the_next_request(talk: Conversation) -> None:
+    talk.request("coder")
+    with stenolog.open(talk.log.path, synchronous="normal") as elsewhere:
+        elsewhere["talk"].append(UserMessage(text="From elsewhere"))
+
+    assert talk.request("coder").bytes == anew(talk)
+    assert b"From elsewhere" in talk.request("coder").bytes
+
+
+def test_a_card_with_another_policy_counts_at_once(talk: Conversation) -> None:
+    talk.request("coder")
+    talk.append(ModeSwitch(cards={"coder": Card(policy=LastN(2))}), expected=talk.position)
+
+    assert talk.request("coder").bytes == anew(talk)
+
+
+def test_each_policy_each_wire_and_each_lane_has_its_own(talk: Conversation) -> None:
+    for _ in range(3):
+        talk.append(UserMessage(text=WORDS, to=["coder", "coder/tests"]))
+        log = list(talk.entries())
+        for policy in (None, LastN(3), Budget(tokens=300)):
+            for wire in ("openai-chat", "anthropic"):
+                for task in ("", "tests"):
+                    made = talk.request("coder", wire=wire, task=task, policy=policy)
+                    assert made == build(log, "coder", wire=wire, task=task, policy=policy)
+
+
+def test_of_a_conversation_that_was_deleted_nothing_is_left(talk: Conversation, log: Log) -> None:
+    talk.request("coder")
+    with stenolog.open(log.path, synchronous="normal") as elsewhere:
+        elsewhere["talk"].delete()
+
+    with pytest.raises(UnknownAgent):
+        talk.request("coder")
+
+
+def test_a_fork_is_a_conversation_of_its_own(talk: Conversation) -> None:
+    talk.request("coder")
+    fork = talk.fork(after=21)
+    fork.append(UserMessage(text="Otherwise"))
+
+    assert fork.request("coder").bytes == anew(fork) != talk.request("coder").bytes == anew(talk)
+
+
+def test_threads_that_ask_at_once_each_get_the_request_of_a_moment(talk: Conversation) -> None:
+    moments = {anew(talk)}
+
+    def ask(_: int) -> bytes:
+        return talk.request("coder").bytes
+
+    with ThreadPoolExecutor(8) as threads:
+        asked = threads.map(ask, range(40))
+        for number in range(10):
+            talk.append(UserMessage(text=f"{number}"))
+            moments.add(anew(talk))
+        assert set(asked) <= moments
+
+
+def test_those_not_used_for_longest_are_let_go(talk: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holding, "ROWS", 3 * (holding.LEAST + 50))
+    for number in range(6):
+        talk.request("coder", policy=LastN(100 + number))
+
+    assert len(talk.log.holding) == 3
+    assert talk.request("coder").bytes == anew(talk)
+
+
+@given(st.lists(st.lists(events(), max_size=4), max_size=6))
+def test_whatever_is_appended_the_request_is_that_of_the_whole_log(batches: list[list[Event]]) -> None:
+    with stenolog.open(":memory:") as log:
+        talk = log["talk"]
+        talk.append(ModeSwitch(cards={"coder": Card()}, joins=["coder"]))
+        for batch in batches:
+            talk.extend(batch, expected=talk.position)
+            try:
+                expected = build(list(talk.entries()), "coder")
+            except stenolog.StenologError as refused:
+                with pytest.raises(type(refused)):
+                    talk.request("coder")
+            else:
+                assert talk.request("coder") == expected
