@@ -1,10 +1,12 @@
 """Run every benchmark of this folder and print one table; exit 1 when a limit is missed.
 
     python -m benchmarks [NAME...] [--every N] [--seeds N] [--kills N]
+    python -m benchmarks peers [--help]
 
 `corpus` and `fuzz` build hundreds of thousands of requests: `--every N` takes every N-th prefix of the
 transcripts, `--seeds N` so many random histories. `kills` kills a program so many times. The others compare
-two ways of doing the same in one run, and want a machine that does nothing else.
+two ways of doing the same in one run, and want a machine that does nothing else. `peers` sets stenolog beside
+other libraries; it installs them, and is run by its name alone.
 """
 
 from __future__ import annotations
@@ -52,4 +54,6 @@ def line(row: Row) -> str:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["peers"]:
+        sys.exit(importlib.import_module("benchmarks.peers.command").main(sys.argv[2:]))
     sys.exit(main(sys.argv[1:]))

@@ -171,7 +171,7 @@ class Child:
         return {"acknowledged": acknowledged, "failed": failed}
 
     def skew(self, ahead_s: float) -> dict[str, Any]:
-        """From here on this process has a clock that is wrong; before `load`, lest a library holds the right."""
+        """Have a clock that is wrong from here on; before `load`, lest a library holds the right one."""
         now, now_ns = time.time, time.time_ns
         time.time = lambda: now() + ahead_s
         time.time_ns = lambda: now_ns() + int(ahead_s * 1e9)

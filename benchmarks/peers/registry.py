@@ -15,10 +15,10 @@ class Known(NamedTuple):
 
 
 KNOWN = {
-    "floor": Known("floor: sqlite3, the list read anew", "by_hand", "Floor"),
-    "floor_cached": Known("floor_cached: sqlite3, the list held", "by_hand", "FloorCached"),
-    "stenolog": Known("**stenolog**, the whole history", "ours", "Stenolog"),
-    "stenolog_32k": Known("**stenolog**, 32,000 tokens of it", "ours", "Stenolog32k"),
+    "floor": Known("floor: sqlite3, list read anew", "by_hand", "Floor"),
+    "floor_cached": Known("floor_cached: sqlite3, list held", "by_hand", "FloorCached"),
+    "stenolog": Known("**stenolog**, whole history", "ours", "Stenolog"),
+    "stenolog_32k": Known("**stenolog**, 32,000 tokens", "ours", "Stenolog32k"),
     "langgraph": Known("LangGraph, SqliteSaver", "langgraph", "LangGraph", "langgraph"),
     "langgraph_delta": Known("LangGraph, DeltaChannel (beta)", "langgraph", "LangGraphDelta", "langgraph"),
     "openai_agents": Known("OpenAI Agents, SQLiteSession", "openai_agents", "OpenAIAgents", "openai_agents"),
@@ -27,9 +27,7 @@ KNOWN = {
     "burr": Known("Burr, SQLitePersister", "burr", "Burr", "burr"),
     "langchain": Known("LangChain, SQLChatMessageHistory", "langchain", "LangChain", "langchain"),
     "eventsourcing": Known("eventsourcing, an aggregate", "es", "EventSourcing", "eventsourcing"),
-    "eventsourcing_held": Known(
-        "eventsourcing, held uncopied (unsafe)", "es", "EventSourcingHeld", "eventsourcing"
-    ),
+    "eventsourcing_held": Known("eventsourcing, held (unsafe)", "es", "EventSourcingHeld", "eventsourcing"),
 }
 OURS = ("stenolog", "stenolog_32k")
 FLOORS = ("floor", "floor_cached")

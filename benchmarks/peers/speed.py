@@ -104,7 +104,7 @@ def ways_back(bench: Bench) -> None:
         field = Field(bench, stack, "short")
         field.ask("turns", at_once=AT_ONCE, conversation=TALK, first=1, count=short)
         for name, answer in field.ask("reopen").items():
-            bench.found[name]["bytes latin"] = answer["bytes"]
+            bench.found[name] |= {"bytes latin": answer["bytes"], "short": short}
         for name, answer in field.ask("exact", conversation=TALK, turns=short).items():
             bench.found[name]["exact"] = answer["exact"]
         for number in range(bench.plan.rounds):
@@ -176,3 +176,16 @@ def keep(bench: Bench, what: str, seconds: dict[str, float]) -> None:
     for name, own in seconds.items():
         bench.found[name].setdefault(what, []).append([own, *floors])
     bench.save()
+
+
+def ratio(found: dict[str, Any], what: str, floor: str) -> float | None:
+    """How many times the seconds of a floor in the same round, in the middle of all rounds."""
+    beside = 1 + FLOORS.index(floor)
+    pairs = [(round[0], round[beside]) for round in found.get(what, []) if round[beside]]
+    return median(own / other for own, other in pairs) if pairs else None
+
+
+def seconds(found: dict[str, Any], what: str) -> float | None:
+    """The seconds, in the middle of all rounds."""
+    rounds = found.get(what)
+    return median(round[0] for round in rounds) if rounds else None

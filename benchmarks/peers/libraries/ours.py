@@ -11,6 +11,7 @@ from benchmarks.peers.libraries import chat
 from benchmarks.peers.peer import Peer
 from benchmarks.peers.workload import STEPS, Alphabet, Event, Said, events
 from stenolog import AssistantMessage, Conversation, ModeSwitch, ToolCall, ToolResult, UserMessage
+from stenolog.adapters.stores.datastore import Synchronous
 from stenolog.context import Budget
 from stenolog.domain.policy import PolicyLike
 
@@ -26,8 +27,8 @@ class Stenolog(Peer):
     packages: ClassVar[tuple[str, ...]] = ("stenolog", "eventsourcing", "pydantic")
     policy: ClassVar[PolicyLike] = None
 
-    def open(self, path: Path) -> None:
-        self.log = stenolog.open(path)
+    def open(self, path: Path, synchronous: Synchronous = "full") -> None:
+        self.log = stenolog.open(path, synchronous=synchronous)
         self.talks: dict[str, Conversation] = {}
 
     def close(self) -> None:

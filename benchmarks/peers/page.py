@@ -1,0 +1,230 @@
+"""The tables and the plot of what was found, on the terminal and in the docs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.__main__ import line
+from benchmarks.peers import acceptance
+from benchmarks.peers.bench import Plan, kept
+from benchmarks.peers.plot import Line, plot
+from benchmarks.peers.registry import FLOORS, KNOWN, OURS
+from benchmarks.peers.speed import TALK, ratio, seconds
+from benchmarks.peers.workload import content
+
+Found = dict[str, Any]
+Cell = Callable[[Found], str]
+
+DOCS = Path(__file__).parent.parent.parent / "docs"
+PAGE = DOCS / "reference" / "performance.md"
+PICTURE = DOCS / "images" / "turns.svg"
+TITLE = "Milliseconds of a turn, by how many turns came before it"
+NONE, TIMES = "-", "\u00d7"
+
+
+def show() -> int:
+    """Print everything; 1 where a limit is missed."""
+    found = kept()
+    print(tables(found))
+    rows = list(acceptance.rows(found))
+    print(f"\n{'':4} {'value':>10} {'limit':>10}  what stenolog must keep to")
+    for row in rows:
+        print(line(row))
+    return 1 if any(not row.ok for row in rows) else 0
+
+
+def write() -> None:
+    """Put the tables and the plot into the docs."""
+    found = kept()
+    put(PAGE, "peers", tables(found))
+    put(PAGE, "limits", limits(found))
+    PICTURE.parent.mkdir(exist_ok=True)
+    PICTURE.write_text(picture(found))
+
+
+def put(page: Path, name: str, text: str) -> None:
+    """Replace what stands between two marks of a page."""
+    begin, end = f"<!-- {name}: made by `python -m benchmarks` -->", f"<!-- {name}: end -->"
+    written, many = re.subn(
+        f"{re.escape(begin)}.*?{re.escape(end)}",
+        lambda _: f"{begin}\n\n{text}\n\n{end}",
+        page.read_text(),
+        flags=re.DOTALL,
+    )
+    if many != 1:
+        raise SystemExit(f"expected the marks of {name!r} once in {page}, found them {many} times")
+    page.write_text(written)
+
+
+def tables(found: dict[str, Found]) -> str:
+    """All tables, as Markdown."""
+    parts = [
+        machine(found),
+        "**A turn, in milliseconds** (and how many times `floor` in the same round)",
+        table(found, {f"turn {length:,}": turn(length) for length in Plan().lengths}),
+        "**Beside it**",
+        table(found, BESIDE),
+        "**What goes wrong**",
+        table(found, WRONG),
+        "**What was measured**",
+        table(found, VERSIONS),
+    ]
+    missing = [f"- {KNOWN[name].title}: {what}" for name, what in failures(found)]
+    if missing:
+        parts += ["**Not measured**", "\n".join(missing)]
+    return "\n\n".join(parts)
+
+
+def machine(found: dict[str, Found]) -> str:
+    """What it was measured on."""
+    floor = found.get("floor", {}).get("about", {})
+    days = sorted({store["when"] for store in found.values()})
+    python = f"Python {floor.get('python', '?')}, SQLite {floor.get('sqlite', '?')}"
+    cores = f"{os.cpu_count()} processors, {platform.system()} {platform.machine()}"
+    return f"Measured {' and '.join(days)}: {python}, {cores}."
+
+
+def table(found: dict[str, Found], columns: dict[str, Cell]) -> str:
+    """A row for each store that was measured."""
+    head = ["", *columns]
+    lines = [head, ["---", *["---:"] * len(columns)]]
+    for name, store in found.items():
+        if "not_measured" not in store:
+            lines.append([KNOWN[name].title, *(cell(store) for cell in columns.values())])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def turn(length: int) -> Cell:
+    """A turn of that number."""
+
+    def cell(store: Found) -> str:
+        own, times = seconds(store, f"turn {length}"), ratio(store, f"turn {length}", "floor")
+        return f"{figure(own * 1e3)} ({figure(times)} {TIMES})" if own and times else NONE
+
+    return cell
+
+
+def milliseconds(what: str) -> Cell:
+    """A time in the middle of all rounds."""
+
+    def cell(store: Found) -> str:
+        own = seconds(store, what)
+        return figure(own * 1e3) if own else NONE
+
+    return cell
+
+
+def disk(alphabet: Any) -> Cell:
+    """Bytes on disk for a byte that is said."""
+
+    def cell(store: Found) -> str:
+        stored = store.get(f"bytes {alphabet}")
+        return f"{figure(stored / content(TALK, store['short'], alphabet))} {TIMES}" if stored else NONE
+
+    return cell
+
+
+def throughput(store: Found) -> str:
+    """Events a second, with how far it came."""
+    own = seconds(store, "interleaved")
+    if own is None:
+        return NONE
+    plan, done = Plan(), store["interleaved turns"]
+    short = "" if done >= plan.conversations * plan.each else f" (first {done:,} turns)"
+    return f"{1 / own:,.0f}{short}"
+
+
+def counted(measure: str, *kinds: str) -> Cell:
+    """What was counted, added up."""
+
+    def cell(store: Found) -> str:
+        return str(sum(store[measure][kind] for kind in kinds)) if measure in store else NONE
+
+    return cell
+
+
+def of_kills(*kinds: str) -> Cell:
+    """What was counted, and of how many kills."""
+
+    def cell(store: Found) -> str:
+        kills = store.get("kills")
+        return f"{sum(kills[kind] for kind in kinds)} of {kills['kills']}" if kills else NONE
+
+    return cell
+
+
+def versions(store: Found) -> str:
+    """The versions of the distributions."""
+    told = store.get("about", {}).get("versions", {})
+    return ", ".join(f"{name} {version}" for name, version in told.items()) or "the standard library"
+
+
+def journal(store: Found) -> str:
+    """The durability of a turn."""
+    about = store.get("about")
+    if not about:
+        return NONE
+    return f"{about['journal']}{' (set by us)' if about['prepared'] else ''}, {about['synchronous']}"
+
+
+BESIDE: dict[str, Cell] = {
+    "disk, Latin": disk("latin"),
+    "disk, Cyrillic": disk("cyrillic"),
+    "new process, ms": milliseconds("cold whole"),
+    "of it imports": milliseconds("cold import"),
+    "of it open + list": milliseconds("cold list"),
+    "list at the half, ms": milliseconds("state at the half"),
+    "fork there, ms": milliseconds("fork"),
+    "events/s": throughput,
+}
+WRONG: dict[str, Cell] = {
+    "two writers: lost": counted("race", "lost"),
+    "turns refused": counted("race", "refused"),
+    "faults of the next request": counted("race", "broken"),
+    "clock an hour ahead: lost or moved": counted("clock", "lost", "reordered"),
+    "kills: events lost, doubled, moved": of_kills("lost", "doubled", "reordered"),
+    "kills: broken next requests": of_kills("broken"),
+}
+VERSIONS: dict[str, Cell] = {"versions": versions, "journal, synchronous": journal}
+
+
+def limits(found: dict[str, Found]) -> str:
+    """The rows with limits, as Markdown."""
+    lines = ["| | limit | measured | |", "|---|---:|---:|---|"]
+    for row in acceptance.rows(found):
+        unit = f" {TIMES}" if row.unit == "x" else row.unit
+        missed = "" if row.ok else "**missed** "
+        note = f"{missed}{row.note}".strip()
+        lines.append(f"| {row.name} | {row.limit:g}{unit} | {row.value:.3g}{unit} | {note} |")
+    return "\n".join(lines)
+
+
+def failures(found: dict[str, Found]) -> list[tuple[str, str]]:
+    """Stores and measures that are missing, and why."""
+    missing = [(name, store["not_measured"]) for name, store in found.items() if "not_measured" in store]
+    failed = [
+        (name, f"{what}: {why}") for name, store in found.items() for what, why in store["failed"].items()
+    ]
+    return missing + failed
+
+
+def picture(found: dict[str, Found]) -> str:
+    """The plot of turns."""
+    lines = []
+    for name, store in found.items():
+        timed = [(float(length), seconds(store, f"turn {length}")) for length in Plan().lengths]
+        points = [(length, own * 1e3) for length, own in timed if own]
+        kind = "floor" if name in FLOORS else "ours" if name in OURS else "other"
+        title = KNOWN[name].title.replace("*", "")
+        lines.append(Line(title, points, kind))
+    return plot(lines, TITLE, "five durable events and two message lists a turn; both axes are logarithmic")
+
+
+def figure(number: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
