@@ -96,6 +96,22 @@ class LogDatastore(SQLiteDatastore):
             self._put_back(connection)
 
     @contextmanager
+    def glancing(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one short look: the writer's own while nobody writes, for it has in memory what it
+        wrote last, and the others must read that again; else one to read from."""
+        self.check()
+        if self.in_memory or not self._turn.acquire(blocking=False):
+            with self.reading() as connection:
+                yield connection
+            return
+        try:
+            yield self._writer
+        except RAISED as error:
+            raise translated(error, self.path) from error
+        finally:
+            self._turn.release()
+
+    @contextmanager
     def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
         """The same for the library's own code."""
         with self.writing() if commit else self.reading() as connection:
