@@ -76,11 +76,6 @@ class Held:
                 self.usable &= before.card_of(agent).policy == now.card_of(agent).policy
         self._marking.rest()
 
-    def stands_at(self, position: int, digest: str) -> bool:
-        """Whether a log that stands there may go on from what is held."""
-        here = self.window.position
-        return self.usable and (position > here or (position == here and digest == self.digest))
-
     def request(self, wire: str | Wire) -> Request:
         """The request on a wire."""
         if wire not in self._lives:

@@ -30,6 +30,7 @@ from .holding import Held, Key, Marking
 from .keeping import Kept
 from .stores import reading
 from .stores.checkpoints import Checkpoints
+from .stores.glance import SOME, since
 
 if TYPE_CHECKING:
     from .conversation import Conversation
@@ -77,12 +78,15 @@ def _newest(talk: Conversation, lane: Lane, wire: str | Wire, policy: PolicyLike
 
 def _goes_on(talk: Conversation, held: Held) -> bool:
     """Take what is new in the log into a window; whether it is the window of this log still."""
-    head = reading.head(talk.log.datastore, talk.stream)
-    if not held.stands_at(head.position, head.digest.hex()):
-        return False
-    if head.position > held.window.position:
-        held.extend(talk.entries(held.window.position))
-    return held.usable and held.window.position >= head.position
+    while held.usable:
+        here = held.window.position
+        new = since(talk.log.datastore, talk.stream, here, bytes.fromhex(held.digest))
+        if new is None:
+            return False
+        held.extend(new)
+        if len(new) < SOME:
+            return held.usable
+    return False
 
 
 def _fresh(

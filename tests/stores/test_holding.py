@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -46,14 +47,14 @@ def test_the_next_request_reads_what_is_new_and_nothing_else(
 ) -> None:
     talk.request("coder")
     read: list[Entry] = []
-    whole: Callable[..., Iterator[Entry]] = reading.entries
+    decoded = reading._decoded
 
-    def watched(*asked: object) -> Iterator[Entry]:
-        for entry in whole(*asked):
+    def watched(*asked: Any) -> Iterator[Entry]:
+        for entry in decoded(*asked):
             read.append(entry)
             yield entry
 
-    monkeypatch.setattr(reading, "entries", watched)
+    monkeypatch.setattr(reading, "_decoded", watched)
     talk.append(UserMessage(text="And now?"))
     talk.append(AssistantMessage(agent="coder", text="Now."))
 
@@ -72,6 +73,13 @@ def test_requests_share_the_messages_that_they_have_in_common(talk: Conversation
     common = [one is other for one, other in pairs]
 
     assert common.count(True) >= len(common) - 2
+
+
+def test_many_that_come_at_once_are_all_in_it(talk: Conversation) -> None:
+    talk.request("coder")
+    for number in (1, 31, 32, 33, 64, 100):
+        talk.extend([UserMessage(text=WORDS)] * number)
+        assert talk.request("coder").bytes == anew(talk)
 
 
 def test_what_another_process_has_written_is_in_the_next_request(talk: Conversation) -> None:
