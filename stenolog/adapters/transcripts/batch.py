@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from stenolog.adapters.stores import appending, blobs, events, streams
-from stenolog.adapters.stores.appending import Item, Stream
-from stenolog.adapters.stores.events import START, Head
+from stenolog.adapters.stores import appending, blobs
+from stenolog.adapters.stores.appending import Append, Item, Stream
+from stenolog.adapters.stores.grouping import Heads
 from stenolog.domain.entry import Draft
-from stenolog.domain.errors import CallerError, CorruptLog, StaleAppend
+from stenolog.domain.errors import CallerError
 
 from .report import Imported
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from stenolog.adapters.log import Log
 
 BYTES = 8_000_000
@@ -34,23 +33,23 @@ class Share:
     found: Imported
     items: list[Item] = field(default_factory=list)
 
+    def wrote(self, position: int) -> None:
+        """All that waited is written, and the conversation stands here now."""
+        self.found.appended += len(self.items)
+        self.position = position
+        self.items = []
+
     def refuse(self, why: CallerError) -> None:
         """Nothing more is written to the conversation."""
         self.found.failed = str(why)
-        self.items.clear()
-
-    def wrote(self, key: int, head: Head) -> None:
-        """All that waited is written, and the conversation stands here now."""
-        self.found.appended += len(self.items)
-        self.stream.key, self.stream.head, self.position = key, head, head.position
-        self.items.clear()
+        self.items = []
 
 
 class Batch:
-    """What waits to be written to the conversations of a log.
+    """What waits to be written to the conversations of a log: once it is enough, and with `flush`.
 
-    It is written once it is enough, and with `flush`: all of it in one transaction or, where something cannot
-    be written, the share of each conversation in one of its own.
+    All of it is one transaction. A conversation that cannot be written to has nothing in it, and its report
+    says why.
     """
 
     def __init__(self, log: Log) -> None:
@@ -77,55 +76,28 @@ class Batch:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits. Why a conversation could not be written to is told in its report."""
+        """Write what waits. Raises `StoreBusy`, `StoreFailed`."""
+        if self.is_empty:
+            return
         shares, content = [share for share in self._shares if share.items], self._blobs
         self._clear()
-        try:
-            if shares or content:
-                self._write(shares, content)
-        except (CallerError, CorruptLog):  # a position or an id is taken: whose?
-            self._write([], content)
-            for share in shares:
-                self._write_alone(share)
+
+        def write(connection: sqlite3.Connection, heads: Heads) -> list[int | CallerError]:
+            blobs.insert(connection, content.items())
+            return [self._written(share, connection, heads) for share in shares]
+
+        for share, end in zip(shares, self.log.datastore.group.write(write), strict=True):
+            share.refuse(end) if isinstance(end, CallerError) else share.wrote(end)
 
     def _clear(self) -> None:
         self._shares: list[Share] = []
         self._blobs: dict[str, bytes] = {}
         self._size = 0
 
-    def _write(self, shares: list[Share], content: Mapping[str, bytes]) -> None:
-        with self.log.datastore.writing() as connection:
-            blobs.insert(connection, content.items())
-            heads = [_written(connection, share) for share in shares]
-        for share, (key, head) in zip(shares, heads, strict=True):
-            share.wrote(key, head)
-
-    def _write_alone(self, share: Share) -> None:
-        salt = self.log.edge.salt
+    def _written(self, share: Share, connection: sqlite3.Connection, heads: Heads) -> int | CallerError:
+        """Where the conversation stands once the transaction is committed; why it cannot be written to."""
+        append = Append(share.stream, share.items, share.position, self.log.edge.salt)
         try:
-            records = appending.append(self.log.datastore, share.stream, share.items, share.position, salt)
+            return append.write(connection, heads)[-1].position
         except CallerError as error:
-            share.refuse(error)
-        else:
-            assert share.stream.key is not None, "it has entries"
-            share.wrote(share.stream.key, Head(records[-1].position, records[-1].digest))
-
-
-def _written(connection: sqlite3.Connection, share: Share) -> tuple[int, Head]:
-    """Write the share of a conversation; its key, and where it stands then."""
-    key, head = opened(connection, share.stream, share.position)
-    records = appending.sealed(head, share.items)
-    events.insert(connection, key, records)
-    return key, Head(records[-1].position, records[-1].digest)
-
-
-def opened(connection: sqlite3.Connection, stream: Stream, expected: int) -> tuple[int, Head]:
-    """The key of a conversation, which begins to exist where it did not, and its head, to write behind.
-
-    Raises `StaleAppend` where it does not stand at the position `expected`.
-    """
-    key = streams.find(connection, stream.name) if stream.key is None else stream.key
-    head = (events.head(connection, key) if key is not None else None) or START
-    if head.position != expected:
-        raise StaleAppend(stream.name, expected=expected, found=head.position)
-    return streams.create(connection, stream.name) if key is None else key, head
+            return error

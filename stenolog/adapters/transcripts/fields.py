@@ -62,8 +62,9 @@ def when(value: Json, default: datetime = EPOCH) -> datetime:
 
 def key_of(value: str) -> str:
     """The text as the id of an entry may be, with room for a suffix: printable, not too long."""
-    printable = "".join(char if char.isprintable() else "_" for char in value).strip()
-    return printable[: LONGEST_NAME - 20].strip()
+    if not value.isprintable():
+        value = "".join(char if char.isprintable() else "_" for char in value)
+    return value.strip()[: LONGEST_NAME - 20].strip()
 
 
 def name_of(value: str, default: str = "conversation") -> str:

@@ -63,10 +63,14 @@ class Reading:
     def __init__(self, longest: int = LONGEST_LINE, agents: Mapping[str, str] = NOBODY) -> None:
         self.longest = longest
         self.agents = agents
+        self.begin()
+        self._decoder = json.JSONDecoder(parse_constant=self._constant, parse_float=self._float)
+
+    def begin(self) -> None:
+        """Nothing was found yet."""
         self.skipped: list[Skipped] = []
         self.repaired: Counter[str] = Counter()
         self.incomplete = 0
-        self._decoder = json.JSONDecoder(parse_constant=self._constant, parse_float=self._float)
 
     def records(self, stream: BinaryIO) -> Iterator[Record]:
         """The objects of a stream of JSON Lines, in order."""
@@ -84,11 +88,10 @@ class Reading:
                 self._skip(number, f"the line is longer than {self.longest // 1024**2} MiB")
                 continue
             text = self._text(raw).strip(_BLANK)
-            if not text:
-                if b"\0" in raw:
-                    self._skip(number, "NUL bytes and nothing else")
-                continue
-            yield from self._values(number, text, ended)
+            if text:
+                yield from self._values(number, text, ended)
+            elif b"\0" in raw:
+                self._skip(number, "NUL bytes and nothing else")
 
     def document(self, stream: BinaryIO) -> Json:
         """The one JSON value of a stream. Raises `NotATranscript` where it is none, or too large."""
@@ -119,10 +122,13 @@ class Reading:
         self.skipped.append(Skipped(number, reason))
 
     def _text(self, raw: bytes) -> str:
-        text = raw.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
-        if broken := text.count("\ufffd") - raw.count(b"\xef\xbf\xbd"):
-            self.repaired["bytes that are not UTF-8"] += broken
-        return text
+        raw = raw.removeprefix(codecs.BOM_UTF8)
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            text = raw.decode("utf-8", "replace")
+            self.repaired["bytes that are not UTF-8"] += text.count("\ufffd") - raw.count(b"\xef\xbf\xbd")
+            return text
 
     def _values(self, number: int, text: str, ended: bool) -> Iterator[tuple[str, Json]]:
         values, reason = self._split(text, whole=ended)
@@ -170,7 +176,8 @@ class Reading:
         return []
 
     def _mended(self, text: str, value: Json) -> Json:
-        return self._without_surrogates(value) if _ESCAPED_SURROGATE.search(text) else value
+        escaped = "\\u" in text and _ESCAPED_SURROGATE.search(text)
+        return self._without_surrogates(value) if escaped else value
 
     def _without_surrogates(self, value: Json) -> Json:
         match value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -122,24 +122,30 @@ def _of_list(stream: BinaryIO) -> Format:
 
 def _of_objects(stream: BinaryIO) -> Format:
     """JSON Lines, unless the whole file is one object: on a single line, or over many."""
-    records = list(islice(Reading().records(stream), LOOKED_AT))
-    stream.seek(0)
-    if not records or records[0].number != 1:
+    first = list(islice(_records(stream), 2))
+    if not first or first[0].number != 1:
         try:
+            stream.seek(0)
             return _of_document(Reading().document(stream))
         except NotATranscript as error:
-            if not records:
+            if not first:
                 raise
             refused = error
     else:
-        refused = NotATranscript(f"expected {SUPPORTED}, found {_described(records[0].value)}")
-        if len(records) == 1:
+        refused = NotATranscript(f"expected {SUPPORTED}, found {_described(first[0].value)}")
+        if len(first) == 1:
             with suppress(NotATranscript):
-                return _of_document(records[0].value)
-    found = _of_records(records)
+                return _of_document(first[0].value)
+    found = _of_lines(stream)
     if found is None:
         raise refused
     return found
+
+
+def _records(stream: BinaryIO) -> Iterator[Record]:
+    """Those that decide, from the beginning; read as they are asked for, for the first ones mostly do."""
+    stream.seek(0)
+    return islice(Reading().records(stream), LOOKED_AT)
 
 
 def _of_document(document: Json) -> Format:
@@ -149,8 +155,9 @@ def _of_document(document: Json) -> Format:
     raise NotATranscript(f"expected {SUPPORTED}, found {_described(document)}")
 
 
-def _of_records(records: list[Record]) -> Format | None:
-    for record in records:
+def _of_lines(stream: BinaryIO) -> Format | None:
+    passed: list[JsonObject] = []
+    for record in _records(stream):
         value = record.value
         if isinstance(value.get("stenolog"), int):
             return "stenolog"
@@ -165,13 +172,14 @@ def _of_records(records: list[Record]) -> Format | None:
         if is_row(value):
             return "conversation-messages"
         if is_message(value):
-            return _openai_lines(records)
-    aside = any(_CLAUDE_ASIDE.get(str(record.value.get("type"))) in record.value for record in records)
-    others = any("parts" in obj(record.value.get("message")) for record in records)
+            return _openai_lines(_records(stream))
+        passed.append(value)
+    aside = any(_CLAUDE_ASIDE.get(str(value.get("type"))) in value for value in passed)
+    others = any("parts" in obj(value.get("message")) for value in passed)
     return "claude-code" if aside and not others else None
 
 
-def _openai_lines(records: list[Record]) -> Format:
+def _openai_lines(records: Iterator[Record]) -> Format:
     for record in records:
         if not isinstance(record.value.get("role"), str):
             raise NotATranscript(

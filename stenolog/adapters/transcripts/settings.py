@@ -33,7 +33,10 @@ class Setup:
 
     def card(self, agent: str, **changes: Any) -> None:
         """Change an agent's card; an agent's first card brings it into the conversation."""
-        old = self.cards.get(agent, Card())
+        old = self.cards.get(agent)
+        if old is not None and all(getattr(old, name) == value for name, value in changes.items()):
+            return
+        old = old or Card()
         fields = {"model": old.model, "provider": old.provider, "persona": old.persona, "tools": old.tools}
         self.cards[agent] = Card(**{**fields, **changes})
 
@@ -53,12 +56,12 @@ class Setup:
             "context_from": self.context_from,
             "hides": self.hides,
         }
+        if wanted == self._written and self.cards == self._dealt and not self.meta:
+            return
         changed = {name: value for name, value in wanted.items() if self._written.get(name) != value}
         dealt: dict[str, Card | None] = {
             agent: card for agent, card in self.cards.items() if self._dealt.get(agent) != card
         }
-        if not (changed or dealt or self.meta):
-            return
         id = f"{line}:settings"
         if self.branches and not self.scribe.holds(id):
             self.scribe.branch()

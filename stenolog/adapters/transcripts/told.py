@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
@@ -29,12 +29,13 @@ class Converter(Protocol):
 class Told:
     """One conversation of a file: `name` is its own, empty where it tells none; `make` begins a converter.
 
-    `beyond` counts what stands beside the records and is no message. `failed` says why it cannot be read at
-    all. `file` is its own, where there is one for each. `unit` is what the numbers of its records count.
+    `records` can be gone through more than once. `beyond` counts what stands beside the records and is no
+    message. `failed` says why it cannot be read at all. `file` is its own, where there is one for each.
+    `unit` is what the numbers of its records count.
     """
 
     name: str
-    records: Sequence[Record]
+    records: Iterable[Record]
     make: Callable[[Held], Converter]
     beyond: Counter[str] = field(default_factory=Counter)
     failed: str = ""

@@ -5,7 +5,8 @@ tau-bench trajectories, or JSON Lines of messages or of such objects.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -56,26 +57,42 @@ def conversations_in(document: Json) -> list[Told] | None:
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[Told]:
     """The conversations of a file that was recognised as OpenAI chat messages."""
-    records = list(reading.records(stream))
-    if not records or records[0].number != 1:
-        stream.seek(0)
-        again = Reading()
-        try:
+    lines = Lines(stream, reading)
+    first = next(iter(lines), None)
+    if first is None or first.number != 1:
+        again, document = Reading(), None
+        with suppress(NotATranscript):
+            stream.seek(0)
             document = again.document(stream)
-        except NotATranscript:
-            document = None
         if document is not None:
-            reading.skipped, reading.repaired, reading.incomplete = [], again.repaired, 0
+            reading.begin()
+            reading.repaired = again.repaired
             yield from conversations_in(document) or ()
             return
-    if is_message(records[0].value):
-        yield _told("", records, unit="line")
+    if first is not None and is_message(first.value):
+        yield _told("", lines, unit="line")
         return
-    for record in records:
+    for record in lines:
         found = conversations_in(record.value)
         if found is None:
             reading.skipped.append(Skipped(record.number, "holds no messages"))
         yield from found or ()
+
+
+class Lines:
+    """The records of a file, read anew each time that they are gone through: not all of them are in memory.
+
+    What was found on the way is told of the last time.
+    """
+
+    def __init__(self, stream: BinaryIO, reading: Reading) -> None:
+        self._stream = stream
+        self._reading = reading
+
+    def __iter__(self) -> Iterator[Record]:
+        self._stream.seek(0)
+        self._reading.begin()
+        return self._reading.records(self._stream)
 
 
 def _of_object(document: dict[str, Any]) -> Told:
@@ -97,7 +114,7 @@ def _of_trajectory(trajectory: dict[str, Any]) -> Told:
 
 def _told(
     name: str,
-    records: list[Record],
+    records: Iterable[Record],
     beyond: Counter[str] | None = None,
     card: Card | None = None,
     unit: str = "message",
