@@ -79,6 +79,8 @@ def compact(
     `tool` is the one that was called, where the call is known.
     A result whose parts are a preview already (it has a `blob`) gets the line with the alias, rule or none.
     """
+    if rule is None and not result.blob:
+        return None
     text, path = result.text, alias(entry_id)
     if (tool or result.name) == READ_OUTPUT and len(text) <= LONGEST_READ + _LAST_LINE:
         return None

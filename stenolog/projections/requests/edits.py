@@ -85,9 +85,11 @@ def parts_wordings(entry: Entry, before: Iterable[Entry], lane: Lane) -> bool:
     """Whether an entry is the lane's answer to a view that edits have followed: what they took the place of
     may be shown again. `before` has what came before it, the latest first.
     """
+    if not lane.owns(entry.event):
+        return False
     view = _view(entry)
     since = takewhile(lambda other: other.position > view, before)
-    return lane.owns(entry.event) and any(is_edit(other.event) for other in since)
+    return any(is_edit(other.event) for other in since)
 
 
 def is_edit(event: Event) -> bool:

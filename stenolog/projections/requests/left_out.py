@@ -17,16 +17,12 @@ from .wires.sheet import NOT_CARRIED
 if TYPE_CHECKING:
     from .window import Row
 
+SPOKEN = (UserMessage, AssistantMessage, ToolResult, LlmError)
+
 
 def said_by(event: Event) -> tuple[Part, ...]:
     """The parts of an event; none where it is not made of any."""
-    match event:
-        case UserMessage(parts=parts) | ToolResult(parts=parts):
-            return tuple(parts)
-        case AssistantMessage(parts=said) | LlmError(parts=said):
-            return tuple(said)
-        case _:
-            return ()
+    return tuple(event.parts) if isinstance(event, SPOKEN) else ()
 
 
 def neighbours(runs: Iterable[Dropped]) -> list[Dropped]:

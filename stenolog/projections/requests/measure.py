@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from stenolog.domain.parts import File, Image, Opaque, Reasoning, Refusal, Text, ToolCall
 from stenolog.domain.policy import Budget
@@ -15,6 +15,7 @@ from .quoting import quote
 from .tokens import ESTIMATE, IMAGE_TOKENS, OVERHEAD, Counter, count_json
 from .wires.sheet import EMPTY_BLOBS, TOO_LARGE, has_schema, placeholder
 
+MEDIA = (Image, File)
 SLACK = 8
 """Tokens that a wire may add to a piece: a label, a delimiter, a placeholder."""
 CHARACTERS = 80
@@ -42,11 +43,10 @@ class Measure:
     def of(self, piece: Piece) -> Size:
         """The size of a piece."""
         words = said_in(piece)
-        media = [part for part in piece.parts if isinstance(part, Image | File)]
-        characters = sum(map(len, words)) + sum(len(part.url) for part in media) + CHARACTERS
+        media = [part for part in piece.parts if isinstance(part, MEDIA)]
         return Size(
             1,
-            characters if self.characters else 0,
+            _characters(words, media) if self.characters else 0,
             self._tokens(words, len(media)) if self.tokens else 0,
             _bytes(piece, words) + sum(map(self._sent, media)) if self.bytes else 0,
         )
@@ -58,6 +58,10 @@ class Measure:
         """The bytes of a picture or a file itself: the base64 text of its blob, or its url."""
         found = self.blobs.get(part.blob, b"") if part.blob else b""
         return (len(found) + 2) // 3 * 4 or len(_escaped(part.url).encode())
+
+
+def _characters(words: Iterable[str], media: Iterable[Image | File]) -> int:
+    return sum(map(len, words)) + sum(len(part.url) for part in media) + CHARACTERS
 
 
 def parameters_size(card: Card, counter: Counter = ESTIMATE) -> int:

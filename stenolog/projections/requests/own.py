@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.floor import is_pass
 from stenolog.domain.impulses import ends_sessions, takes_turn
+from stenolog.domain.replacing import replacing
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import Lane as Standing
 
@@ -36,6 +36,9 @@ class Own(NamedTuple):
     set_at: dict[str, int] = {}  # noqa: RUF012 - never changed in place; remember makes a new one
 
 
+_spoken = replacing(Own, "answered", "turns", "began", "model", "session", "died")
+
+
 class Now(NamedTuple):
     """How things stand once an entry has been taken in; `before` is how the lane stood before it."""
 
@@ -49,7 +52,8 @@ class Now(NamedTuple):
 def remember(own: Own, entry: Entry, now: Now) -> Own:
     """What is remembered after the entry."""
     event = entry.event
-    own = own._replace(set_at=own.set_at | dict.fromkeys(_set_by(event, now.lane, own), entry.position))
+    if names := _set_by(event, now.lane, own):
+        own = own._replace(set_at=own.set_at | dict.fromkeys(names, entry.position))
     match event:
         case ModeSwitch() as switch:
             own = _switched(own, entry.position, switch, now.lane)
@@ -61,7 +65,8 @@ def remember(own: Own, entry: Entry, now: Now) -> Own:
             pass
     if own.began > 0 and own.answered < now.settings.context_from:
         own = own._replace(began=0)
-    return own._replace(running=_running(own, entry, now))
+    running = _running(own, entry, now)
+    return own if running == own.running else own._replace(running=running)
 
 
 def _switched(own: Own, position: int, switch: ModeSwitch, lane: Lane) -> Own:
@@ -79,19 +84,16 @@ def _said(own: Own, position: int, message: AssistantMessage, now: Now) -> Own:
     changed = own.session and message.session not in ("", own.session)
     unnoticed = changed and own.died < own.answered  # else it was sent everything
     elsewhere = message.source is not None and not message.session  # no backend here has heard it
-    own = own._replace(
-        model=message.model or own.model,
-        session=message.session or own.session,
-        died=position if unnoticed or elsewhere else own.died,
-    )
-    if not takes_turn(now.before, message):
-        return own
-    if message.replaces is not None:
-        return own._replace(answered=position)
-    passed = bool(now.pass_token) and is_pass(message, now.pass_token)
-    view = message.receipt.view if message.receipt else position
-    turns = own.turns + (not passed and not message.tool_calls)
-    return own._replace(answered=position, turns=turns, began=own.began or view)
+    answered, turns, began = own.answered, own.turns, own.began
+    if takes_turn(now.before, message):
+        answered = position
+        if message.replaces is None:
+            passed = bool(now.pass_token) and is_pass(message, now.pass_token)
+            turns += not passed and not message.tool_calls
+            began = began or (message.receipt.view if message.receipt else position)
+    model, session = message.model or own.model, message.session or own.session
+    died = position if unnoticed or elsewhere else own.died
+    return _spoken(own, answered, turns, began, model, session, died)
 
 
 def _running(own: Own, entry: Entry, now: Now) -> int:
@@ -104,21 +106,28 @@ def _running(own: Own, entry: Entry, now: Now) -> int:
     return own.running
 
 
-def _set_by(event: Event, lane: Lane, own: Own) -> Iterator[str]:
+def _set_by(event: Event, lane: Lane, own: Own) -> list[str]:
     """What an entry sets for the lane, by name; `named`: the first time that it speaks or is spoken to."""
+    if isinstance(event, ModeSwitch):
+        return _switched_for(lane.agent, event)
+    return [] if "named" in own.set_at or not _is_named(lane.agent, event) else ["named"]
+
+
+def _switched_for(agent: str, switch: ModeSwitch) -> list[str]:
+    is_set = {
+        "card": agent in switch.cards,
+        "mode": switch.mode is not UNCHANGED and (not switch.agents or agent in switch.agents),
+        "run": switch.active_run is not UNCHANGED,
+        "handoff": switch.handoff is not UNCHANGED,
+    }
+    return [name for name, is_its_own in is_set.items() if is_its_own]
+
+
+def _is_named(agent: str, event: Event) -> bool:
     match event:
-        case ModeSwitch() as switch:
-            if lane.agent in switch.cards:
-                yield "card"
-            if switch.mode is not UNCHANGED and (not switch.agents or lane.agent in switch.agents):
-                yield "mode"
-            if switch.active_run is not UNCHANGED:
-                yield "run"
-            if switch.handoff is not UNCHANGED:
-                yield "handoff"
-        case UserMessage(to=to) if any(where.partition("/")[0] == lane.agent for where in to):
-            yield from () if "named" in own.set_at else ("named",)
-        case AssistantMessage(agent=lane.agent) | LlmError(agent=lane.agent):
-            yield from () if "named" in own.set_at else ("named",)
+        case UserMessage(to=to):
+            return any(where.partition("/")[0] == agent for where in to)
+        case AssistantMessage(agent=name) | LlmError(agent=name):
+            return name == agent
         case _:
-            pass
+            return False

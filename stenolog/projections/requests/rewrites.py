@@ -63,8 +63,8 @@ def rewritten(
     """The pieces after every rule; what a rule changed is explained by its name."""
     heard = tuple(pieces)
     for rule in rules:
-        made = (_applied(rule, piece, entry, counter) for piece in heard)
-        heard = tuple(piece for piece in made if piece is not None)
+        made = [_applied(rule, piece, entry, counter) for piece in heard]
+        heard = tuple([piece for piece in made if piece is not None])
     return heard
 
 

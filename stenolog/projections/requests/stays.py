@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -43,12 +44,13 @@ def pinned(entry: Entry, pins: Pins | None) -> bool:
 
 def _pins(window: Window, shown: Shown) -> Iterator[int]:
     """what the policy pins"""
-    return (entry.position for entry in shown.entries if pinned(entry, window.policy.pins))
+    pins = window.policy.pins
+    return (entry.position for entry in (shown.entries if pins else ()) if pinned(entry, pins))
 
 
 def _latest(window: Window, shown: Shown) -> Iterator[int]:
     """the latest message with content that is for the agent"""
-    return (e.position for e in [*filter(lambda e: _is_for(e, window), shown.entries)][-1:])
+    return islice((e.position for e in reversed(shown.entries) if _is_for(e, window)), 1)
 
 
 def _answering(window: Window, shown: Shown) -> Iterator[int]:
@@ -67,14 +69,16 @@ def _at_work(window: Window, shown: Shown) -> Iterator[int]:
 
 def _cut_off(window: Window, shown: Shown) -> Iterator[int]:
     """what last arrived of an answer that was cut off, so that "continue" has an anchor"""
-    since = (entry for entry in shown.entries if entry.position > window.own.answered)
-    yield from [entry.position for entry in since if _is_cut_off(entry, window)][-1:]
+    answered = window.own.answered
+    since = (entry for entry in reversed(shown.entries) if entry.position > answered)
+    return islice((entry.position for entry in since if _is_cut_off(entry, window)), 1)
 
 
 def _kept(window: Window, shown: Shown) -> Iterator[int]:
     """what the history keeps beside the last messages: a memory bank's facts, say"""
-    for entry in shown.entries:
-        if isinstance(entry.event, AssistantMessage) and entry.event.purpose in window.policy.history.keeps:
+    keeps = window.policy.history.keeps
+    for entry in shown.entries if keeps else ():
+        if isinstance(entry.event, AssistantMessage) and entry.event.purpose in keeps:
             yield entry.position
 
 

@@ -64,7 +64,7 @@ def count_part(part: Part, counter: Counter = ESTIMATE) -> int:
 
 def count_parts(parts: Iterable[Part], counter: Counter = ESTIMATE) -> int:
     """How many tokens several parts are."""
-    return sum(count_part(part, counter) for part in parts)
+    return sum([count_part(part, counter) for part in parts])
 
 
 def count_json(value: object, counter: Counter = ESTIMATE) -> int:

@@ -31,6 +31,7 @@ from stenolog.projections.pairing import Call
 from .edits import placed
 from .stays import pinned
 
+SPEAKERS = (AssistantMessage, LlmError, Call)
 INTERRUPTIONS = ("cancelled", "process_exited")
 """Errors that stop a lane: they stay in context, for the seals of the calls they cut off rest on them."""
 
@@ -48,11 +49,7 @@ class Lane(NamedTuple):
 
     def owns(self, event: Event | Call) -> bool:
         """Whether the lane itself said it, or made the call."""
-        return (
-            isinstance(event, AssistantMessage | LlmError | Call)
-            and event.agent == self.agent
-            and event.task == self.task
-        )
+        return isinstance(event, SPEAKERS) and event.agent == self.agent and event.task == self.task
 
 
 class Visible(NamedTuple):
@@ -109,11 +106,12 @@ def visible(
     edits = placed(entries, lane, context.edits, left_out)
     left_out |= {old: "replaced" for old in edits.replaced if old not in left_out}
     summaries = [summary for summary in context.summaries if summary.position not in left_out]
-    is_covered = within(span for summary in summaries for span in summary.spans)
-    for entry in entries:
-        covered = is_covered(entry.position) and not pinned(entry, pins)
-        if covered or _is_superseded(entry, summaries):
-            left_out.setdefault(entry.position, "covered")
+    if summaries:
+        is_covered = within(span for summary in summaries for span in summary.spans)
+        for entry in entries:
+            covered = is_covered(entry.position) and not pinned(entry, pins)
+            if covered or _is_superseded(entry, summaries):
+                left_out.setdefault(entry.position, "covered")
     kept = [entry for entry in entries if entry.position not in left_out]
     places = {summary.position: summary.last for summary in summaries}
     in_order = sorted(kept, key=lambda e: _place(e, lane, edits.places, places))

@@ -21,6 +21,7 @@ from .quoting import END_OF, escape, guard, named, note, quote, under
 from .tokens import ESTIMATE, Counter, count_parts
 from .visible import INTERRUPTIONS, Lane
 
+WORDS = (Text, Refusal)
 UNREADABLE = Text(text=quote("summary", note("only the provider that wrote it can read it")))
 """What is told of a summary without words."""
 
@@ -54,27 +55,25 @@ def ear(lane: Lane, policy: Policy, counter: Counter) -> Ear:
 
 def voice(entry: Entry, ear: Ear, pair: Pair | None) -> tuple[Piece, ...]:
     """What the lane hears of an entry, piece by piece; `pair` has the call of a result."""
-    return tuple(_pieces(entry, ear, pair))
-
-
-def _pieces(entry: Entry, ear: Ear, pair: Pair | None) -> Iterator[Piece]:
     match entry.event:
         case UserMessage() as message:
-            yield _user(entry.position, message, ear)
-        case AssistantMessage() as message if message.covers or message.purpose == "summary":
-            yield _summary(entry.position, message, ear)
-        case AssistantMessage(purpose="memory" | "routing") as message:
-            yield _kept_fact(entry.position, message, message.purpose, ear)
-        case AssistantMessage() as message if ear.lane.owns(message):
-            yield _own(entry.position, message)
+            return (_user(entry.position, message, ear),)
         case AssistantMessage() as message:
-            yield _others(entry.position, message, ear)
+            return (_said(entry.position, message, ear),)
         case ToolResult() as result:
-            yield _result(entry, result, ear, pair or Pair(entry.position, None))
+            return (_result(entry, result, ear, pair or Pair(entry.position, None)),)
         case LlmError() as error:
-            yield from _error(entry.position, error, ear)
+            return tuple(_error(entry.position, error, ear))
         case _:
-            pass
+            return ()
+
+
+def _said(position: int, message: AssistantMessage, ear: Ear) -> Piece:
+    if message.covers or message.purpose == "summary":
+        return _summary(position, message, ear)
+    if message.purpose != "answer":
+        return _kept_fact(position, message, message.purpose, ear)
+    return _own(position, message) if ear.lane.owns(message) else _others(position, message, ear)
 
 
 def _user(position: int, message: UserMessage, ear: Ear) -> Piece:
@@ -133,7 +132,7 @@ def _own(position: int, message: AssistantMessage) -> Piece:
         said_aloud(message.parts),
         (position,),
         "own",
-        calls=tuple(CallKey(position, nth) for nth in range(len(message.tool_calls))),
+        calls=tuple([CallKey(position, nth) for nth in range(len(message.tool_calls))]),
         joins=f"{source.system}:{source.id}" if source is not None and source.id else "",
         model=message.model,
     )
@@ -149,18 +148,21 @@ def _others(position: int, message: AssistantMessage | LlmError, ear: Ear, endin
 def _result(entry: Entry, result: ToolResult, ear: Ear, pair: Pair) -> Piece:
     call = pair.call
     if call is not None and ear.lane.owns(call):
-        return _tool(entry, result, "result", call.name, ear)._replace(call=call.key)
+        return _tool(entry, result, "result", call.name, ear, call.key)
     rule = "attributed" if call else "second-result" if pair.second else "orphan-result"
     return in_prose_result(_tool(entry, result, rule, result.name, ear), ear)
 
 
-def _tool(entry: Entry, result: ToolResult, rule: str, name: str, ear: Ear) -> Piece:
+def _tool(
+    entry: Entry, result: ToolResult, rule: str, name: str, ear: Ear, call: CallKey | None = None
+) -> Piece:
     shorter = compact(result, entry.id, ear.compact, ear.counter, tool=name)
     piece = Piece(
         "tool",
         tuple(result.parts),
         (entry.position,),
         rule,
+        call=call,
         failed=result.is_error,
         tool=name,
         raw_id=result.call_id,
@@ -222,7 +224,7 @@ def _what_happened(error: LlmError, answer: str, *, cut_off: bool) -> str:
 
 def said_aloud(parts: Sequence[Part]) -> tuple[Part, ...]:
     """The parts without texts that hold nothing but blanks; no provider takes those."""
-    return tuple(part for part in parts if not (isinstance(part, Text | Refusal) and not part.text.strip()))
+    return tuple([part for part in parts if not isinstance(part, WORDS) or part.text.strip()])
 
 
 def unspoken(parts: Iterable[Part]) -> tuple[Part, ...]:
