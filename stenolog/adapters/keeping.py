@@ -10,23 +10,27 @@ b'3'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import TypeAdapter
+from pydantic_core import from_json
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import UnknownPosition
+from stenolog.domain.events import ModeSwitch
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, evolve
 from stenolog.projections.base import Fold
 
+from .rows import reader
 from .stores import reading
-from .stores.checkpoints import SPACING, Checkpoint
-from .stores.events import LAST
+from .stores.checkpoints import RUN, Checkpoint, Run, room
+from .stores.events import LAST, Head
 
 if TYPE_CHECKING:
     from .conversation import Conversation
@@ -34,6 +38,10 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 WORTH_KEEPING = 32
 """So many entries must have been folded before their state is worth a checkpoint."""
+SPACING = 4096
+"""So many entries are folded at most until what came of them is kept, whatever came of them."""
+BATCH = 32
+"""So many runs are written at once."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +83,30 @@ class Json(Generic[S]):
         return TypeAdapter(self.kind)
 
 
-STATE = kept(Fold("state", INITIAL, evolve, version=3), State)
-SETTINGS = kept(Fold("settings", NOTHING, configure), Settings)
+class Rows(Json[S]):
+    """A named tuple as JSON, which is read without pydantic, by its annotations; what is read is trusted."""
+
+    def load(self, text: bytes) -> S:
+        try:
+            value: S = self._read(from_json(text))
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"expected a {self.kind.__name__}, as `dump` writes it: {error}") from None
+        return value
+
+    @cached_property
+    def _read(self) -> Callable[[Any], S]:
+        kind: Any = self.kind
+        return reader(kind)
+
+
+def own(fold: Fold[S], state: type[S]) -> Kept[S]:
+    """As `kept`, for a fold of this package, whose state is a named tuple: read by its annotations."""
+    rows = Rows(state)
+    return Kept(fold, rows.dump, rows.load)
+
+
+STATE = own(Fold("state", INITIAL, evolve, version=3), State)
+SETTINGS = own(Fold("settings", NOTHING, configure, kinds=(ModeSwitch,)), Settings)
 
 
 def current(talk: Conversation, kept: Kept[S], upto: int | None = None) -> S:
@@ -88,20 +118,85 @@ def current(talk: Conversation, kept: Kept[S], upto: int | None = None) -> S:
 
 def together(talk: Conversation, folds: Sequence[Kept[Any]], upto: int | None = None) -> list[Any]:
     """The states of several folds at one position, by one reading of the entries."""
-    begun = [start(talk, kept, upto) for kept in folds]
-    states = [state for state, _ in begun]
-    last: Entry | None = None
-    for last in talk.entries(min(at for _, at in begun), upto):
-        for nth, (_, at) in enumerate(begun):
-            if last.position > at:
-                states[nth] = folds[nth].fold.evolve(states[nth], last)
-                if ends_a_stretch(last):
-                    keep(talk, folds[nth], last, states[nth])
-    if last is not None and upto is None:
-        for kept, state, (_, at) in zip(folds, states, begun, strict=True):
-            if last.position - at >= WORTH_KEEPING:
-                keep(talk, kept, last, state)
-    return states
+    under_way = [Folding(talk, kept, upto) for kept in folds]
+    after = min(each.position for each in under_way)
+    read: Entry | Head | None = None
+    for read in _read(talk, folds, after, upto) if after != upto else ():
+        for each in under_way:
+            each.take(read)
+    if read is not None:
+        for each in under_way:
+            each.rest(read, at_head=upto is None)
+    return [each.state for each in under_way]
+
+
+def _read(
+    talk: Conversation, folds: Sequence[Kept[Any]], after: int, upto: int | None
+) -> Iterator[Entry | Head]:
+    """The entries that any of the folds looks at, and where the reading stands between them."""
+    if all(kept.fold.kinds for kept in folds):
+        kinds = {kind for kept in folds for kind in kept.fold.kinds}
+        return reading.of_kinds(talk.log.datastore, talk.stream, kinds, after, upto)
+    return talk.entries(after, upto)
+
+
+class Folding(Generic[S]):
+    """A fold on its way through a conversation. Each state that it comes by is kept, in runs of them; of
+    those too large for that, one in so many positions."""
+
+    def __init__(self, talk: Conversation, kept: Kept[S], upto: int | None) -> None:
+        self.talk = talk
+        self.kept = kept
+        self.state, self.position = start(talk, kept, upto)
+        self._begun = self.position
+        self._after = kept.fold.after if kept.fold.kinds else kept.fold.evolve
+        self._room = RUN
+        self._runs: list[Run] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._kept_at = self.position
+        self._since = {self.position + 1: self.state}
+        self._changed = False
+
+    def take(self, read: Entry | Head) -> None:
+        """Take in the next entry, or that others were passed over; what was taken in before is not again."""
+        if read.position <= self.position:
+            return
+        self.position = read.position
+        if isinstance(read, Entry):
+            before, self.state = self.state, self._after(self.state, read)
+            if self.state is not before:
+                self._note()
+        if self.position - self._kept_at >= (self._room if self._changed else SPACING):
+            self._keep(read)
+
+    def rest(self, read: Entry | Head, *, at_head: bool) -> None:
+        """Write down what is still to be written; at the head also where it stands, if it went far enough."""
+        if at_head and self.position - self._begun >= WORTH_KEEPING and self.position > self._kept_at:
+            self._keep(read)
+        self._write()
+
+    def _note(self) -> None:
+        if self._room > RUN:
+            self._since.clear()
+        self._since[self.position] = self.state
+        self._changed = True
+
+    def _keep(self, read: Entry | Head) -> None:
+        last = self.kept.dump(self.state)
+        self._room = room(last)
+        *before, changed = self._since
+        past = [(at, self.kept.dump(self._since[at])) for at in before] if self._room == RUN else []
+        self._runs.append(Run(read.position, _digest(read), (*past, (changed, last))))
+        self._begin()
+        if len(self._runs) >= BATCH:
+            self._write()
+
+    def _write(self) -> None:
+        if self._runs:
+            _put(self.talk, self.kept, *self._runs)
+            self._runs.clear()
 
 
 def ends_a_stretch(entry: Entry) -> bool:
@@ -110,28 +205,38 @@ def ends_a_stretch(entry: Entry) -> bool:
 
 
 def start(talk: Conversation, kept: Kept[S], upto: int | None) -> tuple[S, int]:
-    """Where to begin: the last checkpoint's state and position, or the very beginning."""
+    """Where to begin: the last checkpoint's state and position, or the very beginning.
+
+    One that is of another log, or not what `dump` writes, is thrown away with all others of its conversation.
+    """
     stream = talk.stream.key
     if stream is not None:
         last = LAST if upto is None else upto
         found = talk.log.checkpoints.get(stream, kept.fold.name, kept.version, last)
-        if found is not None and _agrees(talk, found):
-            try:
-                return kept.load(found.state), found.position
-            except ValueError:  # not what `dump` writes
-                pass
+        if found is not None:
+            with suppress(ValueError):
+                if _agrees(talk, found):
+                    return kept.load(found.state), found.position
+            talk.log.checkpoints.drop(stream)
     return kept.fold.initial, 0
 
 
 def _agrees(talk: Conversation, checkpoint: Checkpoint) -> bool:
     try:
-        return reading.digest_at(talk.log.datastore, talk.stream, checkpoint.position) == checkpoint.digest
+        return reading.digest_at(talk.log.datastore, talk.stream, checkpoint.end) == checkpoint.digest
     except UnknownPosition:
         return False
 
 
 def keep(talk: Conversation, kept: Kept[S], entry: Entry, state: S) -> None:
     """Keep the state of a fold at an entry."""
+    _put(talk, kept, Run(entry.position, _digest(entry), ((entry.position, kept.dump(state)),)))
+
+
+def _put(talk: Conversation, kept: Kept[S], *runs: Run) -> None:
     assert talk.stream.key is not None, "a conversation with entries has a stream"
-    checkpoint = Checkpoint(entry.position, bytes.fromhex(entry.digest), kept.dump(state))
-    talk.log.checkpoints.put(talk.stream.key, kept.fold.name, kept.version, checkpoint)
+    talk.log.checkpoints.put(talk.stream.key, kept.fold.name, kept.version, *runs)
+
+
+def _digest(read: Entry | Head) -> bytes:
+    return bytes.fromhex(read.digest) if isinstance(read, Entry) else read.digest

@@ -264,6 +264,7 @@ class Log:
             if living := streams.forks(connection, key):
                 raise ConversationInUse(f"{stream.name!r}: forks of it exist: {', '.join(living[:5])}")
             streams.delete(connection, key)
+        self.checkpoints.drop(key)
 
     def _existing(self, stream: Stream) -> int:
         key = reading.resolve(self.datastore, stream)

@@ -24,8 +24,8 @@ from .conversation import Conversation
 from .counters import COUNTERS
 from .keeping import SETTINGS, STATE, Kept
 from .log import Log
-from .stores import inspecting, streams
-from .stores.checkpoints import Checkpoints
+from .stores import inspecting, reading, streams
+from .stores.checkpoints import Run
 from .stores.events import LAST
 from .stores.failures import RAISED
 from .stores.inspecting import Held, Unreadable
@@ -34,9 +34,6 @@ Code: TypeAlias = Literal[
     "file", "unreadable", "gap", "digest", "link", "payload", "blob", "checkpoint", "head"
 ]
 Watch: TypeAlias = Callable[[Iterable[Any], str, int | None], Iterable[Any]]
-
-Kepts: TypeAlias = dict[int, tuple[bytes, bytes]]
-"""The digest and state of the checkpoints of one fold, by position."""
 
 
 class Problem(NamedTuple):
@@ -160,11 +157,11 @@ class _Check:
         self.entries = 0
         self.state = INITIAL
         self.settings = NOTHING
-        self.kept: list[tuple[Kept[Any], Kepts]] = [
-            (kept, _kept(log.checkpoints, held.stream, kept)) for kept in (STATE, SETTINGS)
+        self.kept: list[tuple[Kept[Any], _Kepts]] = [
+            (kept, _Kepts(log, connection, held.stream, kept)) for kept in (STATE, SETTINGS)
         ]
         self.windows = [
-            (kept, _kept(log.checkpoints, held.stream, kept), window)
+            (kept, _Kepts(log, connection, held.stream, kept), window)
             for kept, window in viewing.marked(log.checkpoints, held.stream, COUNTERS, log.blobs)
         ]
 
@@ -253,12 +250,12 @@ class _Check:
             self._check_link(entry)
         for pointer, sha in _blobs_of(entry.event):
             self.found.named_blobs.setdefault(sha, (self.held.name, entry.position, pointer))
-        for (kept, checkpoints), state in zip(self.kept, (self.state, self.settings), strict=False):
-            if entry.position in checkpoints:
-                self._check_checkpoint(kept, checkpoints, state, entry)
-        for kept, checkpoints, window in self.windows:
-            if entry.position in checkpoints:
-                self._check_checkpoint(kept, checkpoints, window.mark, entry)
+        for (kept, kepts), state in zip(self.kept, (self.state, self.settings), strict=False):
+            if told := kepts.at(entry.position):
+                self._check_checkpoints(kept, kepts, told, state, entry.position)
+        for kept, kepts, window in self.windows:
+            if told := kepts.at(entry.position):
+                self._check_checkpoints(kept, kepts, told, window.mark, entry.position)
 
     def _check_link(self, entry: Entry) -> None:
         """A fork's opening names the position that its row in the table forks at."""
@@ -267,25 +264,48 @@ class _Check:
         if stands != self.held.fork:
             self._problem("/event/parent/position", "link", str(self.held.fork), str(stands), entry.position)
 
-    def _check_checkpoint(self, kept: Kept[Any], checkpoints: Kepts, folded: Any, entry: Entry) -> None:
+    def _check_checkpoints(
+        self, kept: Kept[Any], kepts: _Kepts, told: list[bytes], folded: Any, position: int
+    ) -> None:
         """A checkpoint equals the fold from zero; of several that do not, the first tells all."""
-        digest, state = checkpoints[entry.position]
-        if digest.hex() != entry.digest:
-            return  # of another log: nobody would use it
-        different = first_difference(json.loads(kept.dump(folded)), json.loads(state))
-        if different:
-            pointer = f"/{kept.fold.name}{different.pointer}"
-            self._problem(pointer, "checkpoint", different.expected, different.found, entry.position)
-            checkpoints.clear()
+        true = kept.dump(folded)
+        for state in told:
+            different = None if state == true else first_difference(json.loads(true), json.loads(state))
+            if different:
+                pointer = f"/{kept.fold.name}{different.pointer}"
+                self._problem(pointer, "checkpoint", different.expected, different.found, position)
+                kepts.clear()
+                return
 
     def _problem(self, pointer: str, code: Code, expected: str, found: str, position: int) -> None:
         self.found.problems.append(Problem(self.held.name, position, pointer, code, expected, found))
 
 
-def _kept(checkpoints: Checkpoints, stream: int, kept: Kept[Any]) -> Kepts:
-    """The digest and state of every checkpoint of a fold, by position."""
-    found = checkpoints.all(stream, kept.fold.name, kept.version)
-    return {checkpoint.position: (checkpoint.digest, checkpoint.state) for checkpoint in found}
+class _Kepts:
+    """What checkpoints tell of a fold, position by position; those of another log nobody would use."""
+
+    def __init__(self, log: Log, connection: sqlite3.Connection, stream: int, kept: Kept[Any]) -> None:
+        self._connection = connection
+        self._stream = stream
+        self._coming = log.checkpoints.runs(stream, kept.fold.name, kept.version)
+        self._next = next(self._coming, None)
+        self._here: list[Run] = []
+
+    def at(self, position: int) -> list[bytes]:
+        """The states that are kept for a position; positions are asked for in order."""
+        while self._next is not None and self._next.first <= position:
+            if position <= self._next.last and self._agrees(self._next):
+                self._here.append(self._next)
+            self._next = next(self._coming, None)
+        self._here = [run for run in self._here if position <= run.last]
+        return [state for run in self._here if (state := run.at(position)) is not None]
+
+    def clear(self) -> None:
+        """Tell nothing any more."""
+        self._next, self._here = None, []
+
+    def _agrees(self, run: Run) -> bool:
+        return reading.digest_on(self._connection, self._stream, run.last) == run.digest
 
 
 def _check_blobs(connection: sqlite3.Connection, found: _Findings, *, everything: bool) -> None:

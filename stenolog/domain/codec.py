@@ -12,7 +12,7 @@ old one: a function from the old JSON object to the new.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -48,6 +48,12 @@ class Registry:
                 raise ValueError(f"the upcasts from {old} must lead from an old topic to one of an event")
         self._topics = {cls: topic for topic, cls in self.events.items()}
         self._classes: dict[str, Any] = dict(self.events)
+
+    def topics(self, kinds: Iterable[type[Event]]) -> tuple[str, ...]:
+        """The topics, old ones too, whose payloads are read as events of these kinds."""
+        wanted = set(kinds)
+        known = (*self.events, *self.upcasts)
+        return tuple(topic for topic in known if self.events[self._newest(topic)] in wanted)
 
     def dump(self, event: Event) -> tuple[str, bytes]:
         """The topic and payload of an event. Raises `InvalidEvent` where it cannot be stored."""

@@ -23,6 +23,7 @@ from itertools import accumulate
 from typing import Generic, TypeVar
 
 from stenolog.domain.entry import Entry
+from stenolog.domain.events import Event
 
 S = TypeVar("S")
 
@@ -32,23 +33,33 @@ class Fold(Generic[S]):
     """A state read off the log: what holds before anything is said, and how one entry changes it.
 
     `name` and `version` are what a kept checkpoint of it is known by: raise the version when `evolve`
-    changes its mind.
+    changes its mind. `kinds` are the events that it looks at (none: all of them): `evolve` is given no other,
+    and where the fold is kept up to date, the others are not read.
     """
 
     name: str
     initial: S
     evolve: Callable[[S, Entry], S]
     version: int = 1
+    kinds: tuple[type[Event], ...] = ()
 
     def __call__(self, entries: Iterable[Entry], start: S | None = None) -> S:
         """The state after all the entries, from the beginning or from a state kept earlier."""
-        return reduce(self.evolve, entries, self.initial if start is None else start)
+        return reduce(self.after, entries, self.initial if start is None else start)
 
     def steps(self, entries: Iterable[Entry]) -> Iterator[S]:
         """The initial state, and the state after each entry."""
-        return accumulate(entries, self.evolve, initial=self.initial)
+        return accumulate(entries, self.after, initial=self.initial)
+
+    def after(self, state: S, entry: Entry) -> S:
+        """The state after one more entry: the same, where it is of no kind that the fold looks at."""
+        if self.kinds and not isinstance(entry.event, self.kinds):
+            return state
+        return self.evolve(state, entry)
 
 
-def fold(initial: S, *, name: str = "", version: int = 1) -> Callable[[Callable[[S, Entry], S]], Fold[S]]:
+def fold(
+    initial: S, *, name: str = "", version: int = 1, kinds: tuple[type[Event], ...] = ()
+) -> Callable[[Callable[[S, Entry], S]], Fold[S]]:
     """Make a fold of `evolve(state, entry) -> state`. Never grow a tuple in it: that is quadratic."""
-    return lambda evolve: Fold(name or evolve.__name__, initial, evolve, version)
+    return lambda evolve: Fold(name or evolve.__name__, initial, evolve, version, kinds)

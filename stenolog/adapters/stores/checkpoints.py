@@ -2,46 +2,91 @@
 
 Nothing here is ever truth, and nothing here may stop anybody: a file that is damaged, locked or gone is
 as good as an empty one, and costs time alone.
+
+What is kept are runs: the state of a fold at each of so many positions in a row, the last one as it is,
+those before it packed together, for they are much alike. What is kept of a fold is in proportion to the log:
+at worst some 200 bytes an entry, as a rule less than 50.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha256
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from .datastore import MEMORY
 from .failures import RAISED
 
-SPACING = 4096
-"""Of each fold, one checkpoint is kept in every so many positions: the last one."""
+RUN = 32
+"""So many states make a run."""
+LIGHT = 64
+"""So many bytes an entry the last states of runs may take, and as many those before them."""
 PATIENCE = 0.2
 """Seconds to wait for another process before doing without."""
-TABLE = """CREATE TABLE IF NOT EXISTS checkpoints (
-    stream INTEGER, fold TEXT, version TEXT, slot INTEGER,
-    position INTEGER, digest BLOB, state BLOB, sum BLOB,
-    PRIMARY KEY (stream, fold, version, slot)
-) WITHOUT ROWID"""
-GET = """SELECT position, digest, state, sum FROM checkpoints
-    WHERE stream = ? AND fold = ? AND version = ? AND position <= ? ORDER BY slot DESC LIMIT 1"""
-ALL = """SELECT position, digest, state, sum FROM checkpoints
-    WHERE stream = ? AND fold = ? AND version = ? ORDER BY slot"""
-NAMES = "SELECT DISTINCT fold, '', '', '' FROM checkpoints WHERE stream = ? ORDER BY fold"
-PUT = "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+LAYOUT = 2
+"""The `user_version` of the file; one of another layout begins anew."""
+PRAGMAS = ("page_size = 8192", "journal_mode = WAL", "synchronous = OFF")
+"""Pages in which a run that is no larger than usual has room: what is longer would take a page of its own."""
+PREPARE = (
+    "BEGIN IMMEDIATE",
+    "DROP TABLE IF EXISTS checkpoints",
+    """CREATE TABLE checkpoints (
+    stream INTEGER, fold TEXT, version TEXT, first INTEGER, last INTEGER, digest BLOB,
+    changed INTEGER, state BLOB, past BLOB, sum BLOB,
+    PRIMARY KEY (stream, fold, version, first)
+) WITHOUT ROWID""",
+    f"PRAGMA user_version = {LAYOUT}",
+    "COMMIT",
+)
+SELECT = """SELECT first, last, digest, changed, state, past, sum FROM checkpoints
+    WHERE stream = ? AND fold = ? AND version = ?"""
+GET = f"{SELECT} AND first <= ? ORDER BY first DESC LIMIT 1"
+NEXT = f"{SELECT} AND first > ? ORDER BY first LIMIT 1"
+NAMES = "SELECT DISTINCT fold FROM checkpoints WHERE stream = ? ORDER BY fold"
+PUT = "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+THIN = """DELETE FROM checkpoints
+    WHERE stream = ? AND fold = ? AND version = ? AND first >= ? AND first < ?"""
+DROP = "DELETE FROM checkpoints WHERE stream = ?"
 UNUSABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
-Row: TypeAlias = tuple[int, bytes, bytes, bytes]
+Row: TypeAlias = tuple[Any, ...]
+T = TypeVar("T")
 
 
 class Checkpoint(NamedTuple):
-    """The state of a fold at a position of a conversation that has this digest there."""
+    """The state of a fold at a position, in a conversation that has this digest at `end`, there or later."""
 
     position: int
-    digest: bytes
     state: bytes
+    end: int
+    digest: bytes
+
+
+class Run(NamedTuple):
+    """The state of a fold from the first of its changes up to `last`, where the conversation has this digest.
+
+    `changes` are the positions, ascending, at which it became another, and what it is from there on.
+    """
+
+    last: int
+    digest: bytes
+    changes: tuple[tuple[int, bytes], ...]
+
+    @property
+    def first(self) -> int:
+        return self.changes[0][0]
+
+    def at(self, position: int) -> bytes | None:
+        """The state at a position; None where the run does not reach it."""
+        if not self.first <= position <= self.last:
+            return None
+        return next(state for changed, state in reversed(self.changes) if changed <= position)
 
 
 class Checkpoints:
@@ -54,46 +99,63 @@ class Checkpoints:
 
     def get(self, stream: int, fold: str, version: str, upto: int) -> Checkpoint | None:
         """The last checkpoint at or before `upto`; None where there is none that is whole."""
-        rows = self._execute(GET, (stream, fold, version, upto))
-        return _whole(rows[0]) if rows else None
+        for row in self._select(GET, stream, fold, version, upto):
+            try:
+                return _found(row, upto)
+            except (TypeError, ValueError, zlib.error):
+                self.drop(stream)
+        return None
 
-    def all(self, stream: int, fold: str, version: str) -> list[Checkpoint]:
-        """Every checkpoint of a fold over a stream that is whole, the earliest first."""
-        rows = self._execute(ALL, (stream, fold, version))
-        return [checkpoint for checkpoint in map(_whole, rows) if checkpoint]
+    def runs(self, stream: int, fold: str, version: str) -> Iterator[Run]:
+        """All that is kept of a fold over a stream and is whole, by where it begins."""
+        first = -1
+        while rows := self._select(NEXT, stream, fold, version, first):
+            first = rows[0][0]
+            with suppress(TypeError, ValueError, zlib.error):
+                yield _run(rows[0])
 
     def names(self, stream: int) -> list[str]:
         """The names of the folds that something is kept of."""
-        return [str(name) for name, *_ in self._execute(NAMES, (stream,))]
+        return [str(name) for (name,) in self._select(NAMES, stream)]
 
-    def put(self, stream: int, fold: str, version: str, checkpoint: Checkpoint) -> None:
-        """Keep a checkpoint, in the place of the one before it in the same stretch of positions."""
-        slot = checkpoint.position // SPACING
-        self._execute(PUT, (stream, fold, version, slot, *checkpoint, _sum(*checkpoint)))
+    def put(self, stream: int, fold: str, version: str, *runs: Run) -> None:
+        """Keep runs. Where a state is large, it takes the place of those before it in its stretch."""
+        self._work(lambda connection: _write(connection, (stream, fold, version), runs))
+
+    def drop(self, stream: int) -> None:
+        """Forget all that is kept of a stream."""
+        self._select(DROP, stream)
 
     def close(self) -> None:
         """Give the file back."""
         with self._turn:
             self._forget()
 
-    def _execute(self, statement: str, values: tuple[object, ...]) -> list[Row]:
+    def _select(self, statement: str, *values: object) -> list[Row]:
+        return self._work(lambda connection: connection.execute(statement, values).fetchall()) or []
+
+    def _work(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
+        """What the work gives; None where the file does not let it."""
         with self._turn:
             try:
-                return self._open().execute(statement, values).fetchall()
+                return work(self._open())
             except RAISED as error:
                 self._forget()
                 if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in UNUSABLE:
                     with suppress(OSError):
                         os.unlink(self.path)
-                return []
+                return None
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection = sqlite3.connect(
                 self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
             )
-            for statement in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = OFF", TABLE):
-                self._connection.execute(statement)
+            for pragma in PRAGMAS:
+                self._connection.execute(f"PRAGMA {pragma}")
+            if self._connection.execute("PRAGMA user_version").fetchone() != (LAYOUT,):
+                for statement in PREPARE:
+                    self._connection.execute(statement)
         return self._connection
 
     def _forget(self) -> None:
@@ -102,14 +164,72 @@ class Checkpoints:
             self._connection = None
 
 
-def _whole(row: Row) -> Checkpoint | None:
-    """The checkpoint of a row, unless a crash or a fault of the disk has changed it."""
-    position, digest, state, total = row
-    try:
-        return Checkpoint(position, digest, state) if _sum(position, digest, state) == total else None
-    except TypeError:
-        return None
+def _write(connection: sqlite3.Connection, key: tuple[int, str, str], runs: Iterable[Run]) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    for run in runs:
+        row = _row(run)
+        connection.execute(PUT, (*key, *row, _sum(*row)))
+        stretch = room(run.changes[-1][1])
+        if stretch > RUN:
+            connection.execute(THIN, (*key, run.last - run.last % stretch, row[0]))
+    connection.execute("COMMIT")
 
 
-def _sum(position: int, digest: bytes, state: bytes) -> bytes:
-    return sha256(b"%d\n%b\n%b" % (position, digest, state)).digest()
+def _row(run: Run) -> Row:
+    """The run as it is written; without what came before its last state, where that is long."""
+    changed, state = run.changes[-1]
+    past = _packed(run.changes[:-1])
+    if len(past) > RUN * LIGHT:
+        return run.last, run.last, run.digest, run.last, state, b""
+    return run.first, run.last, run.digest, changed, state, past
+
+
+def room(state: bytes) -> int:
+    """How many positions a state stands for, so that what is kept stays in proportion: a power of two."""
+    return max(RUN, 1 << ((len(state) - 1) // LIGHT).bit_length())
+
+
+def _found(row: Row, upto: int) -> Checkpoint:
+    """The state at `upto`, or at the end of the run where it does not reach so far."""
+    _, last, digest, changed, state, past = _whole(row)
+    if upto < changed:
+        state = next(before for at, before in reversed(_unpacked(past)) if at <= upto)
+    return Checkpoint(min(upto, last), state, last, digest)
+
+
+def _run(row: Row) -> Run:
+    _, last, digest, changed, state, past = _whole(row)
+    return Run(last, digest, (*_unpacked(past), (changed, state)))
+
+
+def _whole(row: Row) -> Row:
+    """The row without its sum; `ValueError` where a crash or a fault of the disk has changed it."""
+    *rest, total = row
+    if _sum(*rest) != total:
+        raise ValueError("not what was written")
+    return tuple(rest)
+
+
+def _sum(first: int, last: int, digest: bytes, changed: int, state: bytes, past: bytes) -> bytes:
+    head = b"%d\n%d\n%d\n%d\n%d\n" % (first, last, changed, len(digest), len(past))
+    return sha256(b"".join((head, digest, past, state))).digest()
+
+
+def _packed(changes: tuple[tuple[int, bytes], ...]) -> bytes:
+    """States with their positions, packed: a line that says where each is and how long, then they all."""
+    if not changes:
+        return b""
+    head = json.dumps([(position, len(state)) for position, state in changes])
+    return zlib.compress(b"".join((head.encode(), b"\n", *(state for _, state in changes))), 1)
+
+
+def _unpacked(past: bytes) -> tuple[tuple[int, bytes], ...]:
+    if not past:
+        return ()
+    head, _, states = zlib.decompress(past).partition(b"\n")
+    changes = []
+    end = 0
+    for position, size in json.loads(head):
+        start, end = end, end + size
+        changes.append((position, states[start:end]))
+    return tuple(changes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -24,9 +24,12 @@ payload_of = itemgetter(5)
 INSERT = """INSERT INTO stored_events
     (originator_id, originator_version, entry_id, at, topic, salt, digest, state)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
-PAGE = f"""FROM stored_events
-    WHERE originator_id = ? AND originator_version > ? AND originator_version <= ?
-    ORDER BY originator_version LIMIT {PAGE_ROWS}"""
+BETWEEN = """FROM stored_events
+    WHERE originator_id = ? AND originator_version > ? AND originator_version <= ?"""
+PAGE = f"ORDER BY originator_version LIMIT {PAGE_ROWS}"
+STRETCH = f"""SELECT count(*), max(position) FROM (
+    SELECT originator_version AS position {BETWEEN} ORDER BY originator_version LIMIT 4096)"""
+"""How many the next rows are, and the position of the last: the index alone is read for it."""
 EVERYTHING = f"""SELECT e.rowid, e.originator_id, c.name, {EVENT}
     FROM stored_events e JOIN conversations c ON c.stream = e.originator_id
     WHERE e.rowid > ? ORDER BY e.rowid LIMIT ?"""
@@ -57,12 +60,21 @@ def insert(connection: sqlite3.Connection, stream: int, records: Iterable[Record
         connection.executemany(INSERT, rows)
 
 
-def page(connection: sqlite3.Connection, columns: str, stream: int, after: int, upto: int) -> list[Row]:
+def page(
+    connection: sqlite3.Connection,
+    columns: str,
+    stream: int,
+    after: int,
+    upto: int,
+    topics: Sequence[str] = (),
+) -> list[Row]:
     """The next rows behind `after`, in order: at most 512, fewer where they are long. None left: empty.
 
-    `columns` is `WHOLE` or `EVENT`; the sixth of either is the payload.
+    `columns` is `WHOLE` or `EVENT`; the sixth of either is the payload. Where `topics` are given, the rows of
+    others are passed over, and their payloads are not read.
     """
-    cursor = connection.execute(f"SELECT {columns} {PAGE}", (stream, after, upto))
+    only = f"AND topic IN ({', '.join('?' * len(topics))})" if topics else ""
+    cursor = connection.execute(f"SELECT {columns} {BETWEEN} {only} {PAGE}", (stream, after, upto, *topics))
     rows: list[Row] = []
     size = 0
     while size < PAGE_BYTES and (chunk := cursor.fetchmany(CHUNK_ROWS)):
@@ -78,6 +90,13 @@ def _bytes(rows: list[Row]) -> int:
         return sum(map(len, map(payload_of, rows)))
     except TypeError:
         return 0
+
+
+def stretch(connection: sqlite3.Connection, stream: int, after: int, upto: int) -> tuple[int, Head] | None:
+    """How many the next rows behind `after` are, at most 4096, and where the last of them stands."""
+    count, last = connection.execute(STRETCH, (stream, after, upto)).fetchone()
+    digest = digest_at(connection, stream, last) if count else None
+    return None if digest is None else (count, Head(last, digest))
 
 
 def by_id(connection: sqlite3.Connection, stream: int, id: str) -> Record | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import EPOCH, GENESIS, MICROSECOND, Entry, Record, to_entry
 from stenolog.domain.errors import CorruptLog, StoredDataError, UnknownPosition
-from stenolog.domain.events import Event
+from stenolog.domain.events import Event, Unknown
 
 from . import events, streams
 from .appending import Stream
@@ -45,6 +45,46 @@ def entries(datastore: LogDatastore, stream: Stream, after: int, upto: int | Non
     """The same decoded. Raises `CorruptLog`, naming conversation and position, where that cannot be done."""
     for rows in _pages(datastore, stream, EVENT, after, upto):
         yield from _decoded(stream.name, rows)
+
+
+def of_kinds(
+    datastore: LogDatastore, stream: Stream, kinds: Collection[type[Event]], after: int, upto: int | None
+) -> Iterator[Entry | Head]:
+    """The entries of these kinds, and now and then the head of what has been read, also at the end.
+
+    Others are neither decoded nor read, but for their place: where one is missing, this raises `CorruptLog`
+    as `entries` does. (With `Unknown` among the kinds all are read: nobody can list the topics of others.)
+    """
+    topics = () if Unknown in kinds else REGISTRY.topics(kinds)
+    for key, position, last in _segments(datastore, stream, after, upto):
+        while position < last:
+            with datastore.reading() as connection:
+                found = events.stretch(connection, key, position, last)
+            if found is None:
+                break
+            count, head = found
+            if position + count != head.position:
+                raise CorruptLog(
+                    f"{stream.name!r}: expected the positions {position + 1} to {head.position}, "
+                    f"found {count} of them"
+                )
+            yield from _of_topics(datastore, stream.name, key, topics, position, head.position)
+            yield head
+            position = head.position
+        _check_inherited(stream, key, position, last)
+
+
+def _of_topics(
+    datastore: LogDatastore, name: str, key: int, topics: Sequence[str], after: int, upto: int
+) -> Iterator[Entry]:
+    rows: list[Row] = []
+    while after < upto:
+        with datastore.reading() as connection:
+            rows = events.page(connection, EVENT, key, after, upto, topics)
+        if not rows:
+            return
+        after = rows[-1][0]
+        yield from _decoded(name, rows)
 
 
 def find(datastore: LogDatastore, stream: Stream, id: str) -> Entry | None:
@@ -132,28 +172,41 @@ def _pages(
 
     What is appended meanwhile is read too.
     """
+    for key, position, last in _segments(datastore, stream, after, upto):
+        while position < last:
+            with datastore.reading() as connection:
+                rows = events.page(connection, columns, key, position, last)
+            if not rows:
+                break
+            first, end = rows[0][0], rows[-1][0]
+            if (first, end) != (position + 1, position + len(rows)):
+                raise CorruptLog(
+                    f"{stream.name!r}: expected the positions {position + 1} to {position + len(rows)}, "
+                    f"found {first} to {end}"
+                )
+            position = end
+            yield rows
+        _check_inherited(stream, key, position, last)
+
+
+def _segments(
+    datastore: LogDatastore, stream: Stream, after: int, upto: int | None
+) -> Iterator[tuple[int, int, int]]:
+    """Where the positions behind `after` are kept: the stream, the position before them, and their last."""
     key = resolve(datastore, stream)
     if key is None:
         return
     with datastore.reading() as connection:
         segments = streams.lineage(connection, key, LAST if upto is None else upto)
-    position = max(after, 0)
     for segment in segments:
-        while position < segment.upto:
-            with datastore.reading() as connection:
-                rows = events.page(connection, columns, segment.stream, position, segment.upto)
-            if not rows:
-                break
-            first, last = rows[0][0], rows[-1][0]
-            if (first, last) != (position + 1, position + len(rows)):
-                raise CorruptLog(
-                    f"{stream.name!r}: expected the positions {position + 1} to {position + len(rows)}, "
-                    f"found {first} to {last}"
-                )
-            position = last
-            yield rows
-        if segment.stream != key and position < segment.upto:
-            raise CorruptLog(f"{stream.name!r}: expected position {position + 1}, found none (inherited)")
+        if segment.upto > after:
+            yield segment.stream, max(segment.after, after), segment.upto
+
+
+def _check_inherited(stream: Stream, key: int, position: int, last: int) -> None:
+    """What is inherited is there up to the fork."""
+    if key != stream.key and position < last:
+        raise CorruptLog(f"{stream.name!r}: expected position {position + 1}, found none (inherited)")
 
 
 def digest_at(datastore: LogDatastore, stream: Stream, position: int) -> bytes:
@@ -166,9 +219,15 @@ def digest_at(datastore: LogDatastore, stream: Stream, position: int) -> bytes:
     key = resolve(datastore, stream)
     if key is not None and position > 0:
         with datastore.reading() as connection:
-            for segment in streams.lineage(connection, key, position):
-                if segment.after < position <= segment.upto:
-                    digest = events.digest_at(connection, segment.stream, position)
-                    if digest is not None:
-                        return digest
+            digest = digest_on(connection, key, position)
+        if digest is not None:
+            return digest
     raise UnknownPosition(f"{stream.name!r}: no entry at position {position}")
+
+
+def digest_on(connection: sqlite3.Connection, key: int, position: int) -> bytes | None:
+    """The digest at a position of a stream, inherited ones too; None where there is no such entry."""
+    for segment in streams.lineage(connection, key, position):
+        if segment.after < position <= segment.upto:
+            return events.digest_at(connection, segment.stream, position)
+    return None

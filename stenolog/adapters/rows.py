@@ -1,0 +1,97 @@
+"""Named tuples read back from JSON by their annotations.
+
+Pydantic writes and reads as fast, but takes milliseconds to learn a type: more than a program that asks one
+question of a log has to spend on it.
+
+>>> from typing import NamedTuple
+>>> class Point(NamedTuple):
+...     x: int
+...     tags: tuple[str, ...] = ()
+>>> reader(Point)([1, ["far"]])
+Point(x=1, tags=('far',))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+from pydantic_core import to_json
+
+Reader: TypeAlias = Callable[[Any], Any]
+"""What makes a value of what JSON made of it; it may change lists that it is given."""
+
+
+def same(value: Any) -> Any:
+    """What JSON gives as it was."""
+    return value
+
+
+@cache
+def reader(kind: Any) -> Reader:
+    """What reads values of a type: plain ones, times, tuples and named tuples, dicts, one of these or None,
+    and the values that events are made of. Raises `TypeError` for another type.
+
+    The reader trusts what it is given to be what was written: `ValueError`, `TypeError` or `KeyError`
+    where it cannot be.
+    """
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return reader(inner[0])
+    if kind in (str, int, float, bool, NoneType) or origin is Literal:
+        return same
+    if kind is datetime:
+        return datetime.fromisoformat
+    if origin in (Union, UnionType):
+        return _optional(*(one for one in inner if one is not NoneType))
+    if origin is tuple:
+        return _tuple(*inner)
+    if origin is dict:
+        return _dict(*inner)
+    if hasattr(kind, "_fields"):
+        return _named(kind)
+    if hasattr(kind, "__pydantic_validator__"):
+        return lambda value: kind.__pydantic_validator__.validate_json(to_json(value))
+    raise TypeError(f"expected a type that can be read by its annotations, found {kind!r}")
+
+
+def _optional(kind: Any, *others: Any) -> Reader:
+    read = reader(kind)
+    if read is same and all(reader(other) is same for other in others):
+        return same
+    if others:
+        raise TypeError(f"expected one type or None, found {(kind, *others)}")
+    return lambda value: None if value is None else read(value)
+
+
+def _tuple(*inner: Any) -> Reader:
+    if inner[-1] is ...:
+        read = reader(inner[0])
+        return tuple if read is same else lambda values: tuple(map(read, values))
+    readers = [reader(one) for one in inner]
+    return lambda values: tuple(read(value) for read, value in zip(readers, values, strict=True))
+
+
+def _dict(key: Any, kind: Any) -> Reader:
+    read = reader(kind)
+    if key is int:
+        return lambda values: {int(key): read(value) for key, value in values.items()}
+    return same if read is same else lambda values: {key: read(value) for key, value in values.items()}
+
+
+def _named(kind: Any) -> Reader:
+    hints = get_type_hints(kind, include_extras=True)
+    readers = [
+        (place, read) for place, name in enumerate(kind._fields) if (read := reader(hints[name])) is not same
+    ]
+    make = kind._make
+
+    def read_row(row: Any) -> Any:
+        for place, read in readers:
+            row[place] = read(row[place])
+        return make(row)
+
+    return read_row if readers else make
