@@ -52,7 +52,7 @@ def claude_code(make: Maker) -> Iterator[Json]:
     def record(kind: str, **fields: Any) -> Json:
         nonlocal parent
         before, parent = parent, make.id()
-        about = {"parentUuid": before, "isSidechain": False, "userType": "external", "cwd": "/home/ann/shop"}
+        about = {"parentUuid": before, "isSidechain": False, "userType": "external", "cwd": "/home/user/shop"}
         known = {"sessionId": session, "version": "2.1.9", "gitBranch": "main", "type": kind, "uuid": parent}
         return {**about, **known, **fields, "timestamp": make.time()}
 
@@ -99,9 +99,9 @@ def codex(make: Maker) -> Iterator[Json]:
         return record("response_item", type="message", role=role, content=[part])
 
     instructions = {"text": make.words(8_000)}
-    yield record("session_meta", id=make.id(), cwd="/home/ann/shop", base_instructions=instructions)
+    yield record("session_meta", id=make.id(), cwd="/home/user/shop", base_instructions=instructions)
     while True:
-        yield record("turn_context", model="gpt-x", approval_policy="on-request", cwd="/home/ann/shop")
+        yield record("turn_context", model="gpt-x", approval_policy="on-request", cwd="/home/user/shop")
         words = make.words(300)
         yield said("user", words)
         yield record("event_msg", type="user_message", message=words)

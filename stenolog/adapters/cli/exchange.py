@@ -12,21 +12,27 @@ from typing import TYPE_CHECKING, TextIO, cast
 import click
 
 from stenolog.adapters.transcripts import (
+    SUFFIXES,
     Imported,
+    Refused,
     Report,
     export_crewagent,
     export_jsonl,
     export_openai,
+    files_in,
     import_file,
+    import_files,
+    size_of,
 )
-from stenolog.domain.errors import StenologError
+from stenolog.domain.errors import NotATranscript
 
 from .acts import done
 from .answer import Answer, Diagnostic
 from .files import STDOUT, whole_or_not_at_all
 from .lines import Piece, line
+from .progress import Bytes
 from .safety import Unarmed
-from .screen import Bar
+from .screen import say
 from .shell import command, found, opened, takes_conversation, takes_db
 from .views import lane, only_agent, takes_agent_else
 
@@ -57,22 +63,48 @@ def import_command(
     """Bring in transcripts of other programs, and our own exports.
 
     Claude Code sessions, Codex rollouts, lists of OpenAI messages, Nostr events and others: what a file is,
-    is seen from what it holds; a folder is CrewAgent's conversations. Of what has grown since, only what is
-    new is appended.
+    is seen from what it holds. A folder is gone through for files that end with .jsonl, .ndjson, .json and
+    .csv, however deep, and without hidden ones. Of what has grown since, only what is new is appended.
     """
-    if name and len(files) > 1:
+    given = dict(map(_named, agents))
+    paths = _paths(files)
+    if name and len(paths) > 1:
         raise click.UsageError("--name is for one file")
     log = opened(db, create=True)
-    named = dict(map(_named, agents))
-    if len(files) == 1:
-        return _answer([_imported(log, files[0], name, keep_raw, named)], [])
-    reports, refused = [], []
-    for file in files:
-        try:
-            reports.append(_imported(log, file, name, keep_raw, named))
-        except (StenologError, OSError) as error:
-            refused.append(Diagnostic("error", type(error).__name__, f"{file}: {error}"))
-    return _answer(reports, refused)
+    done: list[Report | Refused] = []
+    try:
+        done.extend(_imported(log, paths, name, keep_raw, given))
+    except KeyboardInterrupt:
+        _say_how_far(len(done), len(paths))
+        raise
+    return _answer(done)
+
+
+def _paths(given: tuple[Path, ...]) -> list[Path]:
+    """The files to be imported. Raises `NotATranscript` where there is nothing in a folder."""
+    paths = [file for path in given for file in files_in(path)]
+    if not paths:
+        wanted = f"files that end with {', '.join(sorted(SUFFIXES))}"
+        raise NotATranscript(f"expected {wanted} in {', '.join(map(str, given))}, found none")
+    return paths
+
+
+def _imported(
+    log: Log, paths: list[Path], name: str | None, keep_raw: bool, agents: dict[str, str]
+) -> Iterator[Report | Refused]:
+    """What became of each file; one that is alone and cannot be imported is an error."""
+    quiet = bool(click.get_current_context().params["as_json"])
+    with Bytes("importing", sum(map(size_of, paths)), quiet=quiet) as bar:
+        files = bar.counting(paths)
+        if len(paths) == 1:
+            yield import_file(log, next(files), name=name, keep_raw=keep_raw, agents=agents, progress=bar)
+        else:
+            yield from import_files(log, files, keep_raw=keep_raw, agents=agents, progress=bar)
+
+
+def _say_how_far(done: int, files: int) -> None:
+    words = f"{done} of {files} files are imported" if files > 1 else "a part of the file may be imported"
+    say(f"interrupted: {words}; the same command goes on from there, and appends nothing twice", mark="!")
 
 
 def _named(given: str) -> tuple[str, str]:
@@ -83,15 +115,13 @@ def _named(given: str) -> tuple[str, str]:
     return key, name
 
 
-def _imported(log: Log, file: Path, name: str | None, keep_raw: bool, agents: dict[str, str]) -> Report:
-    with Bar(f"importing {file.name}") as bar:
-        return import_file(log, file, name=name, keep_raw=keep_raw, progress=bar, agents=agents)
-
-
-def _answer(reports: list[Report], refused: list[Diagnostic]) -> Answer:
-    notes = [*refused, *(note for report in reports for note in diagnostics(report))]
+def _answer(done: list[Report | Refused]) -> Answer:
+    reports = [each for each in done if isinstance(each, Report)]
+    refused = [each for each in done if isinstance(each, Refused)]
+    notes = [Diagnostic("error", type(error).__name__, f"{file}: {error}") for file, error in refused]
+    notes += (note for report in reports for note in diagnostics(report))
     failed = any(note.severity == "error" for note in notes)
-    return Answer(reports, lambda: _lines(reports), failed=failed, diagnostics=tuple(notes))
+    return Answer(reports, lambda: _lines(reports, refused), failed=failed, diagnostics=tuple(notes))
 
 
 def diagnostics(report: Report) -> Iterator[Diagnostic]:
@@ -116,7 +146,7 @@ def diagnostics(report: Report) -> Iterator[Diagnostic]:
         yield Diagnostic("note", "empty", f"{report.file}: nobody says anything in it")
 
 
-def _lines(reports: list[Report]) -> Iterator[Piece]:
+def _lines(reports: list[Report], refused: list[Refused]) -> Iterator[Piece]:
     for report in reports:
         for talk in report.conversations:
             mark = ("✗ ", "red") if talk.failed else ("✓ ", "green")
@@ -126,6 +156,16 @@ def _lines(reports: list[Report]) -> Iterator[Piece]:
             if talk.beyond:
                 kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(talk.beyond.items()))
                 yield line((f"  not messages: {kinds}", "dim"))
+    if len(reports) + len(refused) > 1:
+        yield _sum(reports, refused)
+
+
+def _sum(reports: list[Report], refused: list[Refused]) -> Piece:
+    """All files together."""
+    talks = [talk for report in reports for talk in report.conversations]
+    total = Imported("", sum(talk.appended for talk in talks), sum(talk.already for talk in talks))
+    out = f", {len(refused)} of them refused" if refused else ""
+    return line((f"{len(reports) + len(refused)} files{out}, {_counts(total)}", "bold"))
 
 
 def _counts(talk: Imported) -> str:

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar
 
 import click
 
@@ -112,7 +112,7 @@ class Bar:
         self._patient_until = time.monotonic() + PATIENCE_S if sys.stderr.isatty() else float("inf")
         self._drawn: Progress | None = None
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

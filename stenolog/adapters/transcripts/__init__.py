@@ -1,8 +1,9 @@
 """Logs that other programs wrote, into the log; and conversations out of it again.
 
 `import_file` takes a Claude Code session, a Codex rollout, OpenAI chat messages or an export of our own,
-recognised by content. `export_jsonl` writes what another database takes in with the same digests,
-`export_openai` the messages of one agent, `export_crewagent` a folder that CrewAgent reads.
+recognised by content; `import_files` takes many, `files_in` finds those in a folder. `export_jsonl` writes
+what another database takes in with the same digests, `export_openai` the messages of one agent,
+`export_crewagent` a folder that CrewAgent reads.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from .openai.export import export_openai
 from .portable import export_jsonl
 from .recognise import recognise
 from .report import Format, Imported, Report
-from .walk import files_in, size_of
+from .walk import SUFFIXES, files_in, size_of
 
 __all__ = [
+    "SUFFIXES",
     "Format",
     "Imported",
     "Refused",

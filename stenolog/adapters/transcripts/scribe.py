@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from stenolog.domain.entry import Draft, Entry
+from stenolog.domain.entry import Draft
 from stenolog.domain.errors import IdTaken
 from stenolog.domain.events import AssistantMessage, Known, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import CallRef, Source, Span, Usage
 
-from .steps import NO_BLOBS, Append, Branch, Held, Step
+from .steps import NO_BLOBS, Answered, Append, Branch, Held, Step
 
 
 @dataclass
@@ -108,16 +108,15 @@ class Scribe:
 
     def begins(self, line: str, agent: str, source_id: str) -> bool:
         """Whether a record begins a message, or else goes on with one."""
-        if (entry := self.log.answers.get(line)) is not None:
-            source = entry.event.source if isinstance(entry.event, AssistantMessage) else None
-            return source is not None and source.lines[0] == line
+        if (held := self.log.answers.get(line)) is not None:
+            return held.first == line
         return self.answer is None or not self.answer.is_of(agent, source_id)
 
     def hear(self, line: str, heard: Answer) -> None:
         """Records of one answer that follow each other become one message; `heard` is one of them."""
-        if (entry := self.log.answers.get(line)) is not None:
+        if (held := self.log.answers.get(line)) is not None:
             self.close()
-            self._recall(entry)
+            self._recall(held)
             return
         if self.answer is not None and self.answer.is_of(heard.agent, heard.source_id):
             self.answer.add(heard)
@@ -195,22 +194,21 @@ class Scribe:
                 "is it another transcript? Then give it another name"
             )
 
-    def _recall(self, entry: Entry) -> None:
-        if entry.id not in self._recalled and isinstance(entry.event, AssistantMessage):
-            self._recalled.add(entry.id)
+    def _recall(self, held: Answered) -> None:
+        if held.id not in self._recalled:
+            self._recalled.add(held.id)
             self.already += 1
-            self._note(entry.event, entry.id, entry.position)
+            self._here = held.position
+            self._note_answer(held)
 
     def _note(self, event: Known, id: str, position: int) -> None:
         """Remember what later events will ask for: open calls, and what the main agent sees."""
         self._here = position
         match event:
             case AssistantMessage(agent=agent, tool_calls=calls):
-                self._owners[id] = agent
-                for nth, call in reversed(list(enumerate(calls))):
-                    opened = OpenCall(CallRef(entry=id, index=nth), call.name, position)
-                    self._calls.setdefault(call.id, []).append(opened)
-                seen = agent == self.main
+                told = tuple((call.id, call.name) for call in calls)
+                self._note_answer(Answered(id, position, agent, "", told))
+                return
             case ToolResult(call=call):
                 if call is not None:
                     self._results.setdefault(call.entry, []).append(position)
@@ -224,6 +222,14 @@ class Scribe:
                 return
         if seen:
             self._seen.append(position)
+
+    def _note_answer(self, answer: Answered) -> None:
+        self._owners[answer.id] = answer.agent
+        for nth, (call_id, name) in reversed(list(enumerate(answer.calls))):
+            opened = OpenCall(CallRef(entry=answer.id, index=nth), name, answer.position)
+            self._calls.setdefault(call_id, []).append(opened)
+        if answer.agent == self.main:
+            self._seen.append(answer.position)
 
 
 def spans(positions: Iterable[int], silent: set[int]) -> Iterator[Span]:

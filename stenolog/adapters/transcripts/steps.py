@@ -30,6 +30,19 @@ class Branch(NamedTuple):
 Step: TypeAlias = Append | Branch
 
 
+class Answered(NamedTuple):
+    """An assistant message that the log holds, without its words.
+
+    `first` is the first of the foreign records it was made of, `calls` are the ids and names of its calls.
+    """
+
+    id: str
+    position: int
+    agent: str
+    first: str
+    calls: tuple[tuple[str, str], ...]
+
+
 @dataclass
 class Held:
     """What the log holds of a conversation already."""
@@ -38,7 +51,7 @@ class Held:
     first: Entry | None = None
     positions: dict[str, int] = field(default_factory=dict)
     """By entry id."""
-    answers: dict[str, Entry] = field(default_factory=dict)
+    answers: dict[str, Answered] = field(default_factory=dict)
     """The assistant messages, by each foreign record they were made of."""
     said: dict[str, int] = field(default_factory=dict)
     """By entry id, a hash of the parts of what is known by its line number alone."""
@@ -59,7 +72,10 @@ def held(entries: Iterable[Entry]) -> Held:
             found.approvals.update({agent: approvals_on(card) for agent, card in event.cards.items()})
         elif isinstance(event, AssistantMessage):
             found.agents.add(event.agent)
-            found.answers.update(dict.fromkeys(event.source.lines if event.source else (), entry))
+            if event.source and (lines := event.source.lines):
+                calls = tuple((call.id, call.name) for call in event.tool_calls)
+                answered = Answered(entry.id, entry.position, event.agent, lines[0], calls)
+                found.answers.update(dict.fromkeys(lines, answered))
         elif isinstance(event, UserMessage | ToolResult) and entry.id.startswith("#"):
             found.said[entry.id] = hash(event.parts)
     return found

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stenolog.domain.events import AssistantMessage
-
 from ..steps import Held
 from .events import NostrEvent
 from .people import SHORT, People
@@ -24,9 +22,8 @@ class Who:
         self._people = people
         self._agents: dict[str, str] = {}
         for event in events:
-            entry = log.answers.get(event.id)
-            if entry is not None and isinstance(entry.event, AssistantMessage):
-                self._agents[event.pubkey] = entry.event.agent
+            if (held := log.answers.get(event.id)) is not None:
+                self._agents[event.pubkey] = held.agent
         self._names = dict(self._agents)
         self.user = self._began(events, root)
         theirs = [event for event in events if event.id == root or event.pubkey == self.user]
