@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import File, Image, Part, Reasoning, Refusal, Text, ToolCall
@@ -12,7 +12,18 @@ from stenolog.domain.values import Run
 
 def said(event: Event) -> str:
     """All words of the event, a line break between two pieces; empty where nobody can know its words."""
-    return "\n".join(filter(None, _pieces(event)))
+    match event:
+        case UserMessage(parts=parts) | AssistantMessage(parts=parts) | ToolResult(parts=parts):
+            pieces = _words(parts)
+        case LlmError(category=category, message=message, parts=parts):
+            pieces = [category, message, *_words(parts)]
+        case ModeSwitch(title=title, handoff=handoff, active_run=run):
+            pieces = [words for words in (title, handoff) if isinstance(words, str)]
+            if isinstance(run, Run):
+                pieces += (run.directive, run.brief, run.context)
+        case _:
+            pieces = []
+    return "\n".join(filter(None, pieces))
 
 
 def agent_of(event: Event) -> str:
@@ -26,45 +37,30 @@ def agent_of(event: Event) -> str:
             return ""
 
 
-def _pieces(event: Event) -> Iterator[str]:
-    match event:
-        case UserMessage(parts=parts) | AssistantMessage(parts=parts) | ToolResult(parts=parts):
-            yield from _words(parts)
-        case LlmError(category=category, message=message, parts=parts):
-            yield category
-            yield message
-            yield from _words(parts)
-        case ModeSwitch(title=title, handoff=handoff, active_run=run):
-            yield from (words for words in (title, handoff) if isinstance(words, str))
-            if isinstance(run, Run):
-                yield from (run.directive, run.brief, run.context)
-        case _:
-            pass
-
-
-def _words(parts: Iterable[Part]) -> Iterator[str]:
+def _words(parts: Iterable[Part]) -> list[str]:
+    words: list[str] = []
     for part in parts:
         match part:
             case Text(text=text) | Reasoning(text=text) | Refusal(text=text):
-                yield text
+                words.append(text)
             case ToolCall(name=name, arguments=arguments):
-                yield name
-                yield from _argued(arguments)
+                words += (name, *_argued(arguments))
             case File(name=name, url=url):
-                yield from (name, url)
+                words += (name, url)
             case Image(url=url):
-                yield url
+                words.append(url)
             case _:
                 pass
+    return words
 
 
-def _argued(arguments: str) -> Iterator[str]:
+def _argued(arguments: str) -> list[str]:
     """The words of a call's arguments: JSON would spell a line break as a letter."""
     try:
         left = [json.loads(arguments)]
     except (ValueError, RecursionError):
-        yield arguments
-        return
+        return [arguments]
+    words: list[str] = []
     while left:
         match left.pop():
             case dict(fields):
@@ -74,4 +70,5 @@ def _argued(arguments: str) -> Iterator[str]:
             case None | bool():
                 pass
             case value:
-                yield str(value)
+                words.append(str(value))
+    return words

@@ -20,7 +20,7 @@ from .query import folded
 
 LONGEST = 1_000_000
 """Characters: of a longer entry only the beginning is indexed."""
-BATCH_ROWS = 1_000
+BATCH_ROWS = 4_000
 BATCH_BYTES = 4_000_000
 """What goes in at once, so that others get their turn and an interruption costs little."""
 COLUMNS = """rowid, originator_id, originator_version, at, digest, topic,
@@ -93,7 +93,7 @@ def _newest(source: Source, upto: int) -> tuple[int, bytes]:
 
 
 def _page(source: Source, statement: str, *values: int) -> list[Stored]:
-    """The next rows: at most 1,000, fewer where they are long."""
+    """The next rows: at most 4,000, fewer where they are long."""
     rows: list[Stored] = []
     size = 0
     with source.datastore.reading() as connection:
@@ -116,7 +116,7 @@ def _worded(source: Source, rows: Iterable[Stored]) -> tuple[list[tuple[int, str
         event = decoded(row.topic, row.payload)
         if event is not None and (text := words_of(event, source.blobs)):
             words.append((row.id, text))
-            places.append(Place(*row[:4], event.kind, agent_of(event)))
+            places.append(Place(*row[:4], index.KINDS[event.kind], agent_of(event)))
     return words, places
 
 

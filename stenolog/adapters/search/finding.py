@@ -64,8 +64,9 @@ def search(
         return index.matches(connection, match, wanted, limit, newest=newest)
 
     ids = log.index.use(look)
-    for first in range(0, len(ids), PAGE):
-        page = ids[first : first + PAGE]
+    size = min(limit, PAGE)
+    for first in range(0, len(ids), size):
+        page = ids[first : first + size]
         entries = _entries(source, page)
         said = [(id, words_of(entry.event, source.blobs)) for id, entry in entries.items()]
         shown = snippets(match, said)

@@ -12,11 +12,12 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from stenolog.adapters.stores.datastore import MEMORY
 from stenolog.adapters.stores.failures import RAISED, translated
 from stenolog.domain.errors import StoreFailed
+from stenolog.domain.events import Known
 
 T = TypeVar("T")
 TOKENIZER = "tokenize = 'unicode61 remove_diacritics 2'"
@@ -25,11 +26,12 @@ PATIENCE = 2.0
 DEPTH = 2_000
 """The best are chosen among so many of the newest that match: to rank every use of a common word is slow."""
 UNUSABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-PRAGMAS = ("journal_mode = WAL", "synchronous = NORMAL", "secure_delete = ON", "cache_size = -16000")
+PRAGMAS = ("journal_mode = WAL", "synchronous = NORMAL", "cache_size = -16000", "wal_autocheckpoint = 4000")
+KINDS = {cls.kind: number for number, cls in enumerate(get_args(Known))}
 TABLES = (
     f"CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (said, content = '', {TOKENIZER})",
     """CREATE TABLE IF NOT EXISTS entries (
-        id INTEGER PRIMARY KEY, stream INTEGER, position INTEGER, at INTEGER, kind TEXT, agent TEXT
+        id INTEGER PRIMARY KEY, stream INTEGER, position INTEGER, at INTEGER, kind INTEGER, agent TEXT
     )""",
     "CREATE TABLE IF NOT EXISTS mark (id INTEGER, digest BLOB, version TEXT)",
     "CREATE TEMP TABLE scope (stream INTEGER PRIMARY KEY, after INTEGER, upto INTEGER)",
@@ -50,7 +52,7 @@ class Place(NamedTuple):
     stream: int
     position: int
     at: int
-    kind: str
+    kind: int
     agent: str
 
 
@@ -179,6 +181,7 @@ def remove(connection: sqlite3.Connection, said: Sequence[tuple[int, str]]) -> N
 def shed(connection: sqlite3.Connection) -> None:
     """Rewrite the index, so that of what was taken out no byte stays in the file."""
     connection.execute("INSERT INTO words (words) VALUES ('optimize')")
+    connection.execute("VACUUM")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
@@ -209,11 +212,11 @@ def matches(
             values.append(value)
     if wanted.kinds:
         conditions.append(f"AND e.kind IN ({', '.join('?' * len(wanted.kinds))})")
-        values += wanted.kinds
+        values += (KINDS.get(kind) for kind in wanted.kinds)
     if wanted.scope is not None:
         connection.execute("DELETE FROM scope")
         connection.executemany("INSERT INTO scope VALUES (?, ?, ?)", wanted.scope)
     statement = f"SELECT e.id {NEWEST} LIMIT ?" if newest else BEST
     statement = statement.format("" if wanted.scope is None else IN_SCOPE, " ".join(conditions))
-    found = connection.execute(statement, (expression, *values, max(limit, DEPTH))).fetchall()
+    found = connection.execute(statement, (expression, *values, max(limit, DEPTH)))
     return [id for (id,) in found]
