@@ -21,6 +21,7 @@ from benchmarks.peers.running import PeerFailed, Running, Unsupported
 RESULTS = Path(__file__).parent.parent / "results"
 """Ignored by git."""
 FOUND = RESULTS / "peers"
+PROFILE = RESULTS / "profile.json"
 AT_ONCE = 2
 """Stores that work side by side where nothing is timed."""
 
@@ -45,7 +46,7 @@ class Plan:
 QUICK = Plan(
     lengths=(10, 100),
     rounds=2,
-    short=10,
+    short=20,
     conversations=20,
     each=3,
     race=5,

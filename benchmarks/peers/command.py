@@ -11,10 +11,12 @@ are rough. What was found is kept in `benchmarks/results`; `--report` prints it 
 from __future__ import annotations
 
 import argparse
+import json
 from dataclasses import replace
 
+from benchmarks import profile
 from benchmarks.peers import acceptance, counts, page, speed
-from benchmarks.peers.bench import QUICK, Plan, bench
+from benchmarks.peers.bench import PROFILE, QUICK, Plan, bench
 from benchmarks.peers.registry import FLOORS, KNOWN
 
 
@@ -24,6 +26,7 @@ def main(arguments: list[str]) -> int:
         with bench(names(asked.peers), plan(asked)) as made:
             for measure in (speed.run, counts.run, acceptance.run):
                 measure(made)
+        PROFILE.write_text(json.dumps(profile.measured()))
     if asked.write:
         page.write()
     return page.show()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -9,9 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks import profile
 from benchmarks.__main__ import line
 from benchmarks.peers import acceptance
-from benchmarks.peers.bench import Plan, kept
+from benchmarks.peers.bench import PROFILE, Plan, kept
 from benchmarks.peers.plot import Line, plot
 from benchmarks.peers.registry import FLOORS, KNOWN, OURS
 from benchmarks.peers.speed import TALK, ratio, seconds
@@ -43,6 +45,8 @@ def write() -> None:
     found = kept()
     put(PAGE, "peers", tables(found))
     put(PAGE, "limits", limits(found))
+    if PROFILE.exists():
+        put(PAGE, "profile", profile.table(json.loads(PROFILE.read_text())))
     PICTURE.parent.mkdir(exist_ok=True)
     PICTURE.write_text(picture(found))
 
