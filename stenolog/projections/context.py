@@ -117,15 +117,8 @@ def _held(made: Iterable[Made], out: dict[int, tuple[str, int]], pairing: Pairin
     """The summaries that hold: a larger one wins, and none swallows an open call or half of another."""
     held: tuple[Summary, ...] = ()
     for summary, open_calls in made:
-        if summary.position not in out:
-            halved = _halved(summary, pairing)
-            if not fault(summary, held, [*open_calls, *halved]):
-                held = joined(held, summary)
+        if summary.position in out:
+            continue
+        if not fault(summary, held, [*open_calls, *pairing.halved(summary)]):
+            held = joined(held, summary)
     return held
-
-
-def _halved(summary: Summary, pairing: Pairing) -> Iterator[int]:
-    """The calls or results that the summary covers without the other half, where both were there."""
-    for key, result in pairing.results.items():
-        if result < summary.position and summary.covers(key.position) is not summary.covers(result):
-            yield key.position if summary.covers(key.position) else result

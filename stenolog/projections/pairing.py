@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, ToolResult
+from stenolog.domain.summaries import Summary
 
 
 class CallKey(NamedTuple):
@@ -52,6 +53,7 @@ class Pairing:
         self.results: dict[CallKey, int] = {}
         self._open: dict[str, list[Call]] = {}
         self._named: dict[tuple[str, int], Call] = {}
+        self._halved: dict[int, tuple[int, ...]] = {}
         for call in waiting:
             self._wait(call)
         for pair in pairs:
@@ -89,8 +91,22 @@ class Pairing:
                 pass
         return None
 
+    def halved(self, summary: Summary) -> tuple[int, ...]:
+        """The calls or results that a summary covers without the other half, where both stand before it.
+
+        Looked for once: no such pair comes later.
+        """
+        if summary.position not in self._halved:
+            self._halved[summary.position] = tuple(
+                key.position if summary.covers(key.position) else result
+                for key, result in self.results.items()
+                if result < summary.position and summary.covers(key.position) is not summary.covers(result)
+            )
+        return self._halved[summary.position]
+
     def forget(self, kept: Collection[int]) -> None:
         """Forget all that does not concern the entries at these positions, but for what still waits."""
+        self._halved.clear()
         gone = [
             pair
             for pair in self.pairs.values()
