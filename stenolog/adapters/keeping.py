@@ -89,7 +89,7 @@ class Rows(Json[S]):
     def load(self, text: bytes) -> S:
         try:
             value: S = self._read(from_json(text))
-        except (TypeError, KeyError, AttributeError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise ValueError(f"expected a {self.kind.__name__}, as `dump` writes it: {error}") from None
         return value
 
