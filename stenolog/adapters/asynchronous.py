@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike
     from stenolog.projections.requests import Request, Wire
 
+    from .search.finding import Hit
+
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
@@ -87,8 +89,16 @@ class AsyncLog:
     def __getitem__(self, name: str) -> AsyncConversation:
         return AsyncConversation(self, name)
 
-    async def names(self, *, archived: bool = False) -> list[str]:
-        return await self.run(self.sync.names, archived=archived)
+    async def names(self, **which: Any) -> list[str]:
+        """The names of the conversations, the oldest first; `which` of them as for `Log.names`."""
+        return await self.run(self.sync.names, **which)
+
+    async def count(self, **which: Any) -> int:
+        return await self.run(self.sync.count, **which)
+
+    async def search(self, query: str, **wanted: Any) -> list[Hit]:
+        """The entries that say these words; `wanted` as for `Log.search`."""
+        return await self.run(self.sync.search, query, **wanted)
 
     async def exists(self, name: str) -> bool:
         """Whether there is a conversation of that name."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import stenolog
 from stenolog import (
     AssistantMessage,
     Conversation,
@@ -214,3 +217,14 @@ class TestWhatBecameOfIt:
 
         assert places(log, "needle") == [("demo", 2), ("other", 2)]
         assert len(log.search("needle")) == 2
+
+
+def test_asyncio_finds_the_same(path: Path) -> None:
+    async def look() -> list[int]:
+        async with stenolog.open_async(path) as log:
+            for name in ("one", "two"):
+                await log[name].append(UserMessage(text="a needle"))
+            found = [hit.position for hit in await log.search("needle", conversation="one")]
+            return [*found, await log.count(), len(await log.names(like="W"))]
+
+    assert asyncio.run(look()) == [2, 2, 1]
