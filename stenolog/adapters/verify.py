@@ -286,7 +286,7 @@ class _Kepts:
 
     def __init__(self, log: Log, connection: sqlite3.Connection, stream: int, kept: Kept[Any]) -> None:
         self._connection = connection
-        self._stream = stream
+        self._segments = streams.lineage(connection, stream, LAST)
         self._coming = log.checkpoints.runs(stream, kept.fold.name, kept.version)
         self._next = next(self._coming, None)
         self._here: list[Run] = []
@@ -305,7 +305,7 @@ class _Kepts:
         self._next, self._here = None, []
 
     def _agrees(self, run: Run) -> bool:
-        return reading.digest_on(self._connection, self._stream, run.last) == run.digest
+        return reading.digest_on(self._connection, self._segments, run.last) == run.digest
 
 
 def _check_blobs(connection: sqlite3.Connection, found: _Findings, *, everything: bool) -> None:

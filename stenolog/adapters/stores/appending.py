@@ -46,15 +46,16 @@ class Stream:
     """What this process knows of a conversation: its name, its key in the file, and where it stood last.
 
     `key` and `head` are None while unknown. A head that is out of date does no harm: the position it
-    leads to is taken, and the head is read again.
+    leads to is taken, and the head is read again. `alone`: it is known to be no fork, and never becomes one.
     """
 
-    __slots__ = ("head", "key", "name")
+    __slots__ = ("alone", "head", "key", "name")
 
     def __init__(self, name: str, key: int | None = None) -> None:
         self.name = name
         self.key = key
         self.head: Head | None = None
+        self.alone = False
 
 
 class Append(NamedTuple):

@@ -15,9 +15,11 @@ import os
 import sqlite3
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
+from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from .datastore import MEMORY
@@ -193,7 +195,7 @@ def _found(row: Row, upto: int) -> Checkpoint:
     """The state at `upto`, or at the end of the run where it does not reach so far."""
     _, last, digest, changed, state, past = _whole(row)
     if upto < changed:
-        state = next(before for at, before in reversed(_unpacked(past)) if at <= upto)
+        state = _at(past, upto)
     return Checkpoint(min(upto, last), state, last, digest)
 
 
@@ -215,21 +217,32 @@ def _sum(first: int, last: int, digest: bytes, changed: int, state: bytes, past:
     return sha256(b"".join((head, digest, past, state))).digest()
 
 
-def _packed(changes: tuple[tuple[int, bytes], ...]) -> bytes:
-    """States with their positions, packed: a line that says where each is and how long, then they all."""
+def _packed(changes: Sequence[tuple[int, bytes]]) -> bytes:
+    """States with their positions, packed: a line with the positions and how long each is, then they all."""
     if not changes:
         return b""
-    head = json.dumps([(position, len(state)) for position, state in changes])
-    return zlib.compress(b"".join((head.encode(), b"\n", *(state for _, state in changes))), 1)
+    positions, states = zip(*changes, strict=True)
+    head = json.dumps((positions, tuple(map(len, states))))
+    return zlib.compress(b"".join((head.encode(), b"\n", *states)), 1)
 
 
-def _unpacked(past: bytes) -> tuple[tuple[int, bytes], ...]:
+def _opened(past: bytes) -> tuple[list[int], list[int], bytes]:
+    """The positions, how long the state of each is, and the states one behind the other."""
     if not past:
-        return ()
+        return [], [], b""
     head, _, states = zlib.decompress(past).partition(b"\n")
-    changes = []
-    end = 0
-    for position, size in json.loads(head):
-        start, end = end, end + size
-        changes.append((position, states[start:end]))
-    return tuple(changes)
+    positions, sizes = json.loads(head)
+    return positions, sizes, states
+
+
+def _at(past: bytes, position: int) -> bytes:
+    positions, sizes, states = _opened(past)
+    place = bisect_right(positions, position) - 1
+    start = sum(sizes[:place])
+    return states[start : start + sizes[place]]
+
+
+def _unpacked(past: bytes) -> Iterator[tuple[int, bytes]]:
+    positions, sizes, states = _opened(past)
+    ends = accumulate(sizes)
+    return ((at, states[end - size : end]) for at, size, end in zip(positions, sizes, ends, strict=True))

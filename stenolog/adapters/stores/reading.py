@@ -16,6 +16,7 @@ from . import events, streams
 from .appending import Stream
 from .datastore import LogDatastore
 from .events import EVENT, LAST, START, WHOLE, Head, Row
+from .streams import Segment
 
 
 def resolve(datastore: LogDatastore, stream: Stream) -> int | None:
@@ -196,11 +197,19 @@ def _segments(
     key = resolve(datastore, stream)
     if key is None:
         return
-    with datastore.reading() as connection:
-        segments = streams.lineage(connection, key, LAST if upto is None else upto)
-    for segment in segments:
+    for segment in _lineage(datastore, stream, key, LAST if upto is None else upto):
         if segment.upto > after:
             yield segment.stream, max(segment.after, after), segment.upto
+
+
+def _lineage(datastore: LogDatastore, stream: Stream, key: int, last: int) -> tuple[Segment, ...]:
+    """Where the positions up to `last` are kept; that a stream has no ancestors is asked for once."""
+    if stream.alone:
+        return (Segment(key, 0, last),)
+    with datastore.reading() as connection:
+        segments = streams.lineage(connection, key, last)
+    stream.alone = len(segments) == 1
+    return segments
 
 
 def _check_inherited(stream: Stream, key: int, position: int, last: int) -> None:
@@ -218,16 +227,17 @@ def digest_at(datastore: LogDatastore, stream: Stream, position: int) -> bytes:
         return GENESIS
     key = resolve(datastore, stream)
     if key is not None and position > 0:
+        segments = _lineage(datastore, stream, key, position)
         with datastore.reading() as connection:
-            digest = digest_on(connection, key, position)
+            digest = digest_on(connection, segments, position)
         if digest is not None:
             return digest
     raise UnknownPosition(f"{stream.name!r}: no entry at position {position}")
 
 
-def digest_on(connection: sqlite3.Connection, key: int, position: int) -> bytes | None:
-    """The digest at a position of a stream, inherited ones too; None where there is no such entry."""
-    for segment in streams.lineage(connection, key, position):
+def digest_on(connection: sqlite3.Connection, segments: Sequence[Segment], position: int) -> bytes | None:
+    """The digest at a position of a conversation that is kept there; None where it has no such entry."""
+    for segment in segments:
         if segment.after < position <= segment.upto:
             return events.digest_at(connection, segment.stream, position)
     return None
