@@ -59,7 +59,10 @@ def version() -> str:
 
 def catch_up(source: Source, connection: sqlite3.Connection, progress: Callable[[int], object]) -> None:
     """Index what was appended since the last time; `progress` is told the notification id come to."""
-    if (*_newest(source, events.LAST), version()) == index.mark(connection):
+    mark = index.mark(connection)
+    if mark.sheds:
+        index.shed(connection)
+    if (*_newest(source, events.LAST), version()) == mark[:3]:
         return
     while come := _next(source, connection):
         progress(come)
@@ -147,7 +150,7 @@ def _text(blobs: Mapping[str, bytes], sha: str) -> str:
 
 @contextmanager
 def forgetting(found: Index, source: Source, stream: int) -> Iterator[None]:
-    """Take a conversation out of the index, if the block deletes it: none of its words stays in the file."""
+    """Take a conversation out of the index, if the block deletes it; the next search sheds its bytes."""
     if not found.is_there:
         yield
         return
@@ -182,8 +185,7 @@ def _end(found: Index, source: Source, connection: sqlite3.Connection) -> None:
     """Commit that: the entry that was indexed last may be gone, and the one before it is the mark then."""
     try:
         newest = _newest(source, index.mark(connection).id)
-        index.advance(connection, Mark(*newest, version()))
+        index.advance(connection, Mark(*newest, version(), sheds=1))
         connection.execute("COMMIT")
-        index.shed(connection)
     except RAISED:
         found.discard()

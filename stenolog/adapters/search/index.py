@@ -33,7 +33,7 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS entries (
         id INTEGER PRIMARY KEY, stream INTEGER, position INTEGER, at INTEGER, kind INTEGER, agent TEXT
     )""",
-    "CREATE TABLE IF NOT EXISTS mark (id INTEGER, digest BLOB, version TEXT)",
+    "CREATE TABLE IF NOT EXISTS mark (id INTEGER, digest BLOB, version TEXT, sheds INTEGER)",
     "CREATE TEMP TABLE scope (stream INTEGER PRIMARY KEY, after INTEGER, upto INTEGER)",
 )
 ADD = "INSERT INTO words (rowid, said) VALUES (?, ?)"
@@ -57,11 +57,13 @@ class Place(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """How far the index has come: the last entry's notification id and digest, and what it was made by."""
+    """How far the index has come: the last entry's notification id and digest, and what it was made by.
+    `sheds`: something was taken out, and bytes of it are still in the file."""
 
     id: int = 0
     digest: bytes = b""
     version: str = ""
+    sheds: int = 0
 
 
 class Stale(sqlite3.DatabaseError):
@@ -152,14 +154,14 @@ def changing(connection: sqlite3.Connection) -> Iterator[None]:
 
 def mark(connection: sqlite3.Connection) -> Mark:
     """How far the index has come."""
-    row = connection.execute("SELECT id, digest, version FROM mark").fetchone()
+    row = connection.execute("SELECT id, digest, version, sheds FROM mark").fetchone()
     return Mark._make(row) if row else Mark()
 
 
 def advance(connection: sqlite3.Connection, to: Mark) -> None:
     """Note how far it has come."""
     connection.execute("DELETE FROM mark")
-    connection.execute("INSERT INTO mark VALUES (?, ?, ?)", to)
+    connection.execute("INSERT INTO mark VALUES (?, ?, ?, ?)", to)
 
 
 def add(connection: sqlite3.Connection, said: Iterable[tuple[int, str]], places: Iterable[Place]) -> None:
@@ -179,8 +181,9 @@ def remove(connection: sqlite3.Connection, said: Sequence[tuple[int, str]]) -> N
 
 
 def shed(connection: sqlite3.Connection) -> None:
-    """Rewrite the index, so that of what was taken out no byte stays in the file."""
+    """Write the file anew, so that of what was taken out no byte stays in it."""
     connection.execute("INSERT INTO words (words) VALUES ('optimize')")
+    connection.execute("UPDATE mark SET sheds = 0")
     connection.execute("VACUUM")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
