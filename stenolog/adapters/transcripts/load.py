@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
 
 from stenolog.domain.errors import CallerError, MachineError, NotATranscript, StenologError
 
-from . import originals, portable
+from . import known, originals, portable
 from .batch import Batch
 from .crewagent import folder as crewagent
 from .intake import Intake, Sessions
@@ -128,6 +128,8 @@ class _Importing:
         self._agents = agents
         self._progress = progress
         self._done = 0
+        self._may_be_known = not (keep_raw or agents or log.datastore.in_memory)
+        self._fresh: list[tuple[known.File, Report]] = []
 
     def all(self, paths: Iterable[Path], *, refuse: bool) -> Iterator[Report | Refused]:
         """What became of each path, in order, each once all that was read of it is written."""
@@ -151,11 +153,21 @@ class _Importing:
     def _written(self, reports: list[Report | Refused]) -> list[Report | Refused]:
         """The reports, once what they tell of is durable."""
         self.batch.flush()
+        fresh, self._fresh = self._fresh, []
+        for file, report in fresh:
+            known.remember(self.log, file, report)
         return reports
 
     def _file(self, path: Path) -> Report:
         with path.open("rb", BUFFER) as stream:
-            return self._read(path, stream)
+            if not self._may_be_known:
+                return self._read(path, stream)
+            file = known.file(path, self._name, stream)
+            report = known.recall(self.log, file)
+            if report is None:
+                report = self._read(path, stream)
+                self._fresh.append((file, report))
+            return report
 
     def _read(self, path: Path, stream: BinaryIO) -> Report:
         report = Report(str(path), recognise_stream(stream))

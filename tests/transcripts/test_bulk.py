@@ -1,0 +1,171 @@
+"""Many files at once are what each would be by itself, however they are cut into transactions."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stenolog
+from stenolog import Log, StenologError, UserMessage
+from stenolog.adapters.transcripts import Refused, Report, batch, import_file, import_files
+from tests.transcripts.given import assistant, item, lines, message, meta, text, tool_result, tool_use, user
+
+PICTURE = base64.b64encode(b"a picture").decode()
+
+
+def session(name: str, *records: dict[str, Any]) -> bytes:
+    return lines(*({**record, "sessionId": name} for record in records))
+
+
+def written(folder: Path) -> list[Path]:
+    """Files of all sorts: sessions with a branch and a picture, two of one session, messages, a rollout."""
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PICTURE}}
+    talk = [
+        user("u1", None, "Which test fails?"),
+        assistant("a1", "u1", text("Let me see."), tool_use("c1")),
+        user("u2", "a1", [tool_result("c1", [image])]),
+        assistant("a2", "u2", text("The third.")),
+    ]
+    again = [user("u3", "a1", "No, which one?"), assistant("a3", "u3", text("The fourth."))]
+    side = [
+        user("s1", None, "Look.", isSidechain=True),
+        assistant("s2", "s1", text("I do."), isSidechain=True),
+    ]
+    chat = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}] * 4
+    files = {
+        "1.jsonl": session("one", *talk, *again),
+        "2.jsonl": session("two", *talk),
+        "3.jsonl": session("one", *side),
+        "4.json": json.dumps(chat).encode(),
+        "5.jsonl": lines(*chat),
+        "6.jsonl": lines(meta(), *(message("user", f"Number {n}") for n in range(9)), item("reasoning")),
+    }
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return [folder / name for name in files]
+
+
+def contents(log: Log) -> dict[str, list[Any]]:
+    """What every conversation says, and when; digests are of salts too, which are drawn by chance."""
+    return {name: [entry._replace(digest="") for entry in log[name].entries()] for name in log}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    return written(tmp_path)
+
+
+@pytest.fixture
+def whole(files: list[Path]) -> dict[str, list[Any]]:
+    """What comes of importing each file by itself."""
+    with stenolog.open(":memory:") as log:
+        for file in files:
+            import_file(log, file)
+        return contents(log)
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    with stenolog.open(":memory:") as log:
+        yield log
+
+
+@pytest.mark.parametrize("size", [1, 3_000, batch.BYTES])
+def test_files_come_in_together_as_each_does_by_itself(
+    log: Log, files: list[Path], whole: dict[str, Any], size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "BYTES", size)
+
+    reports = list(import_files(log, files))
+
+    assert contents(log) == whole
+    assert [report.file for report in reports] == [str(file) for file in files]
+    assert len(log.blobs) == 1
+
+
+def test_short_files_share_a_transaction(log: Log, files: list[Path]) -> None:
+    commits: list[None] = []
+    log.datastore.kept_up.append(lambda _: commits.append(None))
+
+    list(import_files(log, [files[1], *files[3:]]))
+
+    assert len(commits) == 1
+
+
+@pytest.mark.parametrize("size", [1, 3_000, batch.BYTES])
+def test_an_import_that_ends_anywhere_is_gone_on_with(
+    files: list[Path], whole: dict[str, Any], size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "BYTES", size)
+    salts = 0
+
+    def draw(count: int) -> bytes:
+        nonlocal salts
+        salts += 1
+        if salts == last:
+            raise KeyboardInterrupt
+        return bytes(count)
+
+    for last in range(1, 60):
+        salts = 0
+        with stenolog.open(":memory:", entropy=draw) as log:
+            try:
+                list(import_files(log, files))
+            except KeyboardInterrupt:
+                assert len(contents(log)) <= len(whole)
+            salts = last
+            list(import_files(log, files))
+
+            assert contents(log) == whole, f"ended at entry {last}"
+    assert salts == last, "the last import was not interrupted: all places were tried"
+
+
+def test_a_conversation_that_somebody_writes_to_meanwhile_is_told_and_the_others_come_in(
+    log: Log, files: list[Path], whole: dict[str, Any]
+) -> None:
+    def counted() -> Iterator[Path]:
+        yield files[1]
+        log["two"].append(UserMessage(text="Me first."))
+        yield from files[3:]
+
+    one, *others = import_files(log, counted())
+
+    assert isinstance(one, Report)
+    assert "expected position 0, but the log stands at 2" in one.conversations[0].failed
+    assert all(isinstance(each, Report) and not each.conversations[0].failed for each in others)
+    assert log["two"].position == 2
+    assert contents(log)["5"] == whole["5"]
+
+
+def test_a_file_that_is_no_transcript_is_refused_in_its_place(log: Log, files: list[Path]) -> None:
+    files[1].write_text("Buy bread.")
+
+    found = list(import_files(log, [*files[:3], files[0].with_name("nowhere.jsonl")]))
+
+    assert [type(each) for each in found] == [Report, Refused, Report, Refused]
+    assert [type(each.error).__name__ for each in found if isinstance(each, Refused)] == [
+        "NotATranscript",
+        "FileNotFoundError",
+    ]
+
+
+def test_a_log_that_cannot_be_written_to_ends_the_import(log: Log, files: list[Path]) -> None:
+    imports = import_files(log, files)
+    log.close()
+
+    with pytest.raises(StenologError, match="the log was closed"):
+        list(imports)
+
+
+def test_progress_goes_up_to_the_bytes_of_all_files(log: Log, files: list[Path]) -> None:
+    done: list[int] = []
+
+    list(import_files(log, files, progress=done.append))
+
+    assert done == sorted(done)
+    assert done[-1] == sum(file.stat().st_size for file in files)

@@ -1,0 +1,147 @@
+"""A file that is as it was when it was imported is not gone through again, unless the log has lost of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+import stenolog
+from stenolog import Log, UserMessage
+from stenolog.adapters.transcripts import Format, Report, import_file, import_files
+from stenolog.adapters.transcripts.recognise import recognise_stream
+from tests.transcripts.given import assistant, item, lines, message, meta, text, user
+
+TALK = lines(user("u1", None, "Which test fails?"), assistant("a1", "u1", text("The third.")), "no JSON")
+MORE = lines(user("u2", "a1", "Since when?"))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        yield log
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "talk.jsonl"
+    path.write_bytes(TALK)
+    return path
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files that were gone through."""
+    found: list[Path] = []
+
+    def looked(stream: BinaryIO) -> Format:
+        found.append(Path(stream.name))
+        return recognise_stream(stream)
+
+    monkeypatch.setattr("stenolog.adapters.transcripts.load.recognise_stream", looked)
+    return found
+
+
+def report(log: Log, file: Path) -> Report:
+    """What an import tells where nothing is remembered."""
+    return import_file(log, file, keep_raw=True)
+
+
+def test_a_file_that_has_not_changed_is_told_of_as_before_and_not_read_again(
+    log: Log, file: Path, read: list[Path]
+) -> None:
+    import_file(log, file)
+
+    again = import_file(log, file)
+
+    assert read == [file]
+    assert again == report(log, file)
+    assert (again.conversations[0].already, len(again.skipped)) == (4, 1)
+
+
+def test_what_was_told_together_is_known_by_itself(log: Log, file: Path, read: list[Path]) -> None:
+    other = file.with_name("other.jsonl")
+    other.write_bytes(lines(meta(), message("user", "Hi"), item("ghost_snapshot")))
+    reports = list(import_files(log, [file, other]))
+
+    again = list(import_files(log, [other, file]))
+
+    assert read == [file, other]
+    assert [each.file for each in again] == [str(other), str(file)]
+    assert all(isinstance(each, Report) for each in reports)
+
+
+@pytest.mark.parametrize("grown", [TALK + MORE, TALK.replace(b"third", b"fifth")])
+def test_a_file_that_has_changed_is_read(log: Log, file: Path, read: list[Path], grown: bytes) -> None:
+    import_file(log, file)
+    file.write_bytes(grown)
+
+    import_file(log, file)
+
+    assert read == [file, file]
+
+
+def test_what_has_grown_comes_in_and_is_known_from_then_on(log: Log, file: Path, read: list[Path]) -> None:
+    import_file(log, file)
+    file.write_bytes(TALK + MORE)
+
+    found = [import_file(log, file).conversations[0] for _ in range(2)]
+
+    assert [(each.appended, each.already) for each in found] == [(1, 4), (0, 5)]
+    assert read == [file, file]
+
+
+def _deleted(log: Log) -> None:
+    log[log.names()[0]].delete()
+
+
+def _renamed(log: Log) -> None:
+    log[log.names()[0]].rename("mine")
+
+
+@pytest.mark.parametrize("lose", [_deleted, _renamed])
+def test_what_the_log_has_no_more_comes_in_again(log: Log, file: Path, lose: Callable[[Log], None]) -> None:
+    first = import_file(log, file)
+    lose(log)
+
+    assert import_file(log, file) == first
+
+
+def test_what_stands_behind_it_by_now_does_not_matter(log: Log, file: Path, read: list[Path]) -> None:
+    name = import_file(log, file).conversations[0].name
+    log[name].append(UserMessage(text="Go on."))
+
+    assert import_file(log, file).conversations[0].already == 4
+    assert read == [file]
+
+
+def test_by_another_name_it_is_another_file(log: Log, file: Path, read: list[Path]) -> None:
+    import_file(log, file)
+    import_file(log, file, name="mine")
+
+    assert read == [file, file]
+    assert log["mine"].position == 4
+
+
+def test_what_failed_is_tried_again(log: Log, file: Path, read: list[Path]) -> None:
+    file.write_bytes(lines({"role": "user", "content": "Hi"}))
+    import_file(log, file)
+    file.write_bytes(lines({"role": "user", "content": "Ho"}))
+
+    failed = [import_file(log, file).conversations[0].failed for _ in range(2)]
+
+    assert all("is it another transcript" in each for each in failed)
+    assert len(read) == 3
+
+
+def test_what_is_remembered_may_be_thrown_away(log: Log, file: Path, read: list[Path]) -> None:
+    first = import_file(log, file)
+    log.checkpoints.close()
+    Path(log.checkpoints.path).unlink()
+
+    again = import_file(log, file)
+
+    assert (again.conversations[0].already, again.conversations[0].appended) == (4, 0)
+    assert (first.conversations[0].appended, len(read)) == (4, 2)

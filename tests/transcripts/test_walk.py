@@ -1,0 +1,67 @@
+"""What a folder is gone through for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from stenolog.adapters.transcripts import files_in, size_of
+from tests.transcripts.crewagent_given import folder, message
+
+
+def made(root: Path, *names: str) -> None:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+
+
+def found(root: Path) -> list[str]:
+    return [path.relative_to(root).as_posix() for path in files_in(root)]
+
+
+def test_files_come_before_folders_and_both_by_their_names(tmp_path: Path) -> None:
+    made(tmp_path, "b/2.jsonl", "b/1/x.jsonl", "c.jsonl", "a/1.json", "B.CSV", "d.ndjson")
+
+    assert found(tmp_path) == ["B.CSV", "c.jsonl", "d.ndjson", "a/1.json", "b/2.jsonl", "b/1/x.jsonl"]
+
+
+def test_hidden_files_and_what_has_another_suffix_are_passed_over(tmp_path: Path) -> None:
+    made(tmp_path, ".a.jsonl", ".git/a.jsonl", "note.txt", "jsonl", "talk.jsonl.gz", "talk.jsonl")
+
+    assert found(tmp_path) == ["talk.jsonl"]
+
+
+def test_no_folder_is_entered_twice_whatever_links_lead_to_it(tmp_path: Path) -> None:
+    made(tmp_path, "a/talk.jsonl")
+    (tmp_path / "a" / "up").symlink_to(tmp_path)
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    (tmp_path / "c.jsonl").symlink_to(tmp_path / "nowhere")
+
+    assert found(tmp_path) == ["a/talk.jsonl"]
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+
+    assert found(tmp_path) == []
+
+
+def test_a_folder_of_conversations_is_one(tmp_path: Path) -> None:
+    made(tmp_path, "talk.jsonl")
+    folder(tmp_path / "app", talk=[message("m1", "user", "Hi")])
+
+    assert found(tmp_path) == ["talk.jsonl", "app/conversations"]
+
+
+def test_an_index_of_something_else_makes_no_folder_of_conversations(tmp_path: Path) -> None:
+    made(tmp_path, "index.json", "talk.jsonl")
+
+    assert found(tmp_path) == ["index.json", "talk.jsonl"]
+
+
+def test_a_file_is_itself_whatever_it_is_called(tmp_path: Path) -> None:
+    made(tmp_path, ".talk")
+
+    assert list(files_in(tmp_path / ".talk")) == [tmp_path / ".talk"]
+    assert (size_of(tmp_path / ".talk"), size_of(tmp_path / "nowhere")) == (2, 0)
