@@ -7,6 +7,7 @@ import os
 import platform
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,9 @@ def tables(found: dict[str, Found]) -> str:
         "**What goes wrong**",
         table(found, WRONG),
         "**What was measured**",
-        table(found, VERSIONS),
+        table(found, VERSIONS, align="---"),
+        "**Where another is ahead** of stenolog with the whole history, and how many times",
+        ahead(found),
     ]
     missing = [f"- {KNOWN[name].title}: {what}" for name, what in failures(found)]
     if missing:
@@ -96,10 +99,10 @@ def machine(found: dict[str, Found]) -> str:
     return f"Measured {' and '.join(days)}: {python}, {cores}."
 
 
-def table(found: dict[str, Found], columns: dict[str, Cell]) -> str:
+def table(found: dict[str, Found], columns: dict[str, Cell], align: str = "---:") -> str:
     """A row for each store that was measured."""
     head = ["", *columns]
-    lines = [head, ["---", *["---:"] * len(columns)]]
+    lines = [head, ["---", *[align] * len(columns)]]
     for name, store in found.items():
         if "not_measured" not in store:
             lines.append([KNOWN[name].title, *(cell(store) for cell in columns.values())])
@@ -204,6 +207,36 @@ WRONG: dict[str, Cell] = {
 VERSIONS: dict[str, Cell] = {"versions": versions, "journal, synchronous": journal}
 
 
+def ahead(found: dict[str, Found]) -> str:
+    """Who needs less than stenolog for what; a line for each measure."""
+    own = found.get("stenolog", {})
+    lines = []
+    for title, needed in LESS_IS_BETTER.items():
+        ours = needed(own)
+        others = {name: needed(store) for name, store in found.items() if name not in OURS}
+        better = {name: ours / other for name, other in others.items() if ours and other and other < ours}
+        if better:
+            order = sorted(better, key=better.__getitem__, reverse=True)
+            told = [
+                f"{KNOWN[name].title.partition(':')[0]} ({figure(better[name])} {TIMES})" for name in order
+            ]
+            lines.append(f"- {title}: {'; '.join(told)}")
+    return "\n".join(lines) or "Nowhere."
+
+
+LESS_IS_BETTER: dict[str, Callable[[Found], float | None]] = {
+    **{f"turn {length:,}": partial(seconds, what=f"turn {length}") for length in Plan().lengths},
+    "disk, Latin": lambda store: stored(store, "latin") if "bytes latin" in store else None,
+    "disk, Cyrillic": lambda store: stored(store, "cyrillic") if "bytes cyrillic" in store else None,
+    "a new process, from its start to its list": partial(seconds, what="cold whole"),
+    "of it open and list": partial(seconds, what="cold list"),
+    "the list at the half": partial(seconds, what="state at the half"),
+    "a fork": partial(seconds, what="fork"),
+    "many conversations": partial(seconds, what="interleaved"),
+}
+"""What each store needs: seconds, or bytes."""
+
+
 def limits(found: dict[str, Found]) -> str:
     """The rows with limits, as Markdown."""
     lines = ["| | limit | measured | |", "|---|---:|---:|---|"]
@@ -230,7 +263,8 @@ def headline(found: dict[str, Found]) -> str:
         [
             "- A turn (five durable events, two requests) behind 1,000 others takes "
             f"{ours} ms with the whole history in each request, {bounded} ms under a budget of 32,000 "
-            f"tokens. A loop by hand that holds its list in memory takes {held} ms, the libraries {of_turns}.",
+            f"tokens. A loop by hand that holds its list in memory takes {held} ms, "
+            f"the libraries {of_turns}.",
             f"- On disk it takes {figure(disks['stenolog'])} {TIMES} what was said, "
             f"{cyrillic} {TIMES} in Cyrillic; the libraries {of_disks}.",
             f"- {kills} times `kill -9`, two writers at once, a clock that is an hour ahead: "
