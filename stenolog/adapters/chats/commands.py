@@ -233,7 +233,7 @@ def _judge(told: Told, action: Literal["approve", "refuse"]) -> str:
 
 def _at_workers(told: Told) -> Iterator[Told]:
     """The same, told to each worker that anybody ever had: a decision stands where the call does."""
-    return (told.at(name) for name in told.talk.log.names(archived=True) if "~" in name)
+    return (told.at(name) for name in told.talk.log.names(archived=True, like="~"))
 
 
 def _in_words(calls: Iterable[Waiting]) -> Iterator[str]:

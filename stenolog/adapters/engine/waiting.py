@@ -27,7 +27,7 @@ class Waiting(NamedTuple):
 
 def waiting(talk: Conversation) -> list[Waiting]:
     """The calls that wait for a person in a conversation, and in those of the workers that it waits for."""
-    children = {name.rpartition("~")[2]: name for name in talk.log.names(archived=True) if "~" in name}
+    children = {name.rpartition("~")[2]: name for name in talk.log.names(archived=True, like="~")}
     return list(_waiting(talk, children))
 
 
