@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from stenolog.adapters.log import open as open_log
-from stenolog.adapters.transcripts import import_file
+from stenolog.adapters.transcripts import import_file, size_of
 from stenolog.domain.decide import unrun
 from stenolog.domain.errors import StenologError
 from stenolog.projections.analysis.explain import PREVIEW
@@ -22,7 +22,8 @@ from .chat_standing import is_words
 from .exchange import FILES, diagnostics
 from .lines import Piece, line
 from .positions import backwards
-from .screen import Bar, say
+from .progress import Bytes
+from .screen import say
 from .shell import command
 from .views import print_raw, request_data, request_of, takes_agent_else
 
@@ -93,7 +94,7 @@ def _examined_or_refused(file: Path, wire: str) -> Finding:
 
 def _examined(file: Path, wire: str) -> Finding:
     """Import the file into a log in memory, and ask for every lane's request."""
-    with open_log(":memory:") as log, Bar(f"examining {file.name}") as bar:
+    with open_log(":memory:") as log, Bytes(f"examining {file.name}", size_of(file)) as bar:
         report = import_file(log, file, progress=bar)
         talks = [log[found.name] for found in report.conversations if found.name in log]
         entries = sum(talk.position for talk in talks)

@@ -104,7 +104,7 @@ def _imported(
 
 def _say_how_far(done: int, files: int) -> None:
     words = f"{done} of {files} files are imported" if files > 1 else "a part of the file may be imported"
-    say(f"interrupted: {words}; the same command goes on from there, and appends nothing twice", mark="!")
+    say(f"interrupted: {words}; the same command goes on from there", mark="!", style="yellow")
 
 
 def _named(given: str) -> tuple[str, str]:

@@ -1,0 +1,139 @@
+"""Whole folders of transcripts, brought in with one command."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stenolog.adapters.cli import exchange, screen
+from stenolog.adapters.cli.progress import STEP, Bytes
+
+ROOT = Path(__file__).parents[2]
+SESSION = (ROOT / "docs" / "examples" / "session.jsonl").read_bytes()
+CHAT = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
+
+
+@pytest.fixture
+def projects(tmp_path: Path) -> Path:
+    """A folder of transcripts, as programs leave them behind."""
+    folder = tmp_path / "projects"
+    (folder / "bakery" / "old").mkdir(parents=True)
+    (folder / "bakery" / "session.jsonl").write_bytes(SESSION)
+    (folder / "bakery" / "old" / "chat.json").write_text(json.dumps(CHAT))
+    (folder / "bakery" / "note.txt").write_text("Buy bread.")
+    return folder
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_all_transcripts_in_a_folder_come_in(cli: Callable[..., Any], projects: Path) -> None:
+    ran = cli("import", "projects")
+
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out.splitlines()[-1] == "2 files, 18 entries"
+    assert len(cli("ls", "--json").envelope["data"]) == 2
+
+
+def test_a_file_that_cannot_be_recognised_is_named_and_stops_no_other(
+    cli: Callable[..., Any], projects: Path
+) -> None:
+    (projects / "a.json").write_text("{}")
+
+    ran = cli("import", "projects")
+
+    assert ran.status == 1
+    assert "projects/a.json: expected a Claude Code session" in ran.err
+    assert ran.out.splitlines()[-1] == "3 files, 1 of them refused, 18 entries"
+
+
+def test_a_folder_again_brings_what_is_new_alone(cli: Callable[..., Any], projects: Path) -> None:
+    cli("import", "projects")
+    (projects / "bakery" / "old" / "chat.json").write_text(json.dumps([*CHAT, CHAT[0]]))
+
+    again = cli("import", "projects")
+
+    assert again.out.splitlines()[-1] == "2 files, 1 entries, 18 were there already"
+
+
+def test_a_folder_without_transcripts_is_an_error(cli: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+
+    ran = cli("import", "empty")
+
+    assert (ran.status, "in empty, found none" in ran.err) == (2, True)
+    assert not (tmp_path / "talks.db").exists()
+
+
+def test_a_name_is_for_one_file_wherever_it_is(cli: Callable[..., Any], projects: Path) -> None:
+    assert "--name is for one file" in cli("import", "projects", "--name", "mine").err
+    assert cli("import", "projects/bakery/old", "--name", "mine").status == 0
+    assert [talk["name"] for talk in cli("ls", "--json").envelope["data"]] == ["mine"]
+
+
+def test_an_interrupted_import_says_how_to_go_on(
+    cli: Callable[..., Any], projects: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> Iterator[Any]:
+        raise KeyboardInterrupt
+        yield
+
+    with monkeypatch.context() as broken:
+        broken.setattr(exchange, "import_files", interrupted)
+        ran = cli("import", "projects")
+
+    assert (ran.status, ran.out) == (130, "")
+    assert ran.err == "! interrupted: 0 of 2 files are imported; the same command goes on from there\n"
+    assert cli("import", "projects").status == 0
+
+
+# The bar
+
+
+def drawn(monkeypatch: pytest.MonkeyPatch, **options: Any) -> str:
+    """What a terminal shows of two files, each of a megabyte."""
+    err = Terminal()
+    monkeypatch.setattr("sys.stderr", err)
+    monkeypatch.setattr(screen, "PATIENCE_S", -1.0)
+    monkeypatch.setenv("COLUMNS", "120")
+    with Bytes("importing", 8 * STEP, **options) as bar:
+        for number, _ in enumerate(bar.counting([Path("a"), Path("b")])):
+            for done in range(0, 4 * STEP, STEP // 8):
+                bar(number * 4 * STEP + done)
+    return err.getvalue()
+
+
+def test_a_bar_tells_bytes_and_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = drawn(monkeypatch)
+
+    assert "importing" in shown
+    assert "/2.1 MB" in shown
+    assert "2 of 2 files" in shown
+
+
+def test_a_quiet_bar_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert drawn(monkeypatch, quiet=True) == ""
+
+
+def test_no_bar_is_shown_beside_json(
+    cli: Callable[..., Any], projects: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[bool] = []
+
+    class Seen(Bytes):
+        def __init__(self, label: str, total: int, *, quiet: bool = False) -> None:
+            made.append(quiet)
+            super().__init__(label, total, quiet=quiet)
+
+    monkeypatch.setattr(exchange, "Bytes", Seen)
+    cli("import", "projects")
+    cli("import", "projects", "--json")
+
+    assert made == [False, True]
