@@ -206,7 +206,7 @@ class Log:
             since=since,
             until=until,
             limit=limit,
-            newest=newest,
+            by_age=newest,
             progress=progress,
         )
         return list(islice(found, limit))

@@ -312,3 +312,11 @@ def test_the_best_are_chosen_among_the_newest(log: Log, talk: Conversation, monk
 
     assert [hit.position for hit in log.search("needle", limit=3)] == [7, 6, 5]
     assert len(log.search("needle", limit=10)) == 6
+
+
+def test_a_closed_log_is_not_searched(path: Path) -> None:
+    with stenolog.open(path) as log:
+        said(log["demo"], "a needle")
+
+    with pytest.raises(StoreFailed, match="was closed"):
+        log.search("needle")

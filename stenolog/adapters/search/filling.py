@@ -57,15 +57,22 @@ def version() -> str:
     return __version__
 
 
-def catch_up(source: Source, connection: sqlite3.Connection, progress: Callable[[int], object]) -> None:
-    """Index what was appended since the last time; `progress` is told the notification id come to."""
+def catch_up(
+    source: Source, connection: sqlite3.Connection, end: tuple[int, bytes], progress: Callable[[int], object]
+) -> None:
+    """Index what was appended since the last time, up to what was the `newest` entry a moment ago.
+
+    `progress` is told the notification ids come to.
+    """
     mark = index.mark(connection)
     if mark.sheds:
         index.shed(connection)
-    if (*_newest(source, events.LAST), version()) == mark[:3]:
+    if (*end, version()) == mark[:3]:
         return
     while come := _next(source, connection):
         progress(come)
+        if come >= end[0]:
+            return
 
 
 def _next(source: Source, connection: sqlite3.Connection) -> int:
@@ -83,12 +90,12 @@ def _next(source: Source, connection: sqlite3.Connection) -> int:
 def _checked(source: Source, connection: sqlite3.Connection) -> Mark:
     """The mark, if it is one on this log: the entry that was indexed last stands there with its digest."""
     mark = index.mark(connection)
-    if mark.id and (mark.version != version() or _newest(source, mark.id) != mark[:2]):
+    if mark.id and (mark.version != version() or newest(source, mark.id) != mark[:2]):
         raise Stale("made from another log, or by another release")
     return mark
 
 
-def _newest(source: Source, upto: int) -> tuple[int, bytes]:
+def newest(source: Source, upto: int = events.LAST) -> tuple[int, bytes]:
     """The notification id and the digest of the log's last entry up to an id; 0 where there is none."""
     with source.datastore.reading() as connection:
         row = connection.execute(NEWEST, (upto,)).fetchone()
@@ -184,8 +191,8 @@ def _without(found: Index, source: Source, stream: int) -> sqlite3.Connection | 
 def _end(found: Index, source: Source, connection: sqlite3.Connection) -> None:
     """Commit that: the entry that was indexed last may be gone, and the one before it is the mark then."""
     try:
-        newest = _newest(source, index.mark(connection).id)
-        index.advance(connection, Mark(*newest, version(), sheds=1))
+        last = newest(source, index.mark(connection).id)
+        index.advance(connection, Mark(*last, version(), sheds=1))
         connection.execute("COMMIT")
     except RAISED:
         found.discard()

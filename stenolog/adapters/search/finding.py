@@ -14,7 +14,7 @@ from stenolog.domain.errors import UnknownConversation
 from stenolog.projections.words import describe
 
 from . import index
-from .filling import Source, catch_up, decoded, words_of
+from .filling import Source, catch_up, decoded, newest, words_of
 from .index import Filter
 from .query import expression
 from .snippets import Snippet, snippets
@@ -51,17 +51,18 @@ def search(
     since: datetime | None = None,
     until: datetime | None = None,
     limit: int,
-    newest: bool,
+    by_age: bool,
     progress: Callable[[int], object],
 ) -> Iterator[Hit]:
     """The hits; see `Log.search`."""
     match, source = expression(query), Source(log.datastore, log.blobs)
+    end = newest(source)
     times = (None if time is None else microseconds(time) for time in (since, until))
     wanted = Filter(_scope(log, conversation), agent, kinds, *times)
 
     def look(connection: sqlite3.Connection) -> list[int]:
-        catch_up(source, connection, progress)
-        return index.matches(connection, match, wanted, limit, newest=newest)
+        catch_up(source, connection, end, progress)
+        return index.matches(connection, match, wanted, limit, by_age=by_age)
 
     ids = log.index.use(look)
     size = min(limit, PAGE)

@@ -21,7 +21,7 @@ from stenolog.domain.events import Known
 
 T = TypeVar("T")
 TOKENIZER = "tokenize = 'unicode61 remove_diacritics 2'"
-PATIENCE = 2.0
+PATIENCE = 5.0
 """Seconds to wait for another process, which holds the file for a batch at a time."""
 DEPTH = 2_000
 """The best are chosen among so many of the newest that match: to rank every use of a common word is slow."""
@@ -200,7 +200,7 @@ class Filter(NamedTuple):
 
 
 def matches(
-    connection: sqlite3.Connection, expression: str, wanted: Filter, limit: int, *, newest: bool
+    connection: sqlite3.Connection, expression: str, wanted: Filter, limit: int, *, by_age: bool
 ) -> list[int]:
     """The ids of entries that match, the best of the newest first, or the newest first."""
     conditions: list[str] = []
@@ -219,7 +219,7 @@ def matches(
     if wanted.scope is not None:
         connection.execute("DELETE FROM scope")
         connection.executemany("INSERT INTO scope VALUES (?, ?, ?)", wanted.scope)
-    statement = f"SELECT e.id {NEWEST} LIMIT ?" if newest else BEST
+    statement = f"SELECT e.id {NEWEST} LIMIT ?" if by_age else BEST
     statement = statement.format("" if wanted.scope is None else IN_SCOPE, " ".join(conditions))
     found = connection.execute(statement, (expression, *values, max(limit, DEPTH)))
     return [id for (id,) in found]
