@@ -21,7 +21,7 @@ from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from stenolog.domain.entry import Draft, Entry, Record
+from stenolog.domain.entry import Draft, Entry, Record, check_name
 from stenolog.domain.events import Event
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
@@ -32,6 +32,7 @@ from . import log as logs
 from .conversation import Conversation, Pending, drafted
 from .keeping import Kept
 from .log import Log
+from .stores.appending import Stream
 from .stores.grouping import Group, Job, Waiting
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class AsyncLog:
     def __init__(self, opening: Callable[[], Log]) -> None:
         self._opening = opening
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="stenolog")
-        self._landing = Landing()
+        self._landing: Landing | None = None
         self._log: Log | None = None
 
     @property
@@ -119,6 +120,9 @@ class AsyncLog:
 
     async def write(self, job: Job[T]) -> T:
         """Have the thread that writes do something, together with what else is to be written."""
+        loop = asyncio.get_running_loop()
+        if self._landing is None or self._landing.loop is not loop:
+            self._landing = Landing(loop)
         return await self._landing.write(self.sync.datastore.group, job)
 
     async def each(self, entries: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
@@ -157,9 +161,11 @@ class AsyncConversation:
         drafts = drafted(events)
         if not drafts:
             return []
-        talk = self._talk or await self.sync()
+        talk = self._talk or self._sought()
         append = talk.sealing(drafts, expected)
-        return talk.written(drafts, await self.log.write(append.write))
+        records = await self.log.write(append.write)
+        self._talk = self._talk or self.log.sync.handle(talk.stream)
+        return talk.written(drafts, records)
 
     def entries(self, after: int = 0, upto: int | None = None) -> AsyncIterator[Entry]:
         """The entries with `after` < position <= `upto`; see `Conversation.entries`."""
@@ -238,6 +244,10 @@ class AsyncConversation:
         """The conversation underneath, for what runs in threads of its own."""
         return await self.log.run(self._sync)
 
+    def _sought(self) -> Conversation:
+        """The conversation, which its first append has yet to find in the log: nothing is read here."""
+        return Conversation(self.log.sync, Stream(check_name(self._name, what="conversation")))
+
     async def _run(self, call: Callable[[Conversation], T]) -> T:
         return await self.log.run(lambda: call(self._sync()))
 
@@ -249,26 +259,26 @@ class AsyncConversation:
 
 
 class Landing:
-    """Where the thread that writes hands over to the event loop: what it has done at once, at one wake-up."""
+    """Where the thread that writes hands over to the event loop: what was done at once, at one wake-up."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
         self._landed: deque[tuple[Waiting[Any], asyncio.Future[Any]]] = deque()
         self._awaited = False
 
     async def write(self, group: Group, job: Job[T]) -> T:
         """Queue a job of `grouping`, and wait until it is done."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        group.submit(Waiting(job, lambda waiting: self._land(loop, waiting, future)))
+        future: asyncio.Future[T] = self.loop.create_future()
+        group.submit(Waiting(job, lambda waiting: self._land(waiting, future)))
         return await future
 
-    def _land(self, loop: asyncio.AbstractEventLoop, waiting: Waiting[T], future: asyncio.Future[T]) -> None:
+    def _land(self, waiting: Waiting[T], future: asyncio.Future[T]) -> None:
         """In the thread that writes."""
         self._landed.append((waiting, future))
         if not self._awaited:
             self._awaited = True
             with suppress(RuntimeError):  # the loop may have ended
-                loop.call_soon_threadsafe(self._tell)
+                self.loop.call_soon_threadsafe(self._tell)
 
     def _tell(self) -> None:
         """In the event loop's own thread."""

@@ -78,7 +78,9 @@ class Conversation:
         Raises `StaleAppend` when someone else was first, `IdTaken` when the id stands there with another
         event, `InvalidEvent`, `StoreBusy`, `StoreFailed`. Nothing is written then.
         """
-        return self.extend([Draft(event, id, at)], expected=expected)[0]
+        draft = Draft(event, id, at)
+        (record,) = self._datastore.group.write(self.sealing((draft,), expected).write)
+        return self._entry(record, draft)
 
     def extend(
         self, events: Iterable[Event | Draft], *, expected: int | None = None, fence: int | None = None

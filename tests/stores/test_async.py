@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, IdTaken, ModeSwitch, StoreFailed, UserMessage
+from stenolog import AssistantMessage, IdTaken, ModeSwitch, StaleAppend, StoreFailed, UserMessage
 from stenolog.adapters.asynchronous import AsyncConversation, AsyncLog, open_async
 from stenolog.adapters.keeping import kept
 from stenolog.projections.base import Fold
@@ -100,6 +100,64 @@ async def test_appends_at_once_all_land() -> None:
         entries = await asyncio.gather(*(log["demo"].append(HI) for _ in range(50)))
 
         assert sorted(entry.position for entry in entries) == list(range(2, 52))
+
+
+@run
+async def test_appends_at_once_keep_their_order_and_a_conflict_fails_its_own_alone() -> None:
+    async with opened() as log:
+        talk, other = log["demo"], log["other"]
+        made: Any = await asyncio.gather(
+            talk.append(HI, id="one"),
+            talk.append(HI, expected=7),
+            other.append(HI),
+            talk.extend([HI, HI]),
+            talk.append(AssistantMessage(agent="a"), id="one"),
+            talk.append(HI),
+            return_exceptions=True,
+        )
+
+        one, stale, another, two, taken, last = made
+        assert (type(stale), type(taken)) == (StaleAppend, IdTaken)
+        assert [one.position, another.position, *(e.position for e in two), last.position] == [2, 2, 3, 4, 5]
+        assert [e async for e in talk.entries(after=1)] == [one, *two, last]
+
+
+@run
+async def test_tasks_that_append_at_once_share_a_commit(path: Path) -> None:
+    async with opened(path) as log:
+        talks = [log[str(number)] for number in range(64)]
+        commits: list[str] = []
+        log.sync.datastore._writer.set_trace_callback(
+            lambda text: commits.append(text) if text == "COMMIT" else None
+        )
+        with log.sync.datastore.writing():
+            tasks = [asyncio.create_task(talk.append(HI)) for talk in talks]
+            await asyncio.sleep(0)
+        entries = await asyncio.gather(*tasks)
+
+        assert [entry.position for entry in entries] == [2] * 64
+        assert len(commits) == 2
+
+
+@run
+async def test_a_cancelled_append_holds_up_nobody() -> None:
+    async with opened() as log:
+        talk = log["demo"]
+        with log.sync.datastore.reading():
+            cancelled, waits = asyncio.create_task(talk.append(HI)), asyncio.create_task(talk.append(HI))
+            await asyncio.sleep(0)
+            cancelled.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
+        assert (await waits).position == 3  # what was cancelled had been queued already
+
+
+def test_a_log_goes_on_in_another_event_loop(path: Path) -> None:
+    log = opened(path)
+    asyncio.run(log.__aenter__())
+    assert asyncio.run(log["demo"].append(HI)).position == 2
+    assert asyncio.run(log["demo"].append(HI)).position == 3
+    asyncio.run(log.close())
 
 
 @run

@@ -8,6 +8,7 @@ import select
 import signal
 import sqlite3
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
@@ -40,10 +41,30 @@ def test_an_acknowledged_entry_survives_kill_9(path: Path) -> None:
     assert len(acknowledged) > KILLS
 
 
+def test_an_entry_that_was_committed_with_others_survives_kill_9(path: Path) -> None:
+    chance = random.Random(11)
+    acknowledged: set[tuple[str, int, str]] = set()
+    for _ in range(KILLS // 2):
+        lines = said_before(path, chance.uniform(0.0, 0.08), workers.append_together_until_killed)
+        acknowledged |= {(name, int(position), digest) for name, position, digest in map(str.split, lines)}
+
+    with stenolog.open(path) as log:
+        assert verify(log).ok
+        kept = {(name, entry.position, entry.digest) for name in log for entry in log[name].entries()}
+    assert acknowledged <= kept
+    assert len(acknowledged) > KILLS
+
+
 def killed_after(path: Path, seconds: float) -> dict[int, str]:
-    """Have a process append for some time after its first acknowledgement, kill it, and tell what it had."""
+    """What was acknowledged of appends until a process was killed: digests by position."""
+    lines = said_before(path, seconds, workers.append_until_killed)
+    return {int(position): digest for position, digest in map(str.split, lines)}
+
+
+def said_before(path: Path, seconds: float, work: Callable[..., None]) -> list[str]:
+    """Have a process work for some time after its first line, kill it, and give the lines that it said."""
     receiver, sender = workers.CONTEXT.Pipe(duplex=False)
-    process = workers.started(workers.append_until_killed, str(path), sender)
+    process = workers.started(work, str(path), sender)
     sender.close()
     assert select.select([receiver.fileno()], [], [], workers.PATIENCE)[0]
     time.sleep(seconds)
@@ -54,8 +75,7 @@ def killed_after(path: Path, seconds: float) -> dict[int, str]:
     while some := os.read(receiver.fileno(), 1 << 16):
         said += some
     receiver.close()
-    lines = said.decode().rpartition("\n")[0].splitlines()
-    return {int(position): digest for position, digest in (line.split() for line in lines)}
+    return said.decode().rpartition("\n")[0].splitlines()
 
 
 def test_of_eight_processes_on_eight_conversations_the_slowest_gets_half_of_the_mean(path: Path) -> None:

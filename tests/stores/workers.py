@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Barrier
@@ -54,6 +55,20 @@ def append_until_killed(path: str, sender: Connection) -> None:
             entries = [talk.append(UserMessage(text="one"))]
             entries += talk.extend([UserMessage(text="of three" * 50)] * 3)
             os.write(sender.fileno(), b"".join(f"{e.position} {e.digest}\n".encode() for e in entries))
+
+
+def append_together_until_killed(path: str, sender: Connection) -> None:
+    """The same in sixteen threads at once, each with a conversation of its own."""
+    with stenolog.open(path) as log:
+
+        def work(number: int) -> None:
+            talk = log[str(number)]
+            while True:
+                entry = talk.append(UserMessage(text="together"))
+                os.write(sender.fileno(), f"{number} {entry.position} {entry.digest}\n".encode())
+
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(work, range(16)))
 
 
 def append_for(number: int, barrier: Barrier, path: str, seconds: float) -> int:

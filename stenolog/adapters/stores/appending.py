@@ -144,8 +144,8 @@ def _last(records: Sequence[Record]) -> Head:
     return Head(records[-1].position, records[-1].digest)
 
 
-def _switches(items: Sequence[Item]) -> bool:
-    return any(item.topic.startswith(SWITCH) for item in items)
+def _switches(items: Sequence[Item]) -> list[Item]:
+    return [item for item in items if item.topic.startswith(SWITCH)]
 
 
 @cache

@@ -74,11 +74,19 @@ class _Waiter:
         Thread(target=self._run, name="stenolog-lock", daemon=True).start()
 
     def wait(self, timeout: float) -> bool:
-        if self._held.wait(timeout):
-            return True
+        try:
+            self._held.wait(timeout)
+        except BaseException:  # Ctrl-C: nobody must wait for a lock that nobody uses
+            if not self._abandon():
+                os.close(self.file)
+            raise
+        return not self._abandon()
+
+    def _abandon(self) -> bool:
+        """Give up waiting; False where the lock has come by now."""
         with self._turn:
             self._abandoned = not self._held.is_set()
-            return not self._abandoned
+            return self._abandoned
 
     def _run(self) -> None:
         fcntl.flock(self.file, fcntl.LOCK_EX)

@@ -45,7 +45,7 @@ class Waiting(Generic[T]):
     def __init__(self, job: Job[T], landed: Callable[[Waiting[T]], object]) -> None:
         self.job = job
         self.landed = landed
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     def run(self, connection: sqlite3.Connection, heads: Heads, path: str) -> None:
         """Do the job, or note why it cannot be done. Raises what ends the transaction for all."""
@@ -96,7 +96,7 @@ class Group:
         self._store.check()
         with self._guard:
             self._queue.put(waiting)
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():  # one that was interrupted as it began
                 self._thread = Thread(target=self._run, name="stenolog-writer", daemon=True)
                 self._thread.start()
 
@@ -139,11 +139,11 @@ class Group:
             with self._store.writing() as connection:
                 for waiting in self._gathering(taken):
                     waiting.run(connection, heads, self._store.path)
-        except Exception as error:
+        except BaseException as error:
             if isinstance(error, StoreBusy):  # nobody shall wait for the same once more
                 taken += self._queued()
             for waiting in taken:
-                waiting.error = waiting.error or copy(error)
+                waiting.error = copy(error)
         else:
             _remember(heads)
         for waiting in taken:

@@ -1,0 +1,392 @@
+"""Group commit: appends that wait for one another share a transaction, which nobody can tell but by time."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import stenolog
+from stenolog import (
+    Conversation,
+    Draft,
+    Entry,
+    IdTaken,
+    InvalidEvent,
+    Log,
+    ModeSwitch,
+    StaleAppend,
+    StenologError,
+    StoreBusy,
+    StoreFailed,
+    UnknownConversation,
+    UserMessage,
+)
+from stenolog.adapters.stores import filelock
+from stenolog.adapters.stores.claims import Claim, Claims
+from stenolog.adapters.stores.filelock import FileLock
+from stenolog.adapters.stores.grouping import Waiting
+from stenolog.adapters.verify import verify
+from stenolog.domain.errors import ClaimLost
+from tests.stores.conftest import fixed_clock, fixed_ids, said, texts
+from tests.stores.workers import PATIENCE
+
+HI = UserMessage(text="hi")
+
+
+class Asked(NamedTuple):
+    """An append that somebody asks for: `expected` counts from where the conversation stands by then."""
+
+    name: str
+    events: list[str]
+    ids: list[str | None]
+    expected: int | None
+    fence: int | None
+
+
+ASKED = st.lists(
+    st.builds(
+        Asked,
+        name=st.sampled_from("ab"),
+        events=st.lists(st.sampled_from(["one", "two", "a mode switch"]), min_size=1, max_size=3),
+        ids=st.lists(st.sampled_from([None, None, "x", "y"]), min_size=3, max_size=3),
+        expected=st.sampled_from([None, None, None, 0, 1, 2, 3, 5]),
+        fence=st.sampled_from([None, None, None, 1, 2]),
+    ),
+    max_size=12,
+)
+
+
+def drafts(asked: Asked) -> list[Draft]:
+    events = [
+        ModeSwitch(mode="agent") if text == "a mode switch" else UserMessage(text=text)
+        for text in asked.events
+    ]
+    return [Draft(event, id) for event, id in zip(events, asked.ids, strict=False)]
+
+
+@contextmanager
+def opened() -> Iterator[Log]:
+    """A log in which one conversation has begun, with a claim on an effect of it."""
+    with stenolog.open(":memory:", clock=fixed_clock(), ids=fixed_ids(), entropy=bytes) as log:
+        said(log["a"], "first")
+        wanted = Claim(0, "a", "model", 2, 1, "key", "me", 0)
+        assert Claims(log.datastore, log["a"].stream).take([wanted], 2) == [wanted._replace(fence=1)]
+        yield log
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except StenologError as error:
+        return type(error), str(error)
+
+
+def one_by_one(asked: list[Asked]) -> tuple[list[Any], list[Any]]:
+    with opened() as log:
+        return [outcome(partial(extend, log[each.name], each)) for each in asked], everything(log)
+
+
+def extend(talk: Conversation, asked: Asked) -> list[Entry]:
+    return talk.extend(drafts(asked), expected=asked.expected, fence=asked.fence)
+
+
+def together(asked: list[Asked]) -> tuple[list[Any], list[Any]]:
+    with opened() as log:
+        handles = {name: log[name] for name in "ab"}
+        with log.datastore.reading():  # in memory, nobody writes while somebody reads
+            landed = [submit(handles[each.name], each) for each in asked]
+        return [outcome(partial(future.result, PATIENCE)) for future in landed], everything(log)
+
+
+def submit(talk: Conversation, asked: Asked) -> Future[list[Entry]]:
+    """Have the append done in a group; its entries."""
+    given, future = drafts(asked), Future[list[Entry]]()
+
+    def land(waiting: Waiting[Any]) -> None:
+        try:
+            future.set_result(talk.written(given, waiting.result()))
+        except StenologError as error:
+            future.set_exception(error)
+
+    job = talk.sealing(given, asked.expected, asked.fence).write
+    talk.log.datastore.group.submit(Waiting(job, land))
+    return future
+
+
+def everything(log: Log) -> list[Any]:
+    with log.datastore.reading() as connection:
+        claims = connection.execute("SELECT * FROM claims").fetchall()
+        ids = connection.execute("SELECT rowid FROM stored_events").fetchall()
+    assert verify(log).ok
+    return [claims, ids, *(list(log[name].records()) for name in log)]
+
+
+@given(ASKED)
+@settings(max_examples=150, deadline=None)
+def test_a_group_is_as_its_appends_one_after_another(asked: list[Asked]) -> None:
+    assert together(asked) == one_by_one(asked)
+
+
+def at_once(log: Log, *calls: Callable[[], Any]) -> list[Any]:
+    """What comes of calls in threads of their own that all come while somebody else writes, in this order."""
+    group, submit = log.datastore.group, log.datastore.group.submit
+    queued = threading.Semaphore(0)
+
+    def watched(waiting: Waiting[Any]) -> None:
+        submit(waiting)
+        queued.release()
+
+    group.submit = watched  # type: ignore[method-assign]
+    with ThreadPoolExecutor(len(calls)) as pool:
+        with log.datastore.writing():
+            futures = []
+            for call in calls:
+                futures.append(pool.submit(outcome, call))
+                assert queued.acquire(timeout=PATIENCE)
+        outcomes = [future.result(PATIENCE) for future in futures]
+    group.submit = submit  # type: ignore[method-assign]
+    return outcomes
+
+
+def commits(log: Log) -> list[str]:
+    """Every statement that ends a transaction, from now on."""
+    seen: list[str] = []
+    ends = ("COMMIT", "ROLLBACK")
+    connection: sqlite3.Connection = log.datastore._writer
+    connection.set_trace_callback(lambda text: seen.append(text) if text in ends else None)
+    return seen
+
+
+def test_what_comes_while_somebody_writes_is_committed_together(log: Log) -> None:
+    talks = [log[str(number)] for number in range(16)]
+    ended = commits(log)
+
+    entries = at_once(log, *(partial(talk.append, HI) for talk in talks))
+
+    assert ended == ["COMMIT"] * 2
+    assert entries == [next(talk.entries(after=1)) for talk in talks]
+    assert verify(log).ok
+
+
+def test_who_finds_nobody_writing_writes_in_his_own_thread(log: Log) -> None:
+    before = threading.active_count()
+    said(log["demo"], "a", "b")
+
+    assert threading.active_count() == before
+
+
+def test_appends_to_one_conversation_keep_their_order(log: Log) -> None:
+    talk = log["demo"]
+    at_once(log, *(partial(said, talk, str(number)) for number in range(10)))
+
+    assert texts(talk) == [str(number) for number in range(10)]
+    said(talk, "and on")
+    assert talk.position == 12
+
+
+def test_a_conflict_fails_its_own_append_alone(log: Log) -> None:
+    talk, gone = log["demo"], log["gone"]
+    said(talk, "a")
+    talk.append(HI, id="taken")
+    said(gone, "a")
+    handle = log["gone"]
+    gone.delete()
+    calls: list[Callable[[], Any]] = [
+        partial(talk.append, HI, expected=3),
+        partial(talk.append, HI, expected=3),
+        partial(talk.append, UserMessage(text="other"), id="taken"),
+        partial(talk.append, HI, id="taken"),
+        partial(talk.append, ModeSwitch(mode="agent")),
+        partial(talk.extend, [HI, Draft(UserMessage(text="other"), "taken")]),
+        partial(talk.extend, [HI], fence=7),
+        partial(handle.append, HI),
+        partial(talk.append, HI),
+    ]
+
+    made, stale, taken, again, switch, half, lost, deleted, last = at_once(log, *calls)
+
+    assert (made.position, again.position, last.position) == (4, 3, 5)
+    refused = [kind for kind, _ in (stale, taken, switch, half, lost, deleted)]
+    assert refused == [StaleAppend, IdTaken, InvalidEvent, IdTaken, ClaimLost, UnknownConversation]
+    assert talk.position == 5
+    assert verify(log).ok
+
+
+def in_groups(hook: Callable[[], object]) -> Callable[[sqlite3.Connection], None]:
+    """A hook of transactions that is called in those of groups."""
+
+    def kept_up(_: sqlite3.Connection) -> None:
+        if threading.current_thread().name == "stenolog-writer":
+            hook()
+
+    return kept_up
+
+
+def test_a_commit_that_fails_fails_all_that_were_in_it_and_leaves_nothing_behind(log: Log) -> None:
+    talk, new = log["demo"], log["new"]
+    said(talk, "a")
+
+    def fail() -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    hook = in_groups(fail)
+    log.datastore.kept_up.append(hook)
+    calls = partial(talk.append, HI), partial(new.append, HI), partial(talk.append, HI, expected=2)
+    outcomes = at_once(log, *calls)
+    log.datastore.kept_up.remove(hook)
+
+    assert [kind for kind, _ in outcomes] == [StoreFailed] * 3
+    assert list(log) == ["demo"]
+    said(talk, "b")
+    said(new, "b")
+    assert (talk.position, new.position) == (3, 2)
+    assert verify(log).ok
+
+
+def test_of_what_no_longer_goes_on_the_disk_nothing_is_acknowledged(log: Log) -> None:
+    talks = [log[str(number)] for number in range(8)]
+    for talk in talks:
+        said(talk, "a")
+    connection: sqlite3.Connection = log.datastore._writer
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages + 30}")
+
+    big = UserMessage(text="x" * 5000)
+    outcomes = at_once(log, *(partial(talk.append, big) for talk in talks))
+    connection.execute("PRAGMA max_page_count = 1000000")
+
+    refused = [talk for talk, each in zip(talks, outcomes, strict=True) if not isinstance(each, Entry)]
+    assert refused
+    assert {each[0] for each in outcomes if not isinstance(each, Entry)} == {StoreFailed}
+    assert [talk.position for talk in talks] == [2 if talk in refused else 3 for talk in talks]
+    for talk in talks:
+        said(talk, "b")
+    assert verify(log).ok
+
+
+def test_hooks_run_once_in_a_transaction_and_the_bell_rings_when_it_is_durable(path: Path) -> None:
+    with stenolog.open(path) as log:
+        talks = [log[str(number)] for number in range(4)]
+        ran: list[str] = []
+        heard: list[int] = []
+
+        def listen() -> None:
+            with closing(sqlite3.connect(path)) as other:
+                heard.extend(other.execute("SELECT count(*) FROM stored_events").fetchone())
+
+        log.datastore.kept_up.append(in_groups(lambda: ran.append("once")))
+        ring, log.datastore.bell.ring = log.datastore.bell.ring, listen  # type: ignore[method-assign]
+        at_once(log, *(partial(talk.append, HI) for talk in talks))
+        log.datastore.bell.ring = ring  # type: ignore[method-assign]
+
+        assert ran == ["once"]
+        assert heard == [0, 8]
+
+
+class TestWaiting:
+    """Nobody waits for ever, whatever becomes of the others."""
+
+    def test_longer_than_the_deadline_nobody_waits_for_another_process(self, path: Path) -> None:
+        with stenolog.open(path, deadline=0.2) as log:
+            talks = [log[str(number)] for number in range(6)]
+            for talk in talks:
+                said(talk, "a")
+            holder = FileLock(f"{path}-lock")
+            assert holder.acquire(0)
+            with ThreadPoolExecutor(6) as pool:
+                outcomes = list(pool.map(lambda talk: outcome(partial(talk.append, HI)), talks))
+            holder.close()
+
+            assert [kind for kind, _ in outcomes] == [StoreBusy] * 6
+            assert [talk.append(HI).position for talk in talks] == [3] * 6
+
+    def test_when_the_log_is_closed_everybody_is_told(self, path: Path) -> None:
+        log = stenolog.open(path)
+        talks = [log[str(number)] for number in range(8)]
+        begun = threading.Barrier(9)
+
+        def work(talk: Conversation) -> int:
+            begun.wait(PATIENCE)
+            while isinstance(entry := outcome(partial(talk.append, HI)), Entry):
+                last = entry.position
+            assert entry == (StoreFailed, f"{path}: the log was closed")
+            return last
+
+        with ThreadPoolExecutor(8) as pool:
+            last = [pool.submit(work, talk) for talk in talks]
+            begun.wait(PATIENCE)
+            while talks[-1].position < 10:
+                pass
+            log.close()
+        with stenolog.open(path) as again:
+            assert [again[talk.name].position for talk in talks] == [each.result(PATIENCE) for each in last]
+
+    def test_who_is_interrupted_while_he_waits_takes_nobody_with_him(self, log: Log) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        talk, other = log["demo"], log["other"]
+        release, submit = threading.Event(), log.datastore.group.submit
+
+        def hold() -> None:
+            with log.datastore.writing():
+                holding.set()
+                assert release.wait(PATIENCE)
+
+        def interrupted(waiting: Waiting[Any]) -> None:
+            submit(waiting)
+            signal.raise_signal(signal.SIGINT)
+
+        holding = threading.Event()
+        with ThreadPoolExecutor(2) as pool:
+            held = pool.submit(hold)
+            assert holding.wait(PATIENCE)
+            log.datastore.group.submit = interrupted  # type: ignore[method-assign]
+            with pytest.raises(KeyboardInterrupt):
+                talk.append(HI)
+            log.datastore.group.submit = submit  # type: ignore[method-assign]
+            waits = pool.submit(other.append, HI)
+            release.set()
+            assert waits.result(PATIENCE).position == 2
+            held.result(PATIENCE)
+        said(talk, "b")
+        assert verify(log).ok
+
+    def test_who_is_interrupted_while_he_writes_leaves_nothing_behind(self, log: Log) -> None:
+        talk = log["demo"]
+        said(talk, "a")
+        log.datastore.kept_up.append(lambda _: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            talk.append(HI)
+        log.datastore.kept_up.clear()
+
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(talk.append, HI).result(PATIENCE).position == 3
+
+    def test_a_lock_that_comes_to_somebody_interrupted_is_let_go(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class Interrupted(threading.Event):
+            def wait(self, timeout: float | None = None) -> bool:
+                raise KeyboardInterrupt
+
+        one, other, third = (FileLock(str(tmp_path / "lock")) for _ in range(3))
+        assert one.acquire(0)
+        with monkeypatch.context() as patched:
+            patched.setattr(filelock, "Event", Interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                other.acquire(PATIENCE)
+        one.release()
+
+        assert third.acquire(PATIENCE)
+        for lock in (one, other, third):
+            lock.close()

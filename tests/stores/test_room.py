@@ -1,0 +1,100 @@
+"""The write-ahead log is made longer ahead of what is written to it; what is read is the same."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import stenolog
+from stenolog.adapters.stores.datastore import WAL_BYTES
+from stenolog.adapters.stores.room import STEP, Room
+from stenolog.adapters.verify import verify
+from tests.stores.conftest import said, texts
+
+
+def wal(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+def test_there_is_room_for_the_next_appends(path: Path) -> None:
+    with stenolog.open(path) as log:
+        said(log["demo"], "a")
+        long = wal(path).stat().st_size
+        said(log["demo"], "b", "c")
+
+        assert wal(path).stat().st_size == long >= STEP
+
+
+def test_it_does_not_grow_beyond_what_is_used_again_and_again(path: Path) -> None:
+    with stenolog.open(path) as log:
+        for _ in range(5):
+            log["demo"].extend([stenolog.UserMessage(text="x" * 1000)] * 500)
+
+        assert wal(path).stat().st_size < 3 * WAL_BYTES
+
+
+def test_a_copy_taken_at_any_time_is_whole(path: Path, tmp_path: Path) -> None:
+    """As after a crash: nobody has closed anything, and the room is there with nothing in it."""
+    with stenolog.open(path) as log:
+        for number in range(40):
+            said(log["demo"], str(number) * 300)
+            copy = tmp_path / f"copy-{number}.db"
+            shutil.copy(path, copy)
+            shutil.copy(wal(path), wal(copy))
+            with stenolog.open(copy) as other:
+                assert verify(other).ok
+                assert texts(other["demo"]) == [str(n) * 300 for n in range(number + 1)]
+
+
+def test_other_programs_may_write_too_and_cut_it_short(path: Path) -> None:
+    with stenolog.open(path) as log, closing(sqlite3.connect(path, isolation_level=None)) as other:
+        for number in range(30):
+            said(log["demo"], str(number))
+            other.execute("UPDATE conversations SET archived_at = ?", (number,))
+            if number % 7 == 0:
+                other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+        assert verify(log).ok
+        assert texts(log["demo"]) == [str(number) for number in range(30)]
+        assert other.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_where_nothing_can_be_made_longer_sqlite_does_without(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError("no space left on device")
+
+    with stenolog.open(path) as log:
+        monkeypatch.setattr(os, "write", full)
+        said(log["demo"], "a", "b")
+
+        assert wal(path).stat().st_size < STEP
+        assert texts(log["demo"]) == ["a", "b"]
+
+
+def test_a_commit_that_waits_for_nothing_needs_no_room(path: Path) -> None:
+    with stenolog.open(path, synchronous="normal") as log:
+        said(log["demo"], "a")
+
+        assert wal(path).stat().st_size < STEP
+
+
+def test_what_is_there_is_kept(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"frames")
+    room = Room(str(file), enough=2 * STEP)
+    for _ in range(9):
+        room.make()
+        with file.open("ab") as more:
+            more.write(b"more")
+    room.close()
+
+    content = file.read_bytes()
+    assert content.startswith(b"frames" + bytes(STEP) + b"more")
+    assert len(content) < 4 * STEP
