@@ -7,9 +7,9 @@ written them as well. Whatever cannot be gone on with is let go, which costs tim
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ModeSwitch
@@ -45,7 +45,8 @@ class Marking:
 class Held:
     """A window with the requests that are made of it, one after another, on each wire.
 
-    `digest` is that of the last entry in it. `usable` turns false where a card brings another policy.
+    `digest` is that of the last entry in it. `usable` turns false where a card brings another policy, or
+    where the window is broken. `left` has what was left of each of the `lives`, for another process.
     """
 
     def __init__(
@@ -60,7 +61,8 @@ class Held:
         self.digest = ""
         self.usable = True
         self._blobs = blobs
-        self._lives: dict[str | Wire, Live] = {}
+        self.lives: dict[str | Wire, Live] = {}
+        self.left: dict[str | Wire, Any] = {}
         self._by_card = by_card
         self._marking = marking
 
@@ -74,13 +76,14 @@ class Held:
             if self._by_card and isinstance(entry.event, ModeSwitch):
                 agent, now = self.window.lane.agent, self.window.settings
                 self.usable &= before.card_of(agent).policy == now.card_of(agent).policy
+        self.usable &= not self.window.broken
         self._marking.rest()
 
     def request(self, wire: str | Wire) -> Request:
         """The request on a wire."""
-        if wire not in self._lives:
-            self._lives[wire] = Live(self.window, wire, self._blobs)
-        return self._lives[wire].request()
+        if wire not in self.lives:
+            self.lives[wire] = Live(self.window, wire, self._blobs)
+        return self.lives[wire].request()
 
 
 class Holding:
@@ -93,6 +96,10 @@ class Holding:
         self._held: OrderedDict[Key, tuple[Held, int]] = OrderedDict()
         self._rows = 0
         self._turn = Lock()
+
+    def __iter__(self) -> Iterator[tuple[Key, Held]]:
+        with self._turn:
+            return iter([(key, held) for key, (held, _) in self._held.items()])
 
     def __len__(self) -> int:
         return len(self._held)

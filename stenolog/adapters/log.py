@@ -30,6 +30,7 @@ from .stores import reading, streams
 from .stores.appending import Stream
 from .stores.application import LogApplication
 from .stores.blobs import Blobs
+from .stores.bookmarks import Bookmarks
 from .stores.checkpoints import Checkpoints
 from .stores.datastore import DEADLINE, Synchronous
 from .stores.streams import Order, Which
@@ -82,6 +83,7 @@ class Log:
         self.edge = application.recorder.edge
         self.blobs = Blobs(self.datastore)
         self.checkpoints = Checkpoints(self.datastore.file)
+        self.bookmarks = Bookmarks(self.datastore.file)
         self.index = Index(self.datastore.file)
         self._streams: dict[int, Stream] = {}
 
@@ -109,6 +111,12 @@ class Log:
 
     def close(self) -> None:
         """Give the file back; the write-ahead log is folded in."""
+        if "holding" in vars(self):
+            from .bookmarking import leave
+
+            for key, held in self.holding:
+                leave(self, key, held, further=1)
+        self.bookmarks.close()
         self.checkpoints.close()
         self.index.close()
         self.application.close()
@@ -265,6 +273,7 @@ class Log:
                 raise ConversationInUse(f"{stream.name!r}: forks of it exist: {', '.join(living[:5])}")
             streams.delete(connection, key)
         self.checkpoints.drop(key)
+        self.bookmarks.forget(key)
 
     def _existing(self, stream: Stream) -> int:
         key = reading.resolve(self.datastore, stream)

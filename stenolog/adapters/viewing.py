@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import reduce
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -19,12 +20,16 @@ from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.projections.base import Fold
 from stenolog.projections.requests import DEFAULT_WIRE, PIPELINE, Lane, Request, Wire
+from stenolog.projections.requests.bookmark import settled_by
 from stenolog.projections.requests.build import choose
 from stenolog.projections.requests.caps import caps
+from stenolog.projections.requests.live import BrokenWindow, Live
+from stenolog.projections.requests.model import Explanation
 from stenolog.projections.requests.tokens import Counter
 from stenolog.projections.requests.window import START, Mark, Window
 
 from . import keeping
+from .bookmarking import FAR, Left, find, leave
 from .counters import COUNTERS
 from .holding import Held, Key, Marking
 from .keeping import Kept
@@ -40,7 +45,7 @@ HELD = 1_000
 GAP, SPARE = 3, 32
 """Rows beyond the window that are read to ask fewer questions: between two runs of it, and in all."""
 WINDOW = "window "
-MARK = keeping.Json(Mark)
+MARK = keeping.Rows(Mark)
 
 
 def request(
@@ -70,10 +75,41 @@ def _newest(talk: Conversation, lane: Lane, wire: str | Wire, policy: PolicyLike
     key = Key(reading.resolve(talk.log.datastore, talk.stream) or 0, lane, given)
     held = talk.log.holding.take(key)
     if held is None or not _goes_on(talk, held):
+        held = _resumed(talk, key, wire, policy) or _fresh(talk, lane, None, policy, COUNTERS)
+    try:
+        request = held.request(wire)
+    except BrokenWindow:
         held = _fresh(talk, lane, None, policy, COUNTERS)
-    request = held.request(wire)
+        request = held.request(wire)
+    if held.window.partial:  # it has forgotten what its parts come from
+        request = replace(request, explain=lambda: _explained(talk, request, wire, policy))
     talk.log.holding.put(key, held)
+    leave(talk.log, key, held, further=FAR)
     return request
+
+
+def _resumed(talk: Conversation, key: Key, wire: str | Wire, policy: PolicyLike) -> Held | None:
+    """The window as another process has left it, with what has come since; None where nothing was left."""
+    found = find(talk.log, key, wire) if isinstance(wire, str) else None
+    if found is None:
+        return None
+    mark = found.mark.mark
+    chosen, counter = choose(mark.settings, key.lane.agent, policy, COUNTERS)
+    rows = _rows(talk, mark)
+    window = Window(key.lane, chosen, counter, mark, rows, talk.log.blobs, settled_by(found.mark))
+    held = Held(window, talk.log.blobs, by_card=policy is None, marking=Marking())
+    held.digest = found.digest
+    live = Live(window, wire, talk.log.blobs)
+    if not live.resume(found.mark, found.messages):
+        return None
+    held.lives[wire] = live
+    held.left[wire] = Left(live.writer, len(found.messages) - 1, found.pieces)
+    return held if _goes_on(talk, held) else None
+
+
+def _explained(talk: Conversation, request: Request, wire: str | Wire, policy: PolicyLike) -> Explanation:
+    lane = Lane(request.agent, request.task)
+    return _fresh(talk, lane, request.upto, policy, COUNTERS).request(wire).explanation
 
 
 def _goes_on(talk: Conversation, held: Held) -> bool:

@@ -7,6 +7,7 @@ conversation, so that a change of it costs a provider's prompt cache nothing; or
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import TYPE_CHECKING
 
 from stenolog.domain.entry import Entry
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from .window import Shown, Window
 
 RUN_MODE = "run"
-NO_INSTRUCTIONS = Instructions()
 _NOTES = Size(0, 200, 50, 400)
 """The note on what was cut, and the one that closes a preview."""
 REMINDING = note("a reminder of what you were told")
@@ -88,7 +88,13 @@ def _said(sections: Iterable[Section]) -> tuple[Section, ...]:
 
 
 def _instructions(window: Window) -> Instructions:
-    return window.policy.instructions or NO_INSTRUCTIONS
+    return window.policy.instructions or _none()
+
+
+@cache
+def _none() -> Instructions:
+    """The rule of a policy that has none; made late, for it takes a moment."""
+    return Instructions()
 
 
 def _persona(window: Window, card: Card) -> Iterator[Section]:

@@ -8,11 +8,14 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from stenolog.domain.errors import CallerError, LaterRelease, UnknownAgent
+from stenolog.domain.policy import Policy
 from stenolog.domain.state import blocked_reason
 from stenolog.domain.values import Card
 
 from . import around
 from .away import with_away
+from .bookmark import Bookmark, bookmark, fingerprint
+from .caps import caps
 from .groups import closing
 from .left_out import dropped, neighbours
 from .model import Body, Dropped, Explanation, Piece, Rendered, Request
@@ -25,6 +28,10 @@ from .window import Row, Window
 from .wires import WIRES, Wire
 from .wires.sheet import EMPTY_BLOBS
 from .wires.writer import Writer
+
+
+class BrokenWindow(Exception):
+    """A window that goes on from a bookmark cannot go on: the request must be made of the log."""
 
 
 class _View(NamedTuple):
@@ -112,6 +119,33 @@ class Live:
         reason = "; ".join(reason for reason in reasons if reason)
         return replace(request, sendable=False, reason=reason) if reason else request
 
+    @property
+    def writer(self) -> Writer | None:
+        """Who has written what is settled."""
+        return self._writer
+
+    def resume(self, mark: Bookmark, messages: list[Body]) -> bool:
+        """Go on from a bookmark with the messages that were kept beside it, in a window that goes on from
+        there, too; whether that can be: under another prefix they are other messages."""
+        view = _view(self.window)
+        if self.wire.writer is None or fingerprint(view.front) != mark.prefix or view.first:
+            return False
+        self._writer = self.wire.writer(view.front, self.blobs, explaining=False)
+        self._writer.resume(messages, mark.ids)
+        self._rests_on, self._written = (view.told.settled, view.front, view.first), 0
+        return True
+
+    def bookmark(self) -> tuple[Bookmark, list[Body]] | None:
+        """Where the requests stand, and the messages that are settled; None where nothing can be kept."""
+        policy, settled = self.window.policy, self.window.settled
+        is_written = self._rests_on is not None and self._rests_on[0] is settled
+        if self._writer is None or not is_written or self._written < len(settled.units):
+            return None
+        if self.window.cuts or caps(policy) or _looks_back(policy):
+            return None
+        mark = bookmark(self.window, self._writer)
+        return None if mark is None else (mark, self._writer.sheet.messages)
+
     def _written_down(self, view: _View, explain: _Asked) -> tuple[Body, Callable[[], Explanation]]:
         """The body, and what explains it."""
         if self.wire.writer is None:
@@ -135,6 +169,8 @@ class Live:
         """The writer that has written what is settled so far: a new one where that has changed."""
         rests_on = (view.told.settled, view.front, view.first)
         if self._writer is None or self._rests_on != rests_on:
+            if self.window.partial:
+                raise BrokenWindow
             self._writer = writer(view.front, self.blobs, explaining=False)
             self._writer.write(view.first)
             self._rests_on, self._written = rests_on, 0
@@ -142,15 +178,20 @@ class Live:
 
 
 def _view(window: Window) -> _View:
-    card, policy = window.settings.card_of(window.lane.agent), window.policy
-    if policy.away is not None or policy.history.delta or policy.reminder is not None:
+    card = window.settings.card_of(window.lane.agent)
+    if _looks_back(window.policy):
         return _whole(window, card)
     told = window.told()
     return _seen(window, card, told, around.last(window, card, ()), frozenset())
 
 
+def _looks_back(policy: Policy) -> bool:
+    """Whether what is settled depends on what comes behind it, under a policy."""
+    return policy.away is not None or policy.history.delta or policy.reminder is not None
+
+
 def _whole(window: Window, card: Card) -> _View:
-    """The view under a policy by which what is settled depends on what comes behind it."""
+    """The view of everything at once."""
     shown = window.shown()
     units, had = undelivered(window, shown)
     units = with_away(units, shown.entries, window.lane, window.policy.away, window.own.began)

@@ -46,7 +46,8 @@ class Settled:
 
     `units` grows and is never changed; of the window, the first `rows` are in it, and `last` is the last of
     their positions. `left_out` has the rule for each position that is not shown; `called` are the calls
-    made, `tools` the names that were called, `answer` is the last answer.
+    made, `tools` the names that were called, `answer` is the last answer. Where it goes on from a
+    bookmark, what stood before that is in `last`, `called` and `tools` alone, and `before` is the end of it.
     """
 
     def __init__(self) -> None:
@@ -57,11 +58,12 @@ class Settled:
         self.called: set[CallKey] = set()
         self.tools: dict[str, None] = {}
         self.answer: Group | None = None
+        self.before: Piece | None = None
 
     @property
     def end(self) -> Piece | None:
         """The last piece of it."""
-        return self.units[-1][-1] if self.units else None
+        return self.units[-1][-1] if self.units else self.before
 
     def add(self, units: Iterable[Unit], rows: Sequence[Row], left_out: dict[int, str], last: int) -> None:
         """Take further units in, of these rows, up to position `last`."""

@@ -103,8 +103,13 @@ class Window:
         mark: Mark = START,
         entries: Iterable[Entry] = (),
         blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+        settled: Settled | None = None,
     ) -> None:
-        """`entries` are those at the rows of `mark`; `blobs` are measured under a budget in bytes alone."""
+        """`entries` are those at the rows of `mark`; `blobs` are measured under a budget in bytes alone.
+
+        With `settled`, what is known of the rows before them, the window is `partial`: good for one request
+        after another, until it is `broken` by what changes those rows.
+        """
         self.lane, self.policy, self.counter = lane, policy, counter
         self.position, self.state, self.settings = mark.position, mark.state, mark.settings
         self.own, self.cuts = mark.own, mark.cuts
@@ -113,7 +118,8 @@ class Window:
         self.pairing = Pairing(mark.waiting, mark.pairs)
         self._ear: Ear = ear(lane, policy, counter)
         self._rewrites = chosen(policy.rewrites)
-        self._settled = Settled()
+        self.partial, self.broken = settled is not None, False
+        self.settled = settled or Settled()
         self.measure = Measure(policy.budget, counter, blobs)
         self._titles = total(map(self.measure.of, titles(policy.away))) if policy.away else Size()
         self._caps = caps(policy)
@@ -160,8 +166,8 @@ class Window:
         made = summary_of(entry.position, entry.event)
         if made and not rule and made.agent != self.lane.agent and self._tells_too_much(made):
             rule = "not-addressed"
-        if unsettles(self._settled, entry, pair, shown=not rule):
-            self._settled = Settled()
+        if unsettles(self.settled, entry, pair, shown=not rule):
+            self.settled, self.broken = Settled(), self.partial
         if rule:
             self._pass_over(entry, rule)
         else:
@@ -188,7 +194,7 @@ class Window:
 
     def told(self) -> Told:
         """The same in two parts: what stays whatever comes, and what is behind that."""
-        settled = self._settled
+        settled = self.settled
         heard = self._heard(settled)
         number = settle(settled, heard, self.own.answered)
         rest = [unit for unit in heard.units[number:] if unit]
@@ -324,7 +330,7 @@ class Window:
 
     def _drop(self, gone: set[int], rule: str) -> None:
         """Let entries leave the window for good."""
-        self._settled = Settled()
+        self.settled = Settled()
         dropped = [row for row in self.rows if row.entry.position in gone]
         self.rows = [row for row in self.rows if row.entry.position not in gone]
         here = [row.entry.position for row in self.rows]

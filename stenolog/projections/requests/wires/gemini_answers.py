@@ -12,7 +12,7 @@ turn, though only the current one is checked, so that what was sent once is sent
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
 from stenolog.domain.parts import Opaque, Reasoning, Refusal, Text, ToolCall
@@ -51,6 +51,15 @@ class Calls:
     def of(self, key: CallKey) -> Body:
         """The id and the name that a result answers to."""
         return {"id": self._ids.of(key), "name": self._names[key]}
+
+    @property
+    def given(self) -> list[str]:
+        """The ids that are taken."""
+        return self._ids.given
+
+    def resume(self, taken: Iterable[str]) -> None:
+        """Go on where these were taken."""
+        self._ids.resume(taken)
 
     @property
     def mark(self) -> int:

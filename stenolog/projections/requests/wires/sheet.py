@@ -44,7 +44,7 @@ class Sheet:
     """Collects the messages of a body and explains every part of them, unless nobody asked for that.
 
     Messages that were handed out are not changed: what goes on with the last of them goes on with a copy.
-    `missing` tells whether a blob was asked for that is not there.
+    `missing` tells whether a blob was asked for that is not there, `holds_blobs` whether one was that is.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Sheet:
         self.blobs = blobs
         self.counter = counter
         self.explaining = explaining
-        self.missing = False
+        self.missing = self.holds_blobs = False
         self._handed_out = 0
 
     @property
@@ -165,6 +165,7 @@ class Sheet:
         """The base64 text of a part's blob; None where it has none, or the blob is gone."""
         found = self.blobs.get(part.blob) if part.blob else None
         self.missing |= bool(part.blob) and found is None
+        self.holds_blobs |= found is not None
         return BlobText("", base64.b64encode(found).decode(), part.blob) if found else None
 
     def fits(self, part: Image | File, limit: int) -> bool:

@@ -7,7 +7,7 @@ own, nor between an answer and the results of its calls.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from stenolog.projections.requests.model import Body, Piece, Rendered
@@ -49,6 +49,11 @@ class Writer(ABC):
         self.sheet.back(mark)
         self.ids.back(ids)
         return made
+
+    def resume(self, messages: list[Body], ids: Iterable[str]) -> None:
+        """Go on behind messages that were written before, by a writer under the same prefix."""
+        self.sheet.messages[:] = messages
+        self.ids.resume(ids)
 
     def rendered(self, pieces: Sequence[Piece]) -> Rendered:
         """The body of these pieces alone, and the explanation of every part."""
