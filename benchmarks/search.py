@@ -23,7 +23,7 @@ BATCH = 1_000
 RARE, COMMON = "needle", "w0"
 AGAIN = """INSERT INTO stored_events
     (originator_id, originator_version, entry_id, at, topic, salt, digest, state)
-    SELECT originator_id, originator_version + ?1, entry_id || ?1, at, topic, salt, digest, state
+    SELECT originator_id, originator_version + ?1, originator_version + ?1, at, topic, salt, digest, state
     FROM stored_events WHERE originator_version <= ?2"""
 
 
@@ -84,6 +84,8 @@ def filled(path: Path, entries: int) -> Log:
     log = logs.open(path, synchronous="normal")
     log["talk"].extend(turns(min(entries, TEXTS)))
     with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("PRAGMA cache_size = -100000")
         for length in range(TEXTS, entries, TEXTS):
             connection.execute(AGAIN, (length, TEXTS))
     return log
