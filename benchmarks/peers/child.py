@@ -58,12 +58,14 @@ class Child:
         return {}
 
     def close(self) -> dict[str, Any]:
-        """Close it, with all that was written in the one file; its bytes, and those of files beside it."""
+        """Close it, with all that was written in the one file; its bytes, and those of what is beside it."""
         self.peer.close()
         with sqlite3.connect(self.path) as database:
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         database.close()
-        return {"bytes": sum(path.stat().st_size for path in self.path.parent.glob(f"{self.path.name}*"))}
+        stored = self.path.stat().st_size
+        whole = sum(path.stat().st_size for path in self.path.parent.glob(f"{self.path.name}*"))
+        return {"bytes": stored, "beside": whole - stored}
 
     def reopen(self) -> dict[str, Any]:
         """Close and open again: whatever was held in memory is gone."""

@@ -130,17 +130,20 @@ def milliseconds(what: str) -> Cell:
 
 
 def disk(alphabet: Any) -> Cell:
-    """Bytes on disk for a byte that is said."""
+    """Bytes on disk for a byte that is said; those beside the store, which can be thrown away, apart."""
 
     def cell(store: Found) -> str:
-        return f"{figure(stored(store, alphabet))} {TIMES}" if f"bytes {alphabet}" in store else NONE
+        if f"bytes {alphabet}" not in store:
+            return NONE
+        beside = stored(store, alphabet, "beside")
+        return f"{figure(stored(store, alphabet))}{f' + {figure(beside)}' if beside else ''} {TIMES}"
 
     return cell
 
 
-def stored(store: Found, alphabet: Any) -> float:
-    """Bytes on disk for a byte that is said."""
-    return float(store[f"bytes {alphabet}"] / content(TALK, store["short"], alphabet))
+def stored(store: Found, alphabet: Any, where: str = "bytes") -> float:
+    """Bytes on disk for a byte that is said, of the store or "beside" it."""
+    return float(store.get(f"{where} {alphabet}", 0) / content(TALK, store["short"], alphabet))
 
 
 def throughput(store: Found) -> str:

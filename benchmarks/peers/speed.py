@@ -104,7 +104,8 @@ def ways_back(bench: Bench) -> None:
         field = Field(bench, stack, "short")
         field.ask("turns", at_once=AT_ONCE, conversation=TALK, first=1, count=short)
         for name, answer in field.ask("reopen").items():
-            bench.found[name] |= {"bytes latin": answer["bytes"], "short": short}
+            sizes = {"bytes latin": answer["bytes"], "beside latin": answer["beside"]}
+            bench.found[name] |= {"short": short, **sizes}
         for name, answer in field.ask("exact", conversation=TALK, turns=short).items():
             bench.found[name]["exact"] = answer["exact"]
         for number in range(bench.plan.rounds):
@@ -122,7 +123,8 @@ def cyrillic(bench: Bench) -> None:
         given: dict[str, Any] = {"first": 1, "count": bench.plan.short, "alphabet": "cyrillic"}
         field.ask("turns", at_once=AT_ONCE, conversation=TALK, **given)
         for name, answer in field.ask("close").items():
-            bench.found[name]["bytes cyrillic"] = answer["bytes"]
+            sizes = {"bytes cyrillic": answer["bytes"], "beside cyrillic": answer["beside"]}
+            bench.found[name] |= sizes
 
 
 def cold(bench: Bench) -> None:
