@@ -15,7 +15,7 @@ from stenolog.projections.words import describe
 
 from . import index
 from .filling import Source, catch_up, decoded, newest, words_of
-from .index import Filter
+from .index import Filter, Scope
 from .query import expression
 from .snippets import Snippet, snippets
 
@@ -26,6 +26,11 @@ PAGE = 100
 BY_ID = f"""SELECT e.rowid, c.name, {EVENT}
     FROM stored_events e JOIN conversations c ON c.stream = e.originator_id
     WHERE e.erased IS NULL AND e.rowid IN """
+ENDS = """SELECT
+    (SELECT rowid FROM stored_events WHERE originator_id = ?1 AND originator_version > ?2
+        ORDER BY originator_version LIMIT 1),
+    (SELECT rowid FROM stored_events WHERE originator_id = ?1 AND originator_version <= ?3
+        ORDER BY originator_version DESC LIMIT 1)"""
 
 
 class Hit(NamedTuple):
@@ -74,15 +79,17 @@ def search(
         yield from (_hit(entries[id], shown[id], conversation) for id in page if id in shown)
 
 
-def _scope(log: Log, conversation: str | None) -> list[tuple[int, int, int]] | None:
-    """The streams that the conversation is made of, with what it inherits; None for all there are."""
+def _scope(log: Log, conversation: str | None) -> Scope | None:
+    """What the conversation is made of, with what it inherits; None for all that there is."""
     if conversation is None:
         return None
     with log.datastore.reading() as connection:
         key = streams.find(connection, conversation)
         if key is None:
             raise UnknownConversation(f"{conversation!r}: no such conversation in {log.path}")
-        return [*streams.lineage(connection, key, LAST)]
+        segments = streams.lineage(connection, key, LAST)
+        ends = [id for segment in segments for id in connection.execute(ENDS, segment).fetchone() if id]
+    return Scope(segments, min(ends, default=0), max(ends, default=0))
 
 
 def _entries(source: Source, ids: Sequence[int]) -> dict[int, Entry]:

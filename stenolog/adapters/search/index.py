@@ -188,11 +188,19 @@ def shed(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
-class Filter(NamedTuple):
-    """Which entries may be found. `scope`: streams with the positions behind and up to which (None: all).
-    `since` and `until` are microseconds since 1970, both included."""
+class Scope(NamedTuple):
+    """What a conversation is made of: streams, with the positions behind and up to which; all of it stands
+    among the notification ids from `first` to `last`, so that nothing else need be looked at."""
 
-    scope: Sequence[tuple[int, int, int]] | None = None
+    segments: Sequence[tuple[int, int, int]]
+    first: int
+    last: int
+
+
+class Filter(NamedTuple):
+    """Which entries may be found. `since` and `until` are microseconds since 1970, both included."""
+
+    scope: Scope | None = None
     agent: str | None = None
     kinds: Sequence[str] = ()
     since: int | None = None
@@ -203,23 +211,26 @@ def matches(
     connection: sqlite3.Connection, expression: str, wanted: Filter, limit: int, *, by_age: bool
 ) -> list[int]:
     """The ids of entries that match, the best of the newest first, or the newest first."""
-    conditions: list[str] = []
-    values: list[Any] = []
-    for condition, value in (
-        ("e.agent = ?", wanted.agent),
-        ("e.at >= ?", wanted.since),
-        ("e.at <= ?", wanted.until),
-    ):
-        if value is not None:
-            conditions.append(f"AND {condition}")
-            values.append(value)
-    if wanted.kinds:
-        conditions.append(f"AND e.kind IN ({', '.join('?' * len(wanted.kinds))})")
-        values += (KINDS.get(kind) for kind in wanted.kinds)
+    conditions, values = _conditions(wanted)
     if wanted.scope is not None:
         connection.execute("DELETE FROM scope")
-        connection.executemany("INSERT INTO scope VALUES (?, ?, ?)", wanted.scope)
+        connection.executemany("INSERT INTO scope VALUES (?, ?, ?)", wanted.scope.segments)
     statement = f"SELECT e.id {NEWEST} LIMIT ?" if by_age else BEST
-    statement = statement.format("" if wanted.scope is None else IN_SCOPE, " ".join(conditions))
+    statement = statement.format("" if wanted.scope is None else IN_SCOPE, conditions)
     found = connection.execute(statement, (expression, *values, max(limit, DEPTH)))
     return [id for (id,) in found]
+
+
+def _conditions(wanted: Filter) -> tuple[str, list[Any]]:
+    """The conditions behind the words, with their values."""
+    kinds = [KINDS.get(kind) for kind in wanted.kinds]
+    asked: list[tuple[str, Sequence[Any] | None]] = [
+        ("words.rowid BETWEEN ? AND ?", wanted.scope and wanted.scope[1:]),
+        ("e.agent = ?", None if wanted.agent is None else [wanted.agent]),
+        ("e.at >= ?", None if wanted.since is None else [wanted.since]),
+        ("e.at <= ?", None if wanted.until is None else [wanted.until]),
+        (f"e.kind IN ({', '.join('?' * len(kinds))})", kinds or None),
+    ]
+    given = [(condition, values) for condition, values in asked if values is not None]
+    clause = "".join(f" AND {condition}" for condition, _ in given)
+    return clause, [value for _, values in given for value in values]
