@@ -32,11 +32,16 @@ else:
 class Made(type):
     """The type of values: what their constructors take, before it is validated. Decoding passes it by."""
 
+    from_short: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+
     def __call__(cls, /, **fields: Any) -> Any:
         """A value of these fields; a list stands for a tuple. Raises `InvalidEvent`."""
         prepared = cls.prepare(fields)
+        for name, given in prepared.items():
+            if type(given) is list:
+                prepared[name] = tuple(given)
         try:
-            return super().__call__(**{k: tuple(v) if type(v) is list else v for k, v in prepared.items()})
+            return super().__call__(**prepared)
         except ValidationError as error:
             strangers = ", ".join(sorted(prepared.keys() - vars(cls)["__dataclass_fields__"].keys()))
             what = f"no such field: {strangers}" if strangers else complaint(error, cls)
@@ -44,8 +49,7 @@ class Made(type):
 
     def prepare(cls, fields: dict[str, Any]) -> dict[str, Any]:
         """The fields as they are stored, from the fields as they are given."""
-        short: Callable[[dict[str, Any]], dict[str, Any]] | None = getattr(cls, "from_short", None)
-        return fields if short is None else short(fields)
+        return fields if cls.from_short is None else cls.from_short(fields)
 
     def found(cls, given: object) -> str:
         """What was found: its type, and not the words, which may be secret."""

@@ -48,7 +48,7 @@ def read(entries: Sequence[Entry], now: Settings, pairing: Pairing, made: Iterab
     """The context of some entries of a log, from what is known of the whole."""
     out: dict[int, tuple[str, int]] = {}
     is_hidden = within(now.hides)
-    for entry in entries:
+    for entry in entries if now.context_from or now.hides else ():
         if entry.position < now.context_from:
             out[entry.position] = ("reset", now.context_from)
         elif is_hidden(entry.position):

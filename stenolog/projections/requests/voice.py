@@ -22,6 +22,7 @@ from .tokens import ESTIMATE, Counter, count_parts
 from .visible import INTERRUPTIONS, Lane
 
 WORDS = (Text, Refusal)
+UNSAID = (Reasoning, Opaque)
 UNREADABLE = Text(text=quote("summary", note("only the provider that wrote it can read it")))
 """What is told of a summary without words."""
 
@@ -86,14 +87,17 @@ def _user(position: int, message: UserMessage, ear: Ear) -> Piece:
     speaker = message.author or ("user" if message.author_kind == "person" else message.author_kind)
     speaker = speaker if is_mine else f"{speaker} to {', '.join(message.to)}"
     by: Literal["user", "agent"] = "agent" if message.author_kind == "agent" else "user"
-    return _attributed(position, parts, speaker, ear)._replace(by=by)
+    heard = Piece("user", parts, (position,), "attributed", "reworded", speaker=speaker, by=by)
+    return _attributed(heard, ear)
 
 
-def _attributed(position: int, parts: tuple[Part, ...], speaker: str, ear: Ear) -> Piece:
+def _attributed(piece: Piece, ear: Ear) -> Piece:
     """Somebody else's words, under the policy's heading, or with who said them for a wire to quote."""
-    piece = Piece("user", parts, (position,), "attributed", "reworded", speaker=speaker, by="agent")
+    if not ear.openings:
+        return piece
+    parts, speaker = piece.parts, piece.speaker
     said = [ear.guarded(part.text) for part in parts if isinstance(part, Text)]
-    if not ear.openings or not said:
+    if not said:
         return piece
     words = "\n".join(said)
     if not ear.others:
@@ -141,8 +145,11 @@ def _own(position: int, message: AssistantMessage) -> Piece:
 def _others(position: int, message: AssistantMessage | LlmError, ear: Ear, ending: str = "") -> Piece:
     text = "\n".join([in_prose(message.parts), *([ending] if ending else [])])
     said = (Text(text=text),) if text.strip() else ()
-    speaker = address(message.agent, message.task)
-    return _attributed(position, said, speaker, ear)._replace(unsaid=unspoken(message.parts))
+    speaker, unsaid = address(message.agent, message.task), unspoken(message.parts)
+    heard = Piece(
+        "user", said, (position,), "attributed", "reworded", speaker=speaker, by="agent", unsaid=unsaid
+    )
+    return _attributed(heard, ear)
 
 
 def _result(entry: Entry, result: ToolResult, ear: Ear, pair: Pair) -> Piece:
@@ -229,7 +236,7 @@ def said_aloud(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 def unspoken(parts: Iterable[Part]) -> tuple[Part, ...]:
     """The parts that prose cannot say."""
-    return tuple(part for part in parts if isinstance(part, Reasoning | Opaque))
+    return tuple([part for part in parts if isinstance(part, UNSAID)])
 
 
 def in_prose(parts: Iterable[Part]) -> str:
