@@ -1,0 +1,86 @@
+"""The names of conversations: some of them, in an order, counted, and without reading the rest."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import stenolog
+from stenolog import Log, UserMessage
+from tests.stores.conftest import START, said
+
+NAMES = ["mail 10", "Mail 9", "Émile", "50%", "a_b", "a~b"]
+
+
+@pytest.fixture(autouse=True)
+def conversations(log: Log) -> None:
+    """Six, a second apart; something is said in the first one once more, and the last is archived."""
+    for name in NAMES:
+        said(log[name], "hi")
+    said(log["mail 10"], "again")
+    log["a~b"].archive()
+
+
+@pytest.mark.parametrize(
+    ("which", "expected"),
+    [
+        ({}, NAMES[:5]),
+        ({"archived": True}, NAMES),
+        ({"order": "newest"}, NAMES[4::-1]),
+        ({"order": "a-z"}, ["50%", "Mail 9", "a_b", "mail 10", "Émile"]),
+        ({"order": "z-a", "limit": 2}, ["Émile", "mail 10"]),
+        ({"limit": 2}, ["mail 10", "Mail 9"]),
+        ({"limit": 0}, []),
+        ({"begins": "m"}, ["mail 10"]),
+        ({"begins": "a", "archived": True}, ["a_b", "a~b"]),
+        ({"like": "AIL"}, ["mail 10", "Mail 9"]),
+        ({"like": "%"}, ["50%"]),
+        ({"like": "_"}, ["a_b"]),
+        ({"like": "é"}, []),
+        ({"since": START + timedelta(seconds=4)}, ["mail 10", "a_b"]),
+        ({"since": START + timedelta(seconds=4), "order": "newest", "limit": 1}, ["a_b"]),
+        ({"before": "50%"}, NAMES[:3]),
+        ({"before": "50%", "order": "newest", "limit": 1}, ["Émile"]),
+        ({"before": "nobody"}, []),
+        ({"like": "m", "since": START, "before": "a_b"}, ["mail 10", "Mail 9", "Émile"]),
+    ],
+)
+def test_they_are_those_that_were_asked_for(log: Log, which: dict[str, Any], expected: list[str]) -> None:
+    assert log.names(**which) == expected
+
+    counted = {name: value for name, value in which.items() if name not in ("limit", "order")}
+    assert log.count(**counted) == len(log.names(**counted))
+
+
+@given(
+    st.lists(st.text("aA%_\\~é.", min_size=1, max_size=4), unique=True, max_size=8),
+    st.text("aA%_\\~é.", max_size=3),
+)
+def test_no_character_of_a_part_is_a_pattern(names: list[str], part: str) -> None:
+    def lower(text: str) -> str:
+        return "".join(letter.lower() if letter.isascii() else letter for letter in text)
+
+    with stenolog.open(":memory:") as log:
+        for name in names:
+            log[name].append(UserMessage(text="hi"))
+
+        assert log.names(like=part) == [name for name in names if lower(part) in lower(name)]
+        assert log.names(begins=part) == [name for name in names if name.startswith(part)]
+
+
+def test_counting_and_asking_for_one_reads_no_list(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(Log, "names")
+
+    assert len(log) == 5
+    assert ("50%" in log, "nobody" in log) == (True, False)
+
+
+def test_conversations_that_come_and_go_while_a_log_is_gone_through_do_not_matter(log: Log) -> None:
+    for name in log:
+        log[name].fork()
+
+    assert len(log) == 10
