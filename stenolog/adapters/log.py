@@ -201,7 +201,7 @@ class Log:
         those of events; `since` and `until` are aware times. The first search of a log indexes it, a later
         one what was appended; `progress` is told how far that has come, in notification ids.
 
-        Raises `InvalidEvent` for a query without a word, `UnknownConversation`.
+        Raises `InvalidEvent` for a query without a word and an unknown kind, `UnknownConversation`.
         """
         from .search import finding  # late: a program that looks for nothing need not wait for it
 

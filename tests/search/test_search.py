@@ -149,6 +149,10 @@ class TestWhich:
         with pytest.raises(UnknownConversation, match="nobody"):
             log.search("needle", conversation="nobody")
 
+    def test_a_kind_that_is_none_is_refused(self, log: Log) -> None:
+        with pytest.raises(InvalidEvent, match="expected kinds of user_message, assistant_message, tool_result"):
+            log.search("needle", kinds=["tool"])
+
     def test_a_naive_time_is_refused(self, log: Log) -> None:
         with pytest.raises(InvalidEvent, match="aware"):
             log.search("needle", since=START.replace(tzinfo=None))

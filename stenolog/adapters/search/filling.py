@@ -66,7 +66,7 @@ def catch_up(
     """
     mark = index.mark(connection)
     if mark.sheds:
-        index.shed(connection)
+        index.shed(connection, mark.sheds)
     if (*end, version()) == mark[:3]:
         return
     while come := _next(source, connection):
@@ -83,7 +83,7 @@ def _next(source: Source, connection: sqlite3.Connection) -> int:
         if not rows:
             return 0
         index.add(connection, *_worded(source, rows))
-        index.advance(connection, Mark(rows[-1].id, rows[-1].digest, version()))
+        index.advance(connection, Mark(rows[-1].id, rows[-1].digest, version(), mark.sheds))
     return rows[-1].id
 
 
@@ -191,8 +191,8 @@ def _without(found: Index, source: Source, stream: int) -> sqlite3.Connection | 
 def _end(found: Index, source: Source, connection: sqlite3.Connection) -> None:
     """Commit that: the entry that was indexed last may be gone, and the one before it is the mark then."""
     try:
-        last = newest(source, index.mark(connection).id)
-        index.advance(connection, Mark(*last, version(), sheds=1))
+        mark = index.mark(connection)
+        index.advance(connection, Mark(*newest(source, mark.id), version(), mark.sheds + 1))
         connection.execute("COMMIT")
     except RAISED:
         found.discard()

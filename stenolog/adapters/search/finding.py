@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from stenolog.adapters.stores import streams
 from stenolog.adapters.stores.events import EVENT, LAST
 from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, microseconds
-from stenolog.domain.errors import UnknownConversation
+from stenolog.domain.errors import InvalidEvent, UnknownConversation
 from stenolog.projections.words import describe
 
 from . import index
@@ -60,6 +60,8 @@ def search(
     progress: Callable[[int], object],
 ) -> Iterator[Hit]:
     """The hits; see `Log.search`."""
+    if unknown := [kind for kind in kinds if kind not in index.KINDS]:
+        raise InvalidEvent(f"search: expected kinds of {', '.join(index.KINDS)}; found {unknown[0]!r}")
     match, source = expression(query), Source(log.datastore, log.blobs)
     end = newest(source)
     times = (None if time is None else microseconds(time) for time in (since, until))

@@ -58,7 +58,7 @@ class Place(NamedTuple):
 
 class Mark(NamedTuple):
     """How far the index has come: the last entry's notification id and digest, and what it was made by.
-    `sheds`: something was taken out, and bytes of it are still in the file."""
+    `sheds`: so many times something was taken out whose bytes are still in the file."""
 
     id: int = 0
     digest: bytes = b""
@@ -180,11 +180,11 @@ def remove(connection: sqlite3.Connection, said: Sequence[tuple[int, str]]) -> N
     connection.executemany("DELETE FROM entries WHERE id = ?", ids)
 
 
-def shed(connection: sqlite3.Connection) -> None:
-    """Write the file anew, so that of what was taken out no byte stays in it."""
+def shed(connection: sqlite3.Connection, sheds: int) -> None:
+    """Write the file anew, so that no byte stays in it of what was taken out, so many times."""
     connection.execute("INSERT INTO words (words) VALUES ('optimize')")
-    connection.execute("UPDATE mark SET sheds = 0")
     connection.execute("VACUUM")
+    connection.execute("UPDATE mark SET sheds = sheds - ?", (sheds,))
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
@@ -223,7 +223,7 @@ def matches(
 
 def _conditions(wanted: Filter) -> tuple[str, list[Any]]:
     """The conditions behind the words, with their values."""
-    kinds = [KINDS.get(kind) for kind in wanted.kinds]
+    kinds = [KINDS[kind] for kind in wanted.kinds]
     asked: list[tuple[str, Sequence[Any] | None]] = [
         ("words.rowid BETWEEN ? AND ?", wanted.scope and wanted.scope[1:]),
         ("e.agent = ?", None if wanted.agent is None else [wanted.agent]),
