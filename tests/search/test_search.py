@@ -150,7 +150,7 @@ class TestWhich:
             log.search("needle", conversation="nobody")
 
     def test_a_kind_that_is_none_is_refused(self, log: Log) -> None:
-        with pytest.raises(InvalidEvent, match="expected kinds of user_message, assistant_message, tool_result"):
+        with pytest.raises(InvalidEvent, match="expected kinds of user_message"):
             log.search("needle", kinds=["tool"])
 
     def test_a_naive_time_is_refused(self, log: Log) -> None:
