@@ -47,7 +47,9 @@ def indexing(folder: Path) -> Iterator[Row]:
             times.append((cpu_seconds(lambda: log.search(RARE)), floor_s))
         ours_s, floor_s = (median(each) for each in zip(*times, strict=True))
         note = f"{ours_s / INDEXED * 1e6:.0f} against {floor_s / INDEXED * 1e6:.0f} µs of CPU an entry"
-        yield Row(f"first index of {INDEXED:,} entries, against FTS5 alone", ours_s / floor_s, 1.75, note=note)
+        yield Row(
+            f"first index of {INDEXED:,} entries, against FTS5 alone", ours_s / floor_s, 1.75, note=note
+        )
         log.index.close()
         payloads = sum(record.size for record in log["talk"].records())
         note = f"{payloads / 1e6:.0f} MB of payloads, of which {sum(map(len, words)) / 1e6:.0f} MB are words"

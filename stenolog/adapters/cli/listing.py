@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from stenolog.adapters.log import Log
 
 LONGEST_NAME = 40
+NONE_YET = "no conversation yet: `stenolog import FILE` brings one in"
 URGENCY = ("failed", "awaiting_approval", "awaiting_tools", "awaiting_llm")
 
 
@@ -92,10 +93,7 @@ def _drawn(rows: list[dict[str, Any]], narrowed: str | None) -> Iterable[Piece]:
     from .drawing import table
 
     if not rows:
-        none = (
-            "no such conversation" if narrowed else "no conversation yet: `stenolog import FILE` brings one in"
-        )
-        yield line((none, "dim"))
+        yield line(("no such conversation" if narrowed else NONE_YET, "dim"))
         return
     columns = ("NAME", ">ENTRIES", "~AGENTS", "STATE", "LAST", "*TITLE")
     yield table(columns, [_row(row) for row in rows])
