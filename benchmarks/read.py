@@ -6,14 +6,17 @@ import sqlite3
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks._ratio import Row, compared
+from stenolog import Conversation, Fold
 from stenolog.adapters import log as logs
+from stenolog.adapters.keeping import kept
 from stenolog.adapters.stores.events import EVENT
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.events import AssistantMessage, Event, ToolResult, UserMessage
+from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
 
 ENTRIES = 20_000
@@ -32,8 +35,35 @@ def run() -> Iterable[Row]:
             connection = sqlite3.connect(path)
             ours_s, floor_s = compared(lambda: drain(talk.entries()), by_hand(connection), rounds=15)
             connection.close()
+            skipped = skipping(talk)
     note = f"{ours_s / ENTRIES * 1e6:.1f} against {floor_s / ENTRIES * 1e6:.1f} µs an entry"
     yield Row("read and decode in pages", ours_s / floor_s, LIMIT, note=note)
+    yield from skipped
+
+
+def skipping(talk: Conversation) -> list[Row]:
+    """Folds that look at one kind alone, against the same over all that is read."""
+    rows = []
+    for name, kind, limit in (("none", ModeSwitch, 0.3), ("every fourth", UserMessage, 0.6)):
+        count = Fold("count", 0, lambda total, entry: total + 1, kinds=(kind,))
+        part_s, whole_s = compared(
+            partial(over, talk, count), partial(over, talk, everything(kind)), rounds=7
+        )
+        note = f"{part_s / ENTRIES * 1e6:.1f} against {whole_s / ENTRIES * 1e6:.1f} µs an entry"
+        rows.append(Row(f"a fold that looks at {name} of the entries", part_s / whole_s, limit, note=note))
+    return rows
+
+
+def everything(kind: type[Event]) -> Fold[int]:
+    """The same fold, given every entry."""
+    return Fold("all", 0, lambda total, entry: total + isinstance(entry.event, kind))
+
+
+def over(talk: Conversation, count: Fold[int]) -> int:
+    """The fold over the whole conversation, from the beginning."""
+    assert talk.stream.key is not None
+    talk.log.checkpoints.drop(talk.stream.key)
+    return talk.fold(kept(count, int))
 
 
 def conversation(entries: int) -> list[Event]:

@@ -26,9 +26,11 @@ from .datastore import MEMORY
 from .failures import RAISED
 
 RUN = 32
-"""So many states make a run."""
-LIGHT = 64
-"""So many bytes an entry the last states of runs may take, and as many those before them."""
+"""So many positions make a run."""
+SMALL = 2048
+"""Up to so many bytes a state is kept for each position; those of a run, packed, may take no more together."""
+LIGHT = 16
+"""So many bytes an entry may larger states take: one is kept in so many positions."""
 PATIENCE = 0.2
 """Seconds to wait for another process before doing without."""
 LAYOUT = 2
@@ -181,14 +183,14 @@ def _row(run: Run) -> Row:
     """The run as it is written; without what came before its last state, where that is long."""
     changed, state = run.changes[-1]
     past = _packed(run.changes[:-1])
-    if len(past) > RUN * LIGHT:
+    if len(past) > SMALL:
         return run.last, run.last, run.digest, run.last, state, b""
     return run.first, run.last, run.digest, changed, state, past
 
 
 def room(state: bytes) -> int:
-    """How many positions a state stands for, so that what is kept stays in proportion: a power of two."""
-    return max(RUN, 1 << ((len(state) - 1) // LIGHT).bit_length())
+    """In how many positions one state is kept whole, so that it stays in proportion to the log."""
+    return RUN if len(state) <= SMALL else 1 << (len(state) // LIGHT).bit_length()
 
 
 def _found(row: Row, upto: int) -> Checkpoint:
