@@ -66,6 +66,7 @@ def test_a_page_says_how_many_are_left_and_how_to_see_them(many: Cli) -> None:
 
 
 def test_where_nothing_is_it_says_what_was_asked_for(many: Cli) -> None:
+    assert many("ls", "\udcff").out == "no such conversation\n"
     assert many("ls", "poem").out == "no such conversation\n"
     assert many("ls", "--before", "talk 0").out == "no such conversation\n"
     assert many("ls", "--before", "poem").status == 3

@@ -52,6 +52,7 @@ def test_a_long_snippet_goes_on_on_the_next_line(cli: Cli) -> None:
         (("--until", "2026-11-20T09:01:10Z"), [4]),
         (("--since", "2026-11-20", "--until", "2026-11-20", "--newest"), [5, 4]),
         (("--until", "2026-11-19"), []),
+        (("--agent", "\udcff"), []),
     ],
 )
 def test_options_narrow_what_is_found(demo: Cli, options: tuple[str, ...], expected: list[int]) -> None:
@@ -78,6 +79,8 @@ def test_nothing_found_is_no_error(demo: Cli) -> None:
         (("dates", "--since", "yesterday"), 2, "expected a day or a time, found 'yesterday'"),
         (("dates", "--in", "nobody"), 3, "no conversation 'nobody'"),
         (("dates", "--kind", "poem"), 2, "poem"),
+        (("\udcff",), 2, "expected a word to look for"),
+        (("dates", "--in", "\udcff"), 3, "no conversation"),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused(

@@ -72,6 +72,13 @@ def test_no_character_of_a_part_is_a_pattern(names: list[str], part: str) -> Non
         assert log.names(begins=part) == [name for name in names if name.startswith(part)]
 
 
+@pytest.mark.parametrize("which", ["begins", "like", "before"])
+def test_half_a_surrogate_pair_is_in_no_name(log: Log, which: str) -> None:
+    """A shell hands on bytes that are no UTF-8 as such."""
+    assert log.names(**{which: "\udcff"}) == []  # type: ignore[arg-type]
+    assert "\udcff" not in log
+
+
 def test_counting_and_asking_for_one_reads_no_list(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(Log, "names")
 

@@ -65,7 +65,8 @@ def search(
     match, source = expression(query), Source(log.datastore, log.blobs)
     end = newest(source)
     times = (None if time is None else microseconds(time) for time in (since, until))
-    wanted = Filter(_scope(log, conversation), agent, kinds, *times)
+    speaker = None if agent is None else streams.whole(agent)
+    wanted = Filter(_scope(log, conversation), speaker, kinds, *times)
 
     def look(connection: sqlite3.Connection) -> list[int]:
         catch_up(source, connection, end, progress)

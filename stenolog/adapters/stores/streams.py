@@ -33,8 +33,13 @@ class Segment(NamedTuple):
 
 def find(connection: sqlite3.Connection, name: str) -> int | None:
     """The stream of the conversation of that name."""
-    row = connection.execute(FIND, (name,)).fetchone()
+    row = connection.execute(FIND, (whole(name),)).fetchone()
     return int(row[0]) if row else None
+
+
+def whole(text: str) -> str:
+    """The text as SQLite can be handed it: half a surrogate pair, which no name has, becomes another sign."""
+    return text.encode(errors="surrogatepass").decode(errors="replace")
 
 
 def name_of(connection: sqlite3.Connection, stream: int) -> str | None:
@@ -73,13 +78,14 @@ def count(connection: sqlite3.Connection, which: Which) -> int:
 
 def _conditions(which: Which) -> tuple[str, list[Any]]:
     """The clause that picks them, with its values."""
-    part = which.like.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    begins, before = whole(which.begins), whole(which.before)
+    part = whole(which.like).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     asked: list[tuple[bool, str, tuple[Any, ...]]] = [
         (not which.archived, "archived_at IS NULL", ()),
-        (bool(which.begins), "name >= ? AND name < ?", (which.begins, f"{which.begins}\U0010ffff")),
+        (bool(begins), "name >= ? AND name < ?", (begins, f"{begins}\U0010ffff")),
         (bool(part), "name LIKE ? ESCAPE '\\'", (f"%{part}%",)),
         (which.since is not None, f"{LAST_AT} >= ?", (which.since,)),
-        (bool(which.before), "stream < (SELECT stream FROM conversations WHERE name = ?)", (which.before,)),
+        (bool(before), "stream < (SELECT stream FROM conversations WHERE name = ?)", (before,)),
     ]
     given = [(condition, values) for is_asked, condition, values in asked if is_asked]
     clause = " AND ".join(condition for condition, _ in given)
