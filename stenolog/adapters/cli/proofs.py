@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from stenolog.domain.errors import CallerError, StoredDataError
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, Transition, step
-from stenolog.projections.requests.laws import Breach
-from stenolog.projections.requests.prefixes import Checked, checked
+from stenolog.projections.requests.laws import LAWS, Breach
 
 from .answer import Answer, Diagnostic
 from .lines import Piece, line
 from .receipts import request_data, request_line, request_notes
 from .refusals import refusal
-from .screen import progress
+from .screen import Bar, progress
 from .shell import chosen, command, found, opened, takes_conversation
 from .views import step_lines
 from .words import counted
 
 if TYPE_CHECKING:
+    from stenolog.adapters.checking import Found
     from stenolog.adapters.conversation import Conversation
     from stenolog.adapters.verify import Anomaly, Problem, Report
+    from stenolog.projections.requests.prefixes import Checked
+
+
+takes_jobs = click.option(
+    "--jobs", type=click.IntRange(1), metavar="N", help="So many processes; else one per processor, for much."
+)
 
 
 class Replay(NamedTuple):
@@ -143,10 +149,19 @@ def _verify_lines(report: Report) -> Iterator[Piece]:
 
 @command("fsck")
 @click.option("--all-prefixes", is_flag=True, help="At every position, and not at the last one alone.")
+@click.option("--wire", "wires", multiple=True, type=click.Choice([*LAWS]), help="A provider; else all.")
+@takes_jobs
 @takes_conversation
-def fsck_command(db: Path, conversation: str, all_prefixes: bool) -> Answer:
+def fsck_command(
+    db: Path, conversation: str, all_prefixes: bool, wires: tuple[str, ...], jobs: int | None
+) -> Answer:
     """Check every agent's request by its provider's laws. On every wire; each breach is named."""
-    found = [_checked(talk, all_prefixes) for talk in chosen(opened(db), conversation)]
+    from stenolog.adapters.checking import check
+
+    log = opened(db)
+    names = [talk.name for talk in chosen(log, conversation)]
+    made = check(log, names, wires=wires or tuple(LAWS), all_prefixes=all_prefixes, jobs=jobs)
+    found = _by_conversation(_watched(made, sum(log[name].position for name in names)))
     notes = tuple(note for one in found for note in one.notes)
     data = {
         "conversations": [one.conversation for one in found],
@@ -170,21 +185,31 @@ class Fsck(NamedTuple):
     whole: bool = True
 
 
-def _checked(talk: Conversation, all_prefixes: bool) -> Fsck:
-    """One conversation, whatever is wrong with it: the others are to be checked all the same."""
-    from stenolog.adapters.counters import COUNTERS
+def _watched(found: Iterable[Found], total: int) -> Iterator[Found]:
+    """What was found, with a bar that tells how many positions have been checked."""
+    done = 0
+    with Bar("checking", total) as bar:
+        for one in found:
+            yield one
+            done += len(one.positions)
+            bar(done)
 
+
+def _by_conversation(found: Iterable[Found]) -> list[Fsck]:
+    """What was found in each conversation, up to what cannot be built."""
+    return [_together(name, parts) for name, parts in groupby(found, lambda one: one.conversation)]
+
+
+def _together(name: str, parts: Iterator[Found]) -> Fsck:
     requests = invalid = 0
     notes: list[Diagnostic] = []
-    made = checked(talk.entries(), all_prefixes=all_prefixes, blobs=talk.log.blobs, counters=COUNTERS)
-    try:
-        for one in progress(made, f"checking {talk.name}"):
-            requests += 1
-            invalid += bool(one.breaches)
-            notes += [_breach(talk.name, one, broken) for broken in one.breaches]
-    except (CallerError, StoredDataError) as error:
-        return Fsck(talk.name, requests, invalid, (*notes, refusal(talk.name, error)), whole=False)
-    return Fsck(talk.name, requests, invalid, tuple(notes))
+    for part in parts:
+        requests += part.requests
+        invalid += len(part.invalid)
+        notes += [_breach(name, one, broken) for one in part.invalid for broken in one.breaches]
+        if part.error:
+            return Fsck(name, requests, invalid, (*notes, refusal(name, part.error)), whole=False)
+    return Fsck(name, requests, invalid, tuple(notes))
 
 
 def _breach(conversation: str, request: Checked, broken: Breach) -> Diagnostic:

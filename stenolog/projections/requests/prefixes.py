@@ -30,36 +30,38 @@ def checked(
     *,
     wires: Sequence[str] = tuple(LAWS),
     all_prefixes: bool = False,
+    within: range | None = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Iterator[Checked]:
-    """The requests of every lane at the end of the log, or after each of its entries. Raises as `build`."""
+    """The requests of every lane at the end of the log, or after each of its entries. Raises as `build`.
+
+    With `within`, only those at positions in that range.
+    """
     log = list(entries)
-    last = range(len(log), len(log) + 1)
+    end = log[-1].position if log else 0
+    positions = within or range(1 if all_prefixes else end, end + 1)
     for lane in lanes(log):
-        positions = range(1, len(log) + 1) if all_prefixes else last
-        yield from checked_lane(log, lane, positions, wires=wires, blobs=blobs, counters=counters)
+        checks: list[_Check] = []
+        for window in _windows(log, lane, positions, blobs, counters):
+            if not checks or checks[0].live.window is not window:
+                checks = [_Check(window, wire, blobs) for wire in wires]
+            yield from (check.now() for check in checks)
 
 
-def checked_lane(
+def _windows(
     log: Sequence[Entry],
     lane: Lane,
     positions: range,
-    *,
-    wires: Sequence[str] = tuple(LAWS),
-    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
-    counters: Mapping[str, Counter] = COUNTERS,
-) -> Iterator[Checked]:
-    """The requests of a lane at positions that follow each other. Raises as `build`."""
-    checks: list[_Check] = []
+    blobs: Mapping[str, bytes],
+    counters: Mapping[str, Counter],
+) -> Iterator[Window]:
+    """The windows of a lane at positions that follow each other, where it takes part."""
     for window in windows(log, lane, None, counters, blobs):
-        if window.position < positions.start or not takes_part(window):
-            continue
         if window.position >= positions.stop:
             return
-        if not checks or checks[0].live.window is not window:
-            checks = [_Check(window, wire, blobs) for wire in wires]
-        yield from (check.now() for check in checks)
+        if window.position >= positions.start and takes_part(window):
+            yield window
 
 
 def invalid_requests(

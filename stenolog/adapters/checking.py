@@ -1,0 +1,77 @@
+"""Is every request that a log could lead to one that its provider takes?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import NamedTuple
+
+from stenolog.domain.errors import CallerError, StenologError, StoredDataError
+from stenolog.projections.requests.laws import LAWS
+from stenolog.projections.requests.prefixes import Checked, checked
+
+from .counters import COUNTERS
+from .log import Log
+from .side_by_side import Share, cores, shares, together
+
+SIZE = 500
+"""So many positions make a task: some seconds, where each of them is checked."""
+WORTH, WORTH_AT_ENDS = 500, 50_000
+"""More positions are worth another process; or more entries, where each lane is checked behind its last."""
+
+
+class Found(NamedTuple):
+    """What was found at some positions of a conversation: how many requests there are, and those that break
+    a law. `error` is what the others could not be built for."""
+
+    conversation: str
+    positions: range
+    requests: int
+    invalid: tuple[Checked, ...]
+    error: StenologError | None = None
+
+
+def check(
+    log: Log,
+    names: Sequence[str],
+    *,
+    wires: Sequence[str] = tuple(LAWS),
+    all_prefixes: bool = False,
+    jobs: int | None = None,
+) -> Iterator[Found]:
+    """Check the requests of conversations, in order; a long one is found in several parts.
+
+    `jobs` is a number of processes; None takes one for each processor, where that pays. With more than one
+    the main module of the program is imported in each.
+    """
+    heads = {name: log[name].position for name in names}
+    if jobs is None:
+        jobs = cores() if sum(heads.values()) > (WORTH if all_prefixes else WORTH_AT_ENDS) else 1
+    tasks = shares(heads, SIZE, split=all_prefixes)
+    return chain.from_iterable(together(log, partial(_checked, wires, all_prefixes), tasks, jobs))
+
+
+def _checked(wires: Sequence[str], all_prefixes: bool, log: Log, task: Sequence[Share]) -> list[Found]:
+    return [_found(log, share, wires, all_prefixes) for share in task]
+
+
+def _found(log: Log, share: Share, wires: Sequence[str], all_prefixes: bool) -> Found:
+    """One share, whatever is wrong with it: the others are to be checked all the same."""
+    name, positions = share
+    requests, invalid, error = 0, list[Checked](), None
+    try:
+        for one in checked(
+            log[name].entries(upto=None if all_prefixes else positions.stop - 1),
+            wires=wires,
+            all_prefixes=all_prefixes,
+            within=positions if all_prefixes else None,
+            blobs=log.blobs,
+            counters=COUNTERS,
+        ):
+            requests += 1
+            if one.breaches:
+                invalid.append(one)
+    except (CallerError, StoredDataError) as failed:
+        error = failed
+    return Found(name, positions, requests, tuple(invalid), error)
