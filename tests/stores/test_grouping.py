@@ -133,7 +133,7 @@ def everything(log: Log) -> list[Any]:
 
 
 @given(ASKED)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_group_is_as_its_appends_one_after_another(asked: list[Asked]) -> None:
     assert together(asked) == one_by_one(asked)
 
@@ -310,6 +310,48 @@ class TestWaiting:
 
             assert [kind for kind, _ in outcomes] == [StoreBusy] * 6
             assert [talk.append(HI).position for talk in talks] == [3] * 6
+
+    def test_those_who_wait_for_the_same_wait_together(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with stenolog.open(path, deadline=0.3) as log:
+            waits: list[str] = []
+            busy = log.datastore._busy
+
+            def counted() -> StoreBusy:
+                waits.append("one more")
+                return busy()
+
+            monkeypatch.setattr(log.datastore, "_busy", counted)
+            with ThreadPoolExecutor(30) as pool, log.datastore.writing():
+                asked = [pool.submit(outcome, partial(log[str(n)].append, HI)) for n in range(30)]
+                assert {future.result(PATIENCE)[0] for future in asked} == {StoreBusy}
+            assert len(waits) < 30
+
+    def test_who_is_woken_by_a_group_may_append_too(self, log: Log) -> None:
+        talks = [log[str(number)] for number in range(3)]
+        echoes = iter(["echo"])
+
+        def echo() -> None:
+            if threading.current_thread().name == "stenolog-writer":
+                for text in echoes:
+                    said(talks[0], text)
+
+        with log.datastore.bell.listening(echo):
+            at_once(log, *(partial(talk.append, HI) for talk in talks))
+        assert [talk.position for talk in talks] == [3, 2, 2]
+
+    def test_a_hook_that_appends_is_refused_and_holds_up_nobody(self, path: Path) -> None:
+        with stenolog.open(path, deadline=0.05) as log:
+            talk = log["demo"]
+            said(talk, "a")
+            hook = in_groups(lambda: said(talk, "within its own transaction"))
+            log.datastore.kept_up.append(hook)
+            outcomes = at_once(log, partial(talk.append, HI), partial(talk.append, HI))
+            log.datastore.kept_up.remove(hook)
+
+            assert [kind for kind, _ in outcomes] == [StoreBusy] * 2
+            assert talk.append(HI).position == 3
 
     def test_when_the_log_is_closed_everybody_is_told(self, path: Path) -> None:
         log = stenolog.open(path)

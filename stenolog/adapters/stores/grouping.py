@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from copy import copy
 from queue import Empty, SimpleQueue
-from threading import Lock, Thread
+from threading import Lock, Thread, current_thread
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from stenolog.domain.errors import StoreBusy
@@ -74,7 +74,7 @@ class Group:
 
     def write(self, job: Job[T]) -> T:
         """Do the job; it is durable when this returns. Raises what it raises, `StoreBusy`, `StoreFailed`."""
-        if self._store.taken or not self._queue.empty():
+        if (self._store.taken or not self._queue.empty()) and current_thread() is not self._thread:
             return self._wait(job)
         heads: Heads = {}
         with self._store.writing() as connection:
