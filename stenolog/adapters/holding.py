@@ -7,7 +7,9 @@ written them as well. Whatever cannot be gone on with is let go, which costs tim
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -15,6 +17,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import ModeSwitch
 from stenolog.projections.requests import Lane, Request, Wire
 from stenolog.projections.requests.live import Live
+from stenolog.projections.requests.model import Explanation
 from stenolog.projections.requests.window import Window
 
 ROWS = 50_000
@@ -46,23 +49,28 @@ class Held:
     """A window with the requests that are made of it, one after another, on each wire.
 
     `digest` is that of the last entry in it. `usable` turns false where a card brings another policy, or
-    where the window is broken. `left` has what was left of each of the `lives`, for another process.
+    where the window is broken. Unless it is to stay `whole`, what is settled is let go of, and `explain` says
+    where the parts of a request come from. `left` has what was left of each live for another process.
     """
+
+    explain: Callable[[Request, str | Wire], Explanation]
 
     def __init__(
         self,
         window: Window,
         blobs: Mapping[str, bytes],
+        marking: Marking,
         *,
         by_card: bool,
-        marking: Marking,
+        whole: bool = False,
     ) -> None:
         self.window = window
         self.digest = ""
         self.usable = True
-        self._blobs = blobs
+        self.whole = whole
         self.lives: dict[str | Wire, Live] = {}
         self.left: dict[str | Wire, Any] = {}
+        self._blobs = blobs
         self._by_card = by_card
         self._marking = marking
 
@@ -79,11 +87,28 @@ class Held:
         self.usable &= not self.window.broken
         self._marking.rest()
 
-    def request(self, wire: str | Wire) -> Request:
-        """The request on a wire."""
+    def live(self, wire: str | Wire) -> Live:
+        """The requests on a wire."""
         if wire not in self.lives:
             self.lives[wire] = Live(self.window, wire, self._blobs)
-        return self.lives[wire].request()
+        return self.lives[wire]
+
+    def request(self, wire: str | Wire) -> Request:
+        """The request on a wire. Raises `BrokenWindow` where what it needs was let go of."""
+        live = self.live(wire)
+        request = live.request()
+        if self.window.partial:
+            request = replace(request, explain=partial(self.explain, request, wire))
+        if len(self.lives) == 1 and not self.whole:
+            live.shed()
+        return request
+
+    @property
+    def weight(self) -> int:
+        """What it takes of memory, in entries."""
+        written = (live.writer for live in self.lives.values())
+        messages = sum(len(writer.sheet.messages) for writer in written if writer is not None)
+        return LEAST + len(self.window.rows) + messages // 4
 
 
 class Holding:
@@ -113,7 +138,7 @@ class Holding:
 
     def put(self, key: Key, held: Held) -> None:
         """Hold a window, and let go of those that were not used for longest where there are too many."""
-        rows = LEAST + len(held.window.rows)
+        rows = held.weight
         with self._turn:
             _, replaced = self._held.pop(key, (None, 0))
             self._held[key] = held, rows

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,7 @@ from stenolog.projections.requests import DEFAULT_WIRE, PIPELINE, Lane, Request,
 from stenolog.projections.requests.bookmark import settled_by
 from stenolog.projections.requests.build import choose
 from stenolog.projections.requests.caps import caps
-from stenolog.projections.requests.live import BrokenWindow, Live
+from stenolog.projections.requests.live import BrokenWindow
 from stenolog.projections.requests.model import Explanation
 from stenolog.projections.requests.tokens import Counter
 from stenolog.projections.requests.window import START, Mark, Window
@@ -75,14 +74,12 @@ def _newest(talk: Conversation, lane: Lane, wire: str | Wire, policy: PolicyLike
     key = Key(reading.resolve(talk.log.datastore, talk.stream) or 0, lane, given)
     held = talk.log.holding.take(key)
     if held is None or not _goes_on(talk, held):
-        held = _resumed(talk, key, wire, policy) or _fresh(talk, lane, None, policy, COUNTERS)
+        held = _resumed(talk, key, wire, policy) or _fresh(talk, lane, None, policy, COUNTERS, whole=False)
     try:
         request = held.request(wire)
     except BrokenWindow:
-        held = _fresh(talk, lane, None, policy, COUNTERS)
+        held = _fresh(talk, lane, None, policy, COUNTERS, whole=len(held.lives) > 1)
         request = held.request(wire)
-    if held.window.partial:  # it has forgotten what its parts come from
-        request = replace(request, explain=lambda: _explained(talk, request, wire, policy))
     talk.log.holding.put(key, held)
     leave(talk.log, key, held, further=FAR)
     return request
@@ -97,17 +94,18 @@ def _resumed(talk: Conversation, key: Key, wire: str | Wire, policy: PolicyLike)
     chosen, counter = choose(mark.settings, key.lane.agent, policy, COUNTERS)
     rows = _rows(talk, mark)
     window = Window(key.lane, chosen, counter, mark, rows, talk.log.blobs, settled_by(found.mark))
-    held = Held(window, talk.log.blobs, by_card=policy is None, marking=Marking())
+    held = Held(window, talk.log.blobs, Marking(), by_card=policy is None)
+    held.explain = partial(_explained, talk, policy)
     held.digest = found.digest
-    live = Live(window, wire, talk.log.blobs)
+    live = held.live(wire)
     if not live.resume(found.mark, found.messages):
         return None
-    held.lives[wire] = live
     held.left[wire] = Left(live.writer, len(found.messages) - 1, found.pieces)
     return held if _goes_on(talk, held) else None
 
 
-def _explained(talk: Conversation, request: Request, wire: str | Wire, policy: PolicyLike) -> Explanation:
+def _explained(talk: Conversation, policy: PolicyLike, request: Request, wire: str | Wire) -> Explanation:
+    """Where the parts of a request come from, by the log alone."""
     lane = Lane(request.agent, request.task)
     return _fresh(talk, lane, request.upto, policy, COUNTERS).request(wire).explanation
 
@@ -126,9 +124,15 @@ def _goes_on(talk: Conversation, held: Held) -> bool:
 
 
 def _fresh(
-    talk: Conversation, lane: Lane, upto: int | None, policy: PolicyLike, counters: Mapping[str, Counter]
+    talk: Conversation,
+    lane: Lane,
+    upto: int | None,
+    policy: PolicyLike,
+    counters: Mapping[str, Counter],
+    *,
+    whole: bool = True,
 ) -> Held:
-    """A window that is made of what was kept of it and the entries since."""
+    """A window, made of what was kept of it and the entries since. `whole`: nothing of it is let go of."""
     recent = _Recent(talk, upto)
     now = recent.settings() if policy is None else NOTHING
     chosen, counter = choose(now, lane.agent, policy, counters)
@@ -136,7 +140,8 @@ def _fresh(
     mark = START if marks is None else keeping.start(talk, marks, upto)[0]
     window = Window(lane, chosen, counter, mark, _rows(talk, mark), talk.log.blobs)
     marking = Marking() if marks is None else _Marks(talk, marks, window, at_head=upto is None)
-    held = Held(window, talk.log.blobs, by_card=policy is None, marking=marking)
+    held = Held(window, talk.log.blobs, marking, by_card=policy is None, whole=whole)
+    held.explain = partial(_explained, talk, policy)
     held.extend(recent.after(mark.position))
     held.usable = True  # this is the policy that was chosen, whatever cards there were before
     if not held.digest and window.position:

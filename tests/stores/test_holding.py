@@ -17,7 +17,7 @@ from stenolog.adapters import holding
 from stenolog.adapters.stores import reading
 from stenolog.context import Budget, LastN
 from stenolog.domain.errors import UnknownAgent
-from stenolog.projections.requests import build
+from stenolog.projections.requests import build, live
 from tests.strategies import events
 
 WORDS = "word " * 20
@@ -27,6 +27,14 @@ WORDS = "word " * 20
 def log(tmp_path: Path) -> Iterator[Log]:
     with stenolog.open(tmp_path / "log.db", synchronous="normal") as log:
         yield log
+
+
+@pytest.fixture(autouse=True)
+def shed() -> Iterator[None]:
+    """Few units are enough to be let go of."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(live, "SHED", 2)
+        yield
 
 
 @pytest.fixture
@@ -80,6 +88,14 @@ def test_many_that_come_at_once_are_all_in_it(talk: Conversation) -> None:
     for number in (1, 31, 32, 33, 64, 100):
         talk.extend([UserMessage(text=WORDS)] * number)
         assert talk.request("coder").bytes == anew(talk)
+
+
+def test_what_was_let_go_of_can_be_explained_by_the_log(talk: Conversation) -> None:
+    for _ in range(3):
+        talk.extend([UserMessage(text=WORDS), AssistantMessage(agent="coder", text=WORDS)])
+        request, upto = talk.request("coder"), talk.position
+        talk.append(UserMessage(text="Later"))
+        assert request.explanation == build(list(talk.entries(upto=upto)), "coder").explanation
 
 
 def test_what_another_process_has_written_is_in_the_next_request(talk: Conversation) -> None:

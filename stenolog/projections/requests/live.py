@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, LaterRelease, UnknownAgent
 from stenolog.domain.policy import Policy
+from stenolog.domain.settings import Settings
 from stenolog.domain.state import blocked_reason
-from stenolog.domain.values import Card
 
 from . import around
 from .away import with_away
@@ -34,6 +35,13 @@ class BrokenWindow(Exception):
     """A window that goes on from a bookmark cannot go on: the request must be made of the log."""
 
 
+SHED = 64
+"""So many units are let go of at once."""
+NOTHING: frozenset[int] = frozenset()
+_Around: TypeAlias = tuple[tuple[Piece, ...], Prefix, tuple[Piece, ...]]
+"""The note before the conversation, what stands before it, and the note behind it."""
+
+
 class _View(NamedTuple):
     """All that a request is made of: what is told, what stands around it, and what had been delivered."""
 
@@ -51,7 +59,7 @@ class _View(NamedTuple):
         return [*self.first, *chain.from_iterable(units), *self.rest]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Asked:
     """Explains a request once somebody asks: all of it is written again, and each part explained."""
 
@@ -89,6 +97,9 @@ class Live:
         self._writer: Writer | None = None
         self._rests_on: tuple[Settled, Prefix, tuple[Piece, ...]] | None = None
         self._written = 0
+        self._settings: Settings | None = None
+        self._around_rests_on: object = None
+        self._surroundings: _Around
 
     def request(self) -> Request:
         """The request of what is in the window now. Raises `LaterRelease`, `UnknownAgent`."""
@@ -97,7 +108,7 @@ class Live:
             raise LaterRelease(blocked_reason(window.state.blocked))
         if not takes_part(window):
             raise UnknownAgent(unknown(window))
-        view = _view(window)
+        view = self._view()
         runs = tuple(window.left_out)
         explain = _Asked(view, self.wire, self.blobs, runs, window.rows, len(window.rows))
         body, explained = self._written_down(view, explain)
@@ -113,7 +124,7 @@ class Live:
             policy=window.policy,
             counter=window.counter.id,
             cuts=window.cuts,
-            cut=tuple((run.first, run.last) for run in neighbours(runs) if run.rule in CUTS),
+            cut=_cut(runs) if window.cuts else (),
         )
         reasons = (why_not(window, view.end), over_budget(window, request))
         reason = "; ".join(reason for reason in reasons if reason)
@@ -127,7 +138,7 @@ class Live:
     def resume(self, mark: Bookmark, messages: list[Body]) -> bool:
         """Go on from a bookmark with the messages that were kept beside it, in a window that goes on from
         there, too; whether that can be: under another prefix they are other messages."""
-        view = _view(self.window)
+        view = self._view()
         if self.wire.writer is None or fingerprint(view.front) != mark.prefix or view.first:
             return False
         self._writer = self.wire.writer(view.front, self.blobs, explaining=False)
@@ -135,16 +146,29 @@ class Live:
         self._rests_on, self._written = (view.told.settled, view.front, view.first), 0
         return True
 
+    def shed(self) -> None:
+        """Let go of what was written, but for the messages themselves: no other wire can write it then, and
+        nobody can ask this window what it was made of. The next requests are quicker, and memory is freed.
+        """
+        if self._has_written_all() and len(self.window.settled.units) >= SHED:
+            self.window.shed()
+            assert self._rests_on is not None
+            self._rests_on = (self.window.settled, *self._rests_on[1:])
+            self._written = 0
+
     def bookmark(self) -> tuple[Bookmark, list[Body]] | None:
         """Where the requests stand, and the messages that are settled; None where nothing can be kept."""
-        policy, settled = self.window.policy, self.window.settled
-        is_written = self._rests_on is not None and self._rests_on[0] is settled
-        if self._writer is None or not is_written or self._written < len(settled.units):
-            return None
-        if self.window.cuts or caps(policy) or _looks_back(policy):
+        if self._writer is None or not self._has_written_all():
             return None
         mark = bookmark(self.window, self._writer)
         return None if mark is None else (mark, self._writer.sheet.messages)
+
+    def _has_written_all(self) -> bool:
+        """Whether all that is settled is written, and stays whatever comes: under no cap, that is."""
+        policy, settled = self.window.policy, self.window.settled
+        if self._writer is None or self._rests_on is None or caps(policy) or _looks_back(policy):
+            return False
+        return self._rests_on[0] is settled and self._written == len(settled.units)
 
     def _written_down(self, view: _View, explain: _Asked) -> tuple[Body, Callable[[], Explanation]]:
         """The body, and what explains it."""
@@ -165,6 +189,30 @@ class Live:
             self._writer = None
         return body, explain
 
+    def _view(self) -> _View:
+        window = self.window
+        told, delivered, entries = (
+            _whole(window) if _looks_back(window.policy) else (window.told(), NOTHING, [])
+        )
+        said = [piece for unit in told.units for piece in unit]
+        end = said[-1] if said else told.settled.end
+        tools = {**told.settled.tools, **called_in(said)}
+        first, front, behind = self._around(tools, entries)
+        rest = (*said, *closing(end), *behind)
+        return _View(told, first, rest, front, delivered, end)
+
+    def _around(self, tools: dict[str, None], entries: list[Entry]) -> _Around:
+        """What stands around the conversation; made anew where something that it rests on has changed."""
+        window, own = self.window, self.window.own
+        rests_on = (own.set_at, own.handoff, own.model, own.turns, window.cuts, tools)
+        if entries or self._settings is not window.settings or self._around_rests_on != rests_on:
+            note = around.cut_note(window)
+            behind = around.last(window, window.settings.card_of(window.lane.agent), entries)
+            front = _front(window, tools)
+            self._surroundings = ((note,) if note else (), front, (behind,) if behind else ())
+            self._settings, self._around_rests_on = window.settings, rests_on
+        return self._surroundings
+
     def _at_work(self, view: _View, writer: type[Writer]) -> Writer:
         """The writer that has written what is settled so far: a new one where that has changed."""
         rests_on = (view.told.settled, view.front, view.first)
@@ -177,36 +225,27 @@ class Live:
         return self._writer
 
 
-def _view(window: Window) -> _View:
-    card = window.settings.card_of(window.lane.agent)
-    if _looks_back(window.policy):
-        return _whole(window, card)
-    told = window.told()
-    return _seen(window, card, told, around.last(window, card, ()), frozenset())
-
-
 def _looks_back(policy: Policy) -> bool:
     """Whether what is settled depends on what comes behind it, under a policy."""
     return policy.away is not None or policy.history.delta or policy.reminder is not None
 
 
-def _whole(window: Window, card: Card) -> _View:
-    """The view of everything at once."""
+def _cut(runs: Iterable[Dropped]) -> tuple[tuple[int, int], ...]:
+    return tuple((run.first, run.last) for run in neighbours(runs) if run.rule in CUTS)
+
+
+def _whole(window: Window) -> tuple[Told, frozenset[int], list[Entry]]:
+    """Everything at once: what is told, what had been delivered, and the entries that are shown."""
     shown = window.shown()
     units, had = undelivered(window, shown)
     units = with_away(units, shown.entries, window.lane, window.policy.away, window.own.began)
-    told = Told(Settled(), 0, 0, units, shown.left_out)
-    return _seen(window, card, told, around.last(window, card, shown.entries), frozenset(had))
+    return Told(Settled(), 0, 0, units, shown.left_out), frozenset(had), shown.entries
 
 
-def _seen(window: Window, card: Card, told: Told, behind: Piece | None, delivered: frozenset[int]) -> _View:
-    said = [piece for unit in told.units for piece in unit]
-    end = said[-1] if said else told.settled.end
-    note = around.cut_note(window)
-    tools = dict(told.settled.tools)
-    for unit in told.units:
-        tools |= called_in(unit)
-    front = prefix(
+def _front(window: Window, tools: Iterable[str]) -> Prefix:
+    """What stands before the conversation."""
+    card = window.settings.card_of(window.lane.agent)
+    return prefix(
         window.lane.address,
         card,
         around.first(window, card),
@@ -215,8 +254,6 @@ def _seen(window: Window, card: Card, told: Told, behind: Piece | None, delivere
         set_at=(window.own.set_at["card"],) if "card" in window.own.set_at else (),
         counter=window.counter,
     )
-    rest = (*said, *closing(end), *((behind,) if behind else ()))
-    return _View(told, (note,) if note else (), rest, front, delivered, end)
 
 
 def _wire(wire: str | Wire) -> Wire:

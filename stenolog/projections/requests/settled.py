@@ -20,6 +20,7 @@ from .groups import Group
 from .model import Piece
 
 if TYPE_CHECKING:
+    from .visible import Lane
     from .window import Row
 
 Unit = tuple[Piece, ...]
@@ -46,8 +47,8 @@ class Settled:
 
     `units` grows and is never changed; of the window, the first `rows` are in it, and `last` is the last of
     their positions. `left_out` has the rule for each position that is not shown; `called` are the calls
-    made, `tools` the names that were called, `answer` is the last answer. Where it goes on from a
-    bookmark, what stood before that is in `last`, `called` and `tools` alone, and `before` is the end of it.
+    made, `tools` the names that were called, `answer` is the last answer. Where units
+    were shed, they are in `last`, `called` and `tools` alone, and `before` is the end of them.
     """
 
     def __init__(self) -> None:
@@ -64,6 +65,13 @@ class Settled:
     def end(self) -> Piece | None:
         """The last piece of it."""
         return self.units[-1][-1] if self.units else self.before
+
+    def shed(self) -> Settled:
+        """The same without the units themselves: enough to go on from."""
+        rest = Settled()
+        rest.last, rest.called, rest.tools = self.last, self.called, self.tools
+        rest.answer, rest.before = self.answer, self.end
+        return rest
 
     def add(self, units: Iterable[Unit], rows: Sequence[Row], left_out: dict[int, str], last: int) -> None:
         """Take further units in, of these rows, up to position `last`."""
@@ -93,9 +101,11 @@ class Told(NamedTuple):
     left_out: dict[int, str]
 
 
-def called_in(unit: Unit) -> dict[str, None]:
-    """The names of the tools that are called in a unit, in order."""
-    return dict.fromkeys(part.name for piece in unit for part in piece.parts if isinstance(part, ToolCall))
+def called_in(pieces: Iterable[Piece]) -> dict[str, None]:
+    """The names of the tools that are called in some pieces, in order."""
+    return dict.fromkeys(
+        part.name for piece in pieces if piece.calls for part in piece.parts if isinstance(part, ToolCall)
+    )
 
 
 def changes_context(event: Event) -> bool:
@@ -107,6 +117,15 @@ def changes_context(event: Event) -> bool:
             return True
         case _:
             return is_edit(event)
+
+
+def is_plain(entry: Entry, lane: Lane) -> bool:
+    """Whether a lane is surely shown an entry where it was said, as long as no other hides it."""
+    event = entry.event
+    if isinstance(event, LlmError) or changes_context(event):
+        return False
+    receipt = getattr(event, "receipt", None)
+    return receipt is None or receipt.view >= entry.position - 1 or not lane.owns(event)
 
 
 def unsettles(settled: Settled, entry: Entry, pair: Pair | None, *, shown: bool) -> bool:
@@ -124,25 +143,35 @@ def unsettles(settled: Settled, entry: Entry, pair: Pair | None, *, shown: bool)
 def settle(settled: Settled, heard: Heard, answered: int) -> int:
     """Settle as many of the units as can be; their number. `answered` is the lane's last answer."""
     for number in _ends(heard.made):
-        head, rest = heard.units[:number], heard.units[number:]
-        first = min((p for unit in rest for piece in unit for p in piece.positions), default=ENDLESS)
-        last = max((p for unit in head for piece in unit for p in piece.positions), default=0)
-        rows = [row for row in heard.rows if row.entry.position < first]
-        before = next(
-            (unit for unit in reversed(heard.made[:number]) if isinstance(unit, Group)), settled.answer
-        )
-        goes_on = number == len(heard.made) or not isinstance(heard.made[number], Group)
-        if (
-            last >= first
-            or (goes_on and before is not None and not before.complete)
-            or any(changes_context(row.entry.event) for row in heard.rows[len(rows) :])
-            or any(isinstance(row.entry.event, LlmError) and row.entry.position > answered for row in rows)
-        ):
+        before = _answer(heard.made[:number]) or settled.answer
+        if before is not None and not before.complete and _goes_on(heard.made, number):
             continue
-        settled.add(head, rows, heard.left_out, last)
+        last = max(_positions(heard.units[:number]), default=0)
+        first = min(_positions(heard.units[number:]), default=ENDLESS)
+        rows = [row for row in heard.rows if row.entry.position < first]
+        rest = heard.rows[len(rows) :]
+        if last >= first or any(not row.plain and changes_context(row.entry.event) for row in rest):
+            continue
+        if any(isinstance(row.entry.event, LlmError) and row.entry.position > answered for row in rows):
+            continue
+        settled.add(heard.units[:number], rows, heard.left_out, last)
         settled.answer = before
         return number
     return 0
+
+
+def _positions(units: Iterable[Unit]) -> list[int]:
+    return [position for unit in units for piece in unit for position in piece.positions]
+
+
+def _answer(made: Sequence[Group | Piece]) -> Group | None:
+    """The last answer among these."""
+    return next((unit for unit in reversed(made) if isinstance(unit, Group)), None)
+
+
+def _goes_on(made: Sequence[Group | Piece], number: int) -> bool:
+    """Whether what stands behind so many units may belong to the answer before it."""
+    return number == len(made) or not isinstance(made[number], Group)
 
 
 def _ends(made: Sequence[Group | Piece]) -> Iterator[int]:

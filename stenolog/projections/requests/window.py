@@ -31,10 +31,10 @@ from .measure import Measure
 from .model import Dropped, Piece, Size, total
 from .own import Now, Own, remember
 from .rewrites import chosen, rewritten
-from .settled import Heard, Settled, Told, Unit, changes_context, settle, unsettles
+from .settled import Heard, Settled, Told, Unit, changes_context, is_plain, settle, unsettles
 from .stays import BESIDE, pinned, positions_of, stays
 from .tokens import ESTIMATE, Counter, count_parts
-from .visible import Lane, passed_over, visible
+from .visible import Lane, Visible, passed_over, visible
 from .voice import Ear, ear, voice
 from .wires.sheet import EMPTY_BLOBS
 
@@ -47,12 +47,16 @@ LEAST_PRIVATE = 256
 
 
 class Row(NamedTuple):
-    """An entry in the window: what the lane hears of it, how large that is, and its words in tokens."""
+    """An entry in the window: what the lane hears of it, how large that is, and its words in tokens.
+
+    `plain`: it stands where it was said, and takes nothing out of context.
+    """
 
     entry: Entry
     pieces: tuple[Piece, ...]
     size: Size
     tokens: int
+    plain: bool = False
 
 
 class Mark(NamedTuple):
@@ -75,6 +79,7 @@ class Mark(NamedTuple):
 
 
 START = Mark()
+NO_SIZE = Size()
 
 
 class Shown(NamedTuple):
@@ -208,10 +213,14 @@ class Window:
     def _heard(self, settled: Settled) -> Heard:
         """What the lane hears of the rows behind those that are settled."""
         rows = self.rows[settled.rows :]
-        made = [made for made in self.summaries if made.summary.position not in settled.left_out]
         entries = [row.entry for row in rows]
-        now = read(entries, self.settings, self.pairing, made)
-        seen = visible(entries, self.lane, now, self.own.answered, self.policy.pins)
+        if self._is_plain(rows):
+            seen, edits = Visible(entries, {}, set()), {}
+        else:
+            made = [made for made in self.summaries if made.summary.position not in settled.left_out]
+            now = read(entries, self.settings, self.pairing, made)
+            seen = visible(entries, self.lane, now, self.own.answered, self.policy.pins)
+            edits = now.edits
         pieces = {row.entry.position: row.pieces for row in rows}
         grouping = Grouping(self._ear, settled.answer, settled.called)
         for entry in seen.shown:
@@ -222,7 +231,20 @@ class Window:
         units = with_notes(
             grouping.units(lambda call: call in results and results[call] not in here), seen.anew
         )
-        return Heard(rows, grouping.made, units, seen.left_out, seen.shown, now.edits)
+        return Heard(rows, grouping.made, units, seen.left_out, seen.shown, edits)
+
+    def _is_plain(self, rows: Sequence[Row]) -> bool:
+        """Whether all of these rows are shown, in the order they are in."""
+        if self.summaries or self.settings.hides or not rows:
+            return False
+        return rows[0].entry.position >= self.settings.context_from and all(row.plain for row in rows)
+
+    def shed(self) -> None:
+        """Let go of what is settled, where others hold what was written of it: it is `partial` then."""
+        self.rows = self.rows[self.settled.rows :]
+        self.settled = self.settled.shed()
+        self.pairing.forget({row.entry.position for row in self.rows})
+        self.summaries, self.left_out, self.partial = [], [], True
 
     def heard(self, position: int) -> tuple[Piece, ...]:
         """What the lane hears of an entry in the window."""
@@ -232,7 +254,8 @@ class Window:
         heard = voice(entry, self._ear, self.pairing.pairs.get(entry.position))
         pieces = rewritten(heard, entry, self._rewrites, self.counter)
         if not self._caps:
-            return Row(entry, pieces, Size(), count_parts(said_by(entry.event), self.counter))
+            tokens = count_parts(said_by(entry.event), self.counter)
+            return Row(entry, pieces, NO_SIZE, tokens, is_plain(entry, self.lane))
         pieces = tuple(piece._replace(size=self.measure.of(piece)) for piece in pieces)
         size = total(piece.size or Size() for piece in pieces)
         calls = sum(len(piece.calls) for piece in pieces)
@@ -243,7 +266,8 @@ class Window:
             size = size.plus(size)  # it may be said again, in a reminder
         if self.policy.away is not None:
             size = size.plus(self._titles)
-        return Row(entry, pieces, size, count_parts(said_by(entry.event), self.counter))
+        tokens = count_parts(said_by(entry.event), self.counter)
+        return Row(entry, pieces, size, tokens, is_plain(entry, self.lane))
 
     @property
     def _pass_token(self) -> str:
