@@ -29,7 +29,7 @@ from stenolog.projections.base import Fold
 
 from .rows import reader
 from .stores import reading
-from .stores.checkpoints import RUN, Checkpoint, Run, room
+from .stores.checkpoints import RUN, Run, room
 from .stores.events import LAST, Head
 
 if TYPE_CHECKING:
@@ -205,27 +205,21 @@ def ends_a_stretch(entry: Entry) -> bool:
 
 
 def start(talk: Conversation, kept: Kept[S], upto: int | None) -> tuple[S, int]:
-    """Where to begin: the last checkpoint's state and position, or the very beginning.
+    """Where to begin: the last checkpoint's state and position, or the very beginning. A fork begins where
+    the conversation that it was forked from has come to.
 
-    One that is of another log, or not what `dump` writes, is thrown away with all others of its conversation.
+    What is of another log, or not what `dump` writes, is thrown away with all else of its conversation.
     """
-    stream = talk.stream.key
-    if stream is not None:
-        last = LAST if upto is None else upto
-        found = talk.log.checkpoints.get(stream, kept.fold.name, kept.version, last)
+    checkpoints, datastore = talk.log.checkpoints, talk.log.datastore
+    for stream, last in reading.kept_in(datastore, talk.stream, LAST if upto is None else upto):
+        assert stream.key is not None, "it was asked for"
+        found = checkpoints.get(stream.key, kept.fold.name, kept.version, last)
         if found is not None:
-            with suppress(ValueError):
-                if _agrees(talk, found):
+            with suppress(UnknownPosition, ValueError):
+                if reading.digest_at(datastore, stream, found.end) == found.digest:
                     return kept.load(found.state), found.position
-            talk.log.checkpoints.drop(stream)
+            checkpoints.drop(stream.key)
     return kept.fold.initial, 0
-
-
-def _agrees(talk: Conversation, checkpoint: Checkpoint) -> bool:
-    try:
-        return reading.digest_at(talk.log.datastore, talk.stream, checkpoint.end) == checkpoint.digest
-    except UnknownPosition:
-        return False
 
 
 def keep(talk: Conversation, kept: Kept[S], entry: Entry, state: S) -> None:

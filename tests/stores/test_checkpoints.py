@@ -320,6 +320,24 @@ def test_a_fork_has_checkpoints_of_its_own(talk: Conversation) -> None:
     assert talk.state() == state_of(talk.entries())
 
 
+def test_a_fork_begins_where_its_parent_has_come_to(talk: Conversation, folded: Callable[[], int]) -> None:
+    talk.extend(turns(50))
+    talk.state(), talk.settings()
+    fork = talk.fork(after=120)
+    fork.extend(turns(1))
+    child = fork.fork()
+    folded()
+
+    assert child.state().position == 126
+    assert folded() == 6
+    assert child.state(upto=77) == talk.state(upto=77)
+    assert folded() == 0
+    assert [child.state(at) for at in (119, 120, 121, 126)] == [
+        state_of(child.entries(upto=at)) for at in (119, 120, 121, 126)
+    ]
+    assert child.settings() == settings_of(child.entries())
+
+
 class TestOnDisk:
     """The file beside the log may be deleted, damaged or stale at any time."""
 

@@ -28,7 +28,7 @@ from .failures import RAISED
 RUN = 32
 """So many positions make a run."""
 SMALL = 2048
-"""Up to so many bytes a state is kept for each position; those of a run, packed, may take no more together."""
+"""Up to so many bytes a state is kept for each position; packed, those of a run may take no more together."""
 LIGHT = 16
 """So many bytes an entry may larger states take: one is kept in so many positions."""
 PATIENCE = 0.2

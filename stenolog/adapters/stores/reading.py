@@ -212,6 +212,14 @@ def _lineage(datastore: LogDatastore, stream: Stream, key: int, last: int) -> tu
     return segments
 
 
+def kept_in(datastore: LogDatastore, stream: Stream, last: int) -> Iterator[tuple[Stream, int]]:
+    """The streams that hold the positions up to `last`, and up to where: the stream, then its ancestors."""
+    key = resolve(datastore, stream)
+    if key is not None:
+        for segment in reversed(_lineage(datastore, stream, key, last)):
+            yield stream if segment.stream == key else Stream(stream.name, segment.stream), segment.upto
+
+
 def _check_inherited(stream: Stream, key: int, position: int, last: int) -> None:
     """What is inherited is there up to the fork."""
     if key != stream.key and position < last:
