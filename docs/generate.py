@@ -28,7 +28,7 @@ PREFACE = """\
 | `ls` | a list of `name`, `title`, `position`, `digest`, `agents`, `lanes`, `last_at`, `fork_of` |
 | `log` | `conversation`, `entries` |
 | `show`, each line of `tail` | an entry: `conversation`, `position`, `id`, `at`, `digest`, `kind`, `topic`, `event` |
-| `search` | `query`, `hits`: of each `conversation`, `position`, `at`, `kind`, `who`, `snippet`, `marks` (of each hit in the snippet the first character, and the one behind its last) |
+| `search` | `query`, `hits`; of each hit `conversation`, `position`, `at`, `kind`, `who`, `snippet`, `marks` (of each hit in the snippet the first character, and the one behind its last) |
 | `timeline` | `conversation`, `items` |
 | `request` | `agent`, `task`, `upto`, `wire`, `sendable`, `reason`, `sha256`, `pipeline`, `counter`, `cuts`, `policy`, `size`, `parts`, `dropped`, `body` |
 | `steps` | `conversation`, `transitions` |
