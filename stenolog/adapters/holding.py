@@ -6,15 +6,17 @@ written them as well. Whatever cannot be gone on with is let go, which costs tim
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ModeSwitch
+from stenolog.domain.policy import Policy, PolicyLike, Rule
+from stenolog.domain.policy import policy as policy_of
 from stenolog.projections.requests import Lane, Request, Wire
 from stenolog.projections.requests.live import Live
 from stenolog.projections.requests.model import Explanation
@@ -22,6 +24,8 @@ from stenolog.projections.requests.window import Window
 
 ROWS = 50_000
 """So many entries are held at most, over all windows of a log."""
+NAMED = 64
+"""So many policies are known by name at most."""
 LEAST = 32
 """What a window counts for beside its entries."""
 
@@ -50,16 +54,16 @@ class Held:
 
     `digest` is that of the last entry in it. `usable` turns false where a card brings another policy, or
     where the window is broken. Unless it is to stay `whole`, what is settled is let go of, and `explain` says
-    where the parts of a request come from. `left` has what was left of each live for another process.
+    where the parts of a request on a wire at a position come from. `left` has what was left of each live for
+    another process.
     """
-
-    explain: Callable[[Request, str | Wire], Explanation]
 
     def __init__(
         self,
         window: Window,
         blobs: Mapping[str, bytes],
         marking: Marking,
+        explain: Callable[[str | Wire, int], Explanation],
         *,
         by_card: bool,
         whole: bool = False,
@@ -73,6 +77,7 @@ class Held:
         self._blobs = blobs
         self._by_card = by_card
         self._marking = marking
+        self._explain = explain
 
     def extend(self, entries: Iterable[Entry]) -> None:
         """Take the next entries in."""
@@ -90,15 +95,14 @@ class Held:
     def live(self, wire: str | Wire) -> Live:
         """The requests on a wire."""
         if wire not in self.lives:
-            self.lives[wire] = Live(self.window, wire, self._blobs)
+            self.lives[wire] = live = Live(self.window, wire, self._blobs)
+            live.explain = partial(self._explain, wire)
         return self.lives[wire]
 
     def request(self, wire: str | Wire) -> Request:
         """The request on a wire. Raises `BrokenWindow` where what it needs was let go of."""
         live = self.live(wire)
         request = live.request()
-        if self.window.partial:
-            request = replace(request, explain=partial(self.explain, request, wire))
         if len(self.lives) == 1 and not self.whole:
             live.shed()
         return request
@@ -120,6 +124,7 @@ class Holding:
     def __init__(self) -> None:
         self._held: OrderedDict[Key, tuple[Held, int]] = OrderedDict()
         self._rows = 0
+        self._named: dict[int, tuple[PolicyLike, str]] = {}
         self._turn = Lock()
 
     def __iter__(self) -> Iterator[tuple[Key, Held]]:
@@ -128,6 +133,17 @@ class Holding:
 
     def __len__(self) -> int:
         return len(self._held)
+
+    def named(self, policy: PolicyLike) -> str:
+        """The policy of a key. That of a value which never changes is written down once."""
+        if policy is None:
+            return ""
+        found = self._named.get(id(policy))
+        if found is None or found[0] is not policy:
+            found = policy, json.dumps(policy_of(policy).json, sort_keys=True)
+            if isinstance(policy, Policy | Rule):
+                self._named = {**self._named, id(policy): found} if len(self._named) < NAMED else {}
+        return found[1]
 
     def take(self, key: Key) -> Held | None:
         """The window of a key, which is the caller's until it is put back; None where none is held."""

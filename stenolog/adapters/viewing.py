@@ -70,9 +70,9 @@ def request(
 
 def _newest(talk: Conversation, lane: Lane, wire: str | Wire, policy: PolicyLike) -> Request:
     """The request at the head of the log, from the window that is held, where there is one."""
-    given = "" if policy is None else json.dumps(policy_of(policy).json, sort_keys=True)
-    key = Key(reading.resolve(talk.log.datastore, talk.stream) or 0, lane, given)
-    held = talk.log.holding.take(key)
+    holding = talk.log.holding
+    key = Key(reading.resolve(talk.log.datastore, talk.stream) or 0, lane, holding.named(policy))
+    held = holding.take(key)
     if held is None or not _goes_on(talk, held):
         held = _resumed(talk, key, wire, policy) or _fresh(talk, lane, None, policy, COUNTERS, whole=False)
     try:
@@ -80,7 +80,7 @@ def _newest(talk: Conversation, lane: Lane, wire: str | Wire, policy: PolicyLike
     except BrokenWindow:
         held = _fresh(talk, lane, None, policy, COUNTERS, whole=len(held.lives) > 1)
         request = held.request(wire)
-    talk.log.holding.put(key, held)
+    holding.put(key, held)
     leave(talk.log, key, held, further=FAR)
     return request
 
@@ -94,8 +94,8 @@ def _resumed(talk: Conversation, key: Key, wire: str | Wire, policy: PolicyLike)
     chosen, counter = choose(mark.settings, key.lane.agent, policy, COUNTERS)
     rows = _rows(talk, mark)
     window = Window(key.lane, chosen, counter, mark, rows, talk.log.blobs, settled_by(found.mark))
-    held = Held(window, talk.log.blobs, Marking(), by_card=policy is None)
-    held.explain = partial(_explained, talk, policy)
+    explain = partial(_explained, talk, key.lane, policy)
+    held = Held(window, talk.log.blobs, Marking(), explain, by_card=policy is None)
     held.digest = found.digest
     live = held.live(wire)
     if not live.resume(found.mark, found.messages):
@@ -104,10 +104,11 @@ def _resumed(talk: Conversation, key: Key, wire: str | Wire, policy: PolicyLike)
     return held if _goes_on(talk, held) else None
 
 
-def _explained(talk: Conversation, policy: PolicyLike, request: Request, wire: str | Wire) -> Explanation:
+def _explained(
+    talk: Conversation, lane: Lane, policy: PolicyLike, wire: str | Wire, upto: int
+) -> Explanation:
     """Where the parts of a request come from, by the log alone."""
-    lane = Lane(request.agent, request.task)
-    return _fresh(talk, lane, request.upto, policy, COUNTERS).request(wire).explanation
+    return _fresh(talk, lane, upto, policy, COUNTERS).request(wire).explanation
 
 
 def _goes_on(talk: Conversation, held: Held) -> bool:
@@ -140,8 +141,8 @@ def _fresh(
     mark = START if marks is None else keeping.start(talk, marks, upto)[0]
     window = Window(lane, chosen, counter, mark, _rows(talk, mark), talk.log.blobs)
     marking = Marking() if marks is None else _Marks(talk, marks, window, at_head=upto is None)
-    held = Held(window, talk.log.blobs, marking, by_card=policy is None, whole=whole)
-    held.explain = partial(_explained, talk, policy)
+    explain = partial(_explained, talk, lane, policy)
+    held = Held(window, talk.log.blobs, marking, explain, by_card=policy is None, whole=whole)
     held.extend(recent.after(mark.position))
     held.usable = True  # this is the policy that was chosen, whatever cards there were before
     if not held.digest and window.position:

@@ -7,12 +7,14 @@ from stenolog.domain.entry import Entry
 from . import reading
 from .appending import Stream
 from .datastore import LogDatastore
-from .events import EVENT
 
 SOME = 32
 """So many entries are read at a glance."""
-SINCE = f"""SELECT {EVENT} FROM stored_events
-    WHERE originator_id = ? AND originator_version >= ? ORDER BY originator_version LIMIT {SOME + 1}"""
+SINCE = f"""SELECT originator_version, entry_id, at, digest, topic,
+        CASE WHEN originator_version > ?2 THEN state END
+    FROM stored_events WHERE originator_id = ?1 AND originator_version >= ?2
+    ORDER BY originator_version LIMIT {SOME + 1}"""
+"""The columns of `events.EVENT`; the payload of the first is known, and may be long."""
 
 
 def since(datastore: LogDatastore, stream: Stream, position: int, digest: bytes) -> list[Entry] | None:

@@ -11,7 +11,7 @@ from stenolog.domain.parts import Part
 
 from .model import Dropped, Omitted, Piece
 from .rules import CUTS
-from .tokens import Counter, count_part
+from .tokens import Counter, count_part, count_parts
 from .wires.sheet import NOT_CARRIED
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def dropped(
         position = row.entry.position
         rule = rules.get(position) or ("" if position in heard else "nothing-said")
         if rule:
-            here.append(Dropped(position, position, rule, row.tokens))
+            here.append(Dropped(position, position, rule, count_parts(said_by(row.entry.event), counter)))
     yield from neighbours([*runs, *here])
     unsaid = (
         Omitted(piece.positions, NOT_CARRIED[type(part)], count_part(part, counter))

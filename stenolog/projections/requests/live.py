@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 from typing import NamedTuple, TypeAlias
 
@@ -88,12 +89,14 @@ class Live:
     """The requests of a window on a wire. Ask after each entry that the window takes, or after many.
 
     `settled`: so many messages at the beginning of the last body are the very objects that stood in the body
-    before it; all bodies share them, and nobody may change them.
+    before it; all bodies share them, and nobody may change them. `explain` tells where the parts of the
+    request at a position come from, once the window is partial.
     """
 
     def __init__(self, window: Window, wire: str | Wire, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> None:
         self.window, self.wire, self.blobs = window, _wire(wire), blobs
         self.settled = 0
+        self.explain: Callable[[int], Explanation] | None = None
         self._writer: Writer | None = None
         self._rests_on: tuple[Settled, Prefix, tuple[Piece, ...]] | None = None
         self._written = 0
@@ -112,6 +115,8 @@ class Live:
         runs = tuple(window.left_out)
         explain = _Asked(view, self.wire, self.blobs, runs, window.rows, len(window.rows))
         body, explained = self._written_down(view, explain)
+        if window.partial and self.explain is not None:
+            explained = partial(self.explain, window.position)
         request = Request(
             agent=window.lane.agent,
             task=window.lane.task,

@@ -52,7 +52,7 @@ class Size(NamedTuple):
 
     def plus(self, other: Size) -> Size:
         """Both together."""
-        return Size(*map(int.__add__, self, other))
+        return Size(self[0] + other[0], self[1] + other[1], self[2] + other[2], self[3] + other[3])
 
     def minus(self, other: Size) -> Size:
         """What is left when the other is taken away."""
@@ -60,7 +60,7 @@ class Size(NamedTuple):
 
     def fits(self, room: Size) -> bool:
         """Whether it is within the room in every measure."""
-        return all(mine <= theirs for mine, theirs in zip(self, room, strict=True))
+        return self[0] <= room[0] and self[1] <= room[1] and self[2] <= room[2] and self[3] <= room[3]
 
 
 def total(sizes: Iterable[Size]) -> Size:

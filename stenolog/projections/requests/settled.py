@@ -146,8 +146,8 @@ def settle(settled: Settled, heard: Heard, answered: int) -> int:
         before = _answer(heard.made[:number]) or settled.answer
         if before is not None and not before.complete and _goes_on(heard.made, number):
             continue
-        last = max(_positions(heard.units[:number]), default=0)
-        first = min(_positions(heard.units[number:]), default=ENDLESS)
+        last = max((p for unit in heard.units[:number] for piece in unit for p in piece.positions), default=0)
+        first = min((p for one in heard.made[number:] for p in _said_at(one)), default=ENDLESS)
         rows = [row for row in heard.rows if row.entry.position < first]
         rest = heard.rows[len(rows) :]
         if last >= first or any(not row.plain and changes_context(row.entry.event) for row in rest):
@@ -160,8 +160,9 @@ def settle(settled: Settled, heard: Heard, answered: int) -> int:
     return 0
 
 
-def _positions(units: Iterable[Unit]) -> list[int]:
-    return [position for unit in units for piece in unit for position in piece.positions]
+def _said_at(one: Group | Piece) -> tuple[int, ...]:
+    """Where it was said, be it nothing that is shown: an empty answer ends what its call can wait for."""
+    return one.said.positions if isinstance(one, Group) else one.positions
 
 
 def _answer(made: Sequence[Group | Piece]) -> Group | None:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ToolResult
 from stenolog.domain.policy import Policy
+from stenolog.domain.replacing import replacing
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, evolve
@@ -47,7 +48,7 @@ LEAST_PRIVATE = 256
 
 
 class Row(NamedTuple):
-    """An entry in the window: what the lane hears of it, how large that is, and its words in tokens.
+    """An entry in the window: what the lane hears of it, and how large that is.
 
     `plain`: it stands where it was said, and takes nothing out of context.
     """
@@ -55,7 +56,6 @@ class Row(NamedTuple):
     entry: Entry
     pieces: tuple[Piece, ...]
     size: Size
-    tokens: int
     plain: bool = False
 
 
@@ -80,6 +80,7 @@ class Mark(NamedTuple):
 
 START = Mark()
 NO_SIZE = Size()
+_of_size = replacing(Piece, "size")
 
 
 class Shown(NamedTuple):
@@ -155,10 +156,8 @@ class Window:
         self.position = entry.position
         self.state = evolve(before, entry)
         self.settings = configure(self.settings, entry)
-        address = self.lane.address
-        stands = Now(
-            self.lane, before.lane(address), self.state.lane(address), self.settings, self._pass_token
-        )
+        address, token = self.lane.address, self._pass_token
+        stands = Now(self.lane, before.lane(address), self.state.lane(address), self.settings, token)
         self.own = remember(self.own, entry, stands)
         pair = self.pairing.take(entry)
         rule = passed_over(
@@ -166,7 +165,7 @@ class Window:
             self.lane,
             self.settings.scope_of(self.lane.agent),
             pair.call if pair else None,
-            self._pass_token,
+            token,
         )
         made = summary_of(entry.position, entry.event)
         if made and not rule and made.agent != self.lane.agent and self._tells_too_much(made):
@@ -208,7 +207,8 @@ class Window:
     @property
     def surely_fits(self) -> bool:
         """Whether the window knows that what it shows has room under the caps; it may where it does not."""
-        return all(size.fits(cap.room) for size, cap in zip(self._sizes, self._caps, strict=True))
+        sizes = zip(self._sizes, self._caps, strict=True)
+        return not [cap for size, cap in sizes if not size.fits(cap.room)]
 
     def _heard(self, settled: Settled) -> Heard:
         """What the lane hears of the rows behind those that are settled."""
@@ -254,11 +254,11 @@ class Window:
         heard = voice(entry, self._ear, self.pairing.pairs.get(entry.position))
         pieces = rewritten(heard, entry, self._rewrites, self.counter)
         if not self._caps:
-            tokens = count_parts(said_by(entry.event), self.counter)
-            return Row(entry, pieces, NO_SIZE, tokens, is_plain(entry, self.lane))
-        pieces = tuple(piece._replace(size=self.measure.of(piece)) for piece in pieces)
-        size = total(piece.size or Size() for piece in pieces)
-        calls = sum(len(piece.calls) for piece in pieces)
+            return Row(entry, pieces, NO_SIZE, is_plain(entry, self.lane))
+        sizes = [self.measure.of(piece) for piece in pieces]
+        pieces = tuple([_of_size(piece, size) for piece, size in zip(pieces, sizes, strict=True)])
+        size = sizes[0] if len(sizes) == 1 else total(sizes)
+        calls = sum([len(piece.calls) for piece in pieces])
         extra = PER_CALL * (2 * calls + isinstance(entry.event, ToolResult))
         if extra:
             size = size.plus(Size(calls, 4 * extra, extra, 16 * extra))
@@ -266,8 +266,7 @@ class Window:
             size = size.plus(size)  # it may be said again, in a reminder
         if self.policy.away is not None:
             size = size.plus(self._titles)
-        tokens = count_parts(said_by(entry.event), self.counter)
-        return Row(entry, pieces, size, tokens, is_plain(entry, self.lane))
+        return Row(entry, pieces, size, is_plain(entry, self.lane))
 
     @property
     def _pass_token(self) -> str:
@@ -284,13 +283,17 @@ class Window:
             asks = self.policy.reminder is not None or self.policy.away is not None
             self._caps = self._caps_now(self.shown() if asks and self._caps else NOTHING_SHOWN)
             return
-        tokens = count_parts(said_by(entry.event), self.counter)
+        now = self._dropped(entry, rule)
         last = self.left_out[-1] if self.left_out else None
         nothing_since = not self.rows or last is None or self.rows[-1].entry.position < last.last
         if last is not None and last.rule == rule and nothing_since:
-            self.left_out[-1] = last._replace(last=position, tokens=last.tokens + tokens)
+            self.left_out[-1] = last._replace(last=position, tokens=last.tokens + now.tokens)
         else:
-            self.left_out.append(Dropped(position, position, rule, tokens))
+            self.left_out.append(now)
+
+    def _dropped(self, entry: Entry, rule: str) -> Dropped:
+        tokens = count_parts(said_by(entry.event), self.counter)
+        return Dropped(entry.position, entry.position, rule, tokens)
 
     def _keep_private(self, position: int) -> None:
         """Remember that an entry was not for the lane: no summary may tell of it."""
@@ -311,21 +314,23 @@ class Window:
         if self.surely_fits and not surely:
             return
         shown, sizes = self._sized()
-        self._caps = self._caps_now(shown)
+        self._caps, must_stay = self._caps_now(shown), stays(self, shown)
         for cap in self._caps:
-            kept = _kept(sizes, cap, stays(self, shown))
+            kept = _kept(sizes, cap, must_stay)
             if len(kept) < len(shown.units):
                 self._cut(shown, kept, cap)
                 self.cuts += 1
                 shown, sizes = self._sized()
-        must_stay = stays(self, shown)
+                must_stay = stays(self, shown)
         self._sizes = [total(_counted(sizes, cap, must_stay)) for cap in self._caps]
 
     def _counts(self, entry: Entry, cap: Cap) -> bool:
         """Whether an entry counts against a cap, or stays beside the last messages."""
+        if not cap.recent:
+            return True
         purpose = getattr(entry.event, "purpose", "answer")
         is_beside = purpose in (*self.policy.history.keeps, "summary") or pinned(entry, self.policy.pins)
-        return not (cap.recent and is_beside)
+        return not is_beside
 
     def _tidy(self) -> None:
         """Let go of what summaries cover, once there is more of it than of what is shown."""
@@ -358,7 +363,7 @@ class Window:
         dropped = [row for row in self.rows if row.entry.position in gone]
         self.rows = [row for row in self.rows if row.entry.position not in gone]
         here = [row.entry.position for row in self.rows]
-        lost = [Dropped(row.entry.position, row.entry.position, rule, row.tokens) for row in dropped]
+        lost = [self._dropped(row.entry, rule) for row in dropped]
         self.left_out = absorb(self.left_out, lost, here)
         positions = set(here)
         self.pairing.forget(positions)
