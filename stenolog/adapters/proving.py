@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import chain, groupby
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry, to_entry
@@ -15,6 +17,12 @@ from stenolog.projections.requests.tokens import Counter
 from .conversation import Conversation
 from .counters import COUNTERS
 from .log import Log
+from .side_by_side import Share, cores, shares, together
+
+SIZE = 1_000
+"""So many positions are a task: a second or some."""
+WORTH = 10_000
+"""More positions are worth another process."""
 
 
 class Proved(NamedTuple):
@@ -24,24 +32,34 @@ class Proved(NamedTuple):
     proofs: list[Proof]
 
 
-def prove(subject: Log | Conversation, *, counters: Mapping[str, Counter] = COUNTERS) -> Iterator[Proved]:
+def prove(
+    subject: Log | Conversation, *, counters: Mapping[str, Counter] = COUNTERS, jobs: int | None = 1
+) -> Iterator[Proved]:
     """Build the requests of a conversation again, or those of all; what a fork inherits is its parent's.
 
-    Entries that cannot be read leave what was built on them unproved; nothing is raised for them.
+    Entries that cannot be read leave what was built on them unproved; nothing is raised for them. `jobs` is a
+    number of processes; None takes one for each processor, where that pays.
     """
-    if isinstance(subject, Conversation):
-        yield _proved(subject, [*_readable(subject)], counters)
-        return
-    for name in subject.names(archived=True):
-        entries = [*_readable(subject[name])]
-        yield _proved(subject[name], entries, counters, after=_inherited(entries))
+    log, whole = (subject, False) if isinstance(subject, Log) else (subject.log, True)
+    talks = [subject] if isinstance(subject, Conversation) else [log[n] for n in log.names(archived=True)]
+    heads = {talk.name: talk.position for talk in talks}
+    if jobs is None:
+        jobs = cores() if sum(heads.values()) > WORTH else 1
+    made = together(log, partial(_proved, whole, counters), shares(heads, SIZE, split=jobs > 1), jobs)
+    for name, parts in groupby(chain.from_iterable(made), lambda part: part.conversation):
+        yield Proved(name, [proof for part in parts for proof in part.proofs])
 
 
-def _proved(
-    talk: Conversation, entries: list[Entry], counters: Mapping[str, Counter], *, after: int = 0
-) -> Proved:
-    found = proofs(entries, blobs=talk.log.blobs, counters=counters)
-    return Proved(talk.name, [proof for proof in found if proof.position > after])
+def _proved(whole: bool, counters: Mapping[str, Counter], log: Log, task: Sequence[Share]) -> list[Proved]:
+    """What became of the receipts of each share; with `whole`, of those too that a fork inherits."""
+    return [_of_share(log, share, whole, counters) for share in task]
+
+
+def _of_share(log: Log, share: Share, whole: bool, counters: Mapping[str, Counter]) -> Proved:
+    entries = [*_readable(log[share.conversation])]
+    own = 0 if whole else _inherited(entries)
+    within = range(max(share.positions.start, own + 1), share.positions.stop)
+    return Proved(share.conversation, proofs(entries, within=within, blobs=log.blobs, counters=counters))
 
 
 def _readable(talk: Conversation) -> Iterator[Entry]:

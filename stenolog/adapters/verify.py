@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.codec import REGISTRY
@@ -24,6 +26,7 @@ from .conversation import Conversation
 from .counters import COUNTERS
 from .keeping import SETTINGS, STATE, Kept
 from .log import Log
+from .side_by_side import cores, together
 from .stores import inspecting, reading, streams
 from .stores.checkpoints import Run
 from .stores.events import LAST
@@ -34,6 +37,11 @@ Code: TypeAlias = Literal[
     "file", "unreadable", "gap", "digest", "link", "payload", "blob", "checkpoint", "head"
 ]
 Watch: TypeAlias = Callable[[Iterable[Any], str, int | None], Iterable[Any]]
+
+TOGETHER = 16
+"""So many conversations are a task."""
+WORTH = 100_000
+"""More entries are worth another process: that takes as long to start as to check some of them."""
 
 
 class Problem(NamedTuple):
@@ -86,12 +94,19 @@ class Report(NamedTuple):
         return not self.problems
 
 
-def verify(subject: Log | Conversation, *, head: str | None = None, watch: Watch | None = None) -> Report:
+def verify(
+    subject: Log | Conversation,
+    *,
+    head: str | None = None,
+    watch: Watch | None = None,
+    jobs: int | None = 1,
+) -> Report:
     """Check a conversation, or a whole log with its file and its blobs.
 
-    `head` is a digest kept elsewhere: it must stand somewhere in what is checked. `watch` is given each
-    run of entries to pass on, with a label and their number where it is known: it may show progress.
-    What is damaged is reported, never raised.
+    `head` is a digest kept elsewhere: it must stand somewhere in what is checked. `watch` is given the
+    entries of one conversation, or the conversations of a log, to pass on, with a label and their number
+    where it is known: it may show progress. `jobs` is a number of processes that check conversations side by
+    side; None takes one for each processor, where that pays. What is damaged is reported, never raised.
     """
     log = subject if isinstance(subject, Log) else subject.log
     only = None if isinstance(subject, Log) else subject.name
@@ -100,14 +115,40 @@ def verify(subject: Log | Conversation, *, head: str | None = None, watch: Watch
         if only is None:
             found.problems += [_of_file(fault) for fault in inspecting.faults(connection)]
         try:
-            held = inspecting.conversations(connection)
-            for one in held:
-                if only in (None, one.name):
-                    _Check(log, connection, one, found, watch, whole=only is not None).run()
+            held = [one for one in inspecting.conversations(connection) if only in (None, one.name)]
+            if len(held) == 1:
+                _Check(log, connection, held[0], found, watch, whole=only is not None).run()
+            else:
+                if jobs is None:
+                    jobs = cores() if reading.newest(connection) > WORTH else 1
+                parts: Iterable[_Findings] = _each(log, connection, held, found.head, jobs)
+                for part in watch(parts, "verifying", len(held)) if watch else parts:
+                    found.add(part)
             _check_blobs(connection, found, everything=only is None)
         except RAISED as error:
             found.problems.append(_of_file(str(error)))
     return found.report()
+
+
+def _each(
+    log: Log, connection: sqlite3.Connection, held: Sequence[Held], head: str | None, jobs: int
+) -> Iterator[_Findings]:
+    """What is found in each of the conversations."""
+    if jobs < 2 or log.datastore.in_memory:
+        return (_in_one(log, connection, one, head) for one in held)
+    tasks = (held[first : first + TOGETHER] for first in range(0, len(held), TOGETHER))
+    return chain.from_iterable(together(log, partial(_in_some, head), tasks, jobs))
+
+
+def _in_some(head: str | None, log: Log, task: Sequence[Held]) -> list[_Findings]:
+    with inspecting.inspecting(log.datastore) as connection:
+        return [_in_one(log, connection, one, head) for one in task]
+
+
+def _in_one(log: Log, connection: sqlite3.Connection, held: Held, head: str | None) -> _Findings:
+    found = _Findings(head)
+    _Check(log, connection, held, found, None, whole=False).run()
+    return found
 
 
 class _Findings:
@@ -122,6 +163,16 @@ class _Findings:
         self.notes: list[str] = []
         self.named_blobs: dict[str, tuple[str, int, str]] = {}
         self.blobs = 0
+
+    def add(self, other: _Findings) -> None:
+        """Take in what was found in further conversations."""
+        self.head_seen |= other.head_seen
+        self.checked += other.checked
+        self.problems += other.problems
+        self.anomalies += other.anomalies
+        self.notes += other.notes
+        for sha, place in other.named_blobs.items():
+            self.named_blobs.setdefault(sha, place)
 
     def report(self) -> Report:
         if self.head is not None and not self.head_seen:

@@ -25,6 +25,7 @@ from .words import counted
 if TYPE_CHECKING:
     from stenolog.adapters.checking import Found
     from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.proving import Proved
     from stenolog.adapters.verify import Anomaly, Problem, Report
     from stenolog.projections.requests.prefixes import Checked
 
@@ -83,8 +84,11 @@ def replay_lines(replay: Replay) -> Iterator[Piece]:
 @click.option("--head", metavar="SHA", help="A digest kept elsewhere: it must stand in the log.")
 @click.option("--requests", is_flag=True, help="Build each request that has a receipt again, and compare.")
 @click.option("--strict", is_flag=True, help="With --requests: one that is not provable is a failure too.")
+@takes_jobs
 @takes_conversation
-def verify_command(db: Path, conversation: str, head: str | None, requests: bool, strict: bool) -> Answer:
+def verify_command(
+    db: Path, conversation: str, head: str | None, requests: bool, strict: bool, jobs: int | None
+) -> Answer:
     """Check that the log is as it was written.
 
     Every digest, link, payload, blob and checkpoint is worked out anew; what is another is named.
@@ -96,8 +100,8 @@ def verify_command(db: Path, conversation: str, head: str | None, requests: bool
         raise click.UsageError("--strict goes with --requests")
     log = opened(db)
     subject = found(log, conversation) if conversation else log
-    report = verify(subject, head=head, watch=progress)
-    proved = list(progress(prove(subject), "building requests again")) if requests else []
+    report = verify(subject, head=head, watch=progress, jobs=jobs)
+    proved = _proved(prove(subject, jobs=jobs), len(report.conversations)) if requests else []
     receipts = list(request_notes(proved, strict=strict))
     data = {
         "conversations": report.conversations,
@@ -119,6 +123,10 @@ def verify_command(db: Path, conversation: str, head: str | None, requests: bool
             yield request_line(request_data(proved), failed=differs)
 
     return Answer(data, draw, failed=differs or not report.ok, diagnostics=notes)
+
+
+def _proved(made: Iterable[Proved], conversations: int) -> list[Proved]:
+    return [*progress(made, "building requests again", conversations)]
 
 
 def _problem(problem: Problem) -> Diagnostic:

@@ -14,7 +14,8 @@ from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import policy
 from stenolog.domain.values import Receipt
 
-from .build import from_window, takes_part, windows
+from .build import takes_part, windows
+from .live import Live
 from .model import PIPELINE, Request
 from .sections import ORDER, first_difference
 from .tokens import COUNTERS, Counter
@@ -64,19 +65,21 @@ class Sent(NamedTuple):
 def proofs(
     entries: Iterable[Entry],
     *,
+    within: range | None = None,
     wires: Mapping[str, Wire] = WIRES,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> list[Proof]:
     """Build the request of every receipt again, and compare; in the order of the log.
 
-    Entries that cannot be read any more may be missing: what was built on them is not provable.
+    With `within`, only of those that stand at positions in that range. Entries that cannot be read any more
+    may be missing: what was built on them is not provable.
     """
     log = list(entries)
     whole = [entry for at, entry in takewhile(lambda pair: pair[0] == pair[1].position, enumerate(log, 1))]
     found: list[Proof] = []
     groups: dict[tuple[Lane, str], list[Sent]] = defaultdict(list)
-    for sent in _sent(log):
+    for sent in _sent(entry for entry in log if within is None or entry.position in within):
         if obstacle := _obstacle(sent, len(whole), wires, counters):
             found.append(sent.proof("not-provable", obstacle))
         else:
@@ -138,10 +141,13 @@ def _prove(
         waiting[sent.receipt.view].append(sent)
     lane, chosen = group[0].lane, policy(group[0].receipt.policy)
     why = "the lane took no part yet"
+    live: dict[str, Live] = {}
     try:
         for window in windows(log[: max(waiting)], lane, chosen, counters, blobs):
             for sent in waiting.pop(window.position, ()) if takes_part(window) else ():
-                yield _compared(sent, from_window(window, wires[sent.wire], blobs), log, blobs)
+                if sent.wire not in live:
+                    live[sent.wire] = Live(window, wires[sent.wire], blobs)
+                yield _compared(sent, live[sent.wire].request(), log, blobs)
     except StenologError as error:
         why = str(error)
     for left in waiting.values():
