@@ -19,7 +19,7 @@ import stenolog
 from benchmarks._ratio import Row
 from stenolog import Log, UserMessage
 from stenolog.adapters.asynchronous import AsyncConversation
-from stenolog.adapters.stores.grouping import Group, Job, T
+from stenolog.adapters.stores.grouping import Group, Job, Part, T
 
 WRITERS = 64
 EACH = 20
@@ -33,7 +33,7 @@ class Alone(Group):
 
     def write(self, job: Job[T]) -> T:
         with self._store.writing() as connection:
-            return job(connection, {})
+            return job(Part(connection, alone=True))
 
 
 def run() -> Iterable[Row]:

@@ -35,7 +35,7 @@ from stenolog import (
 from stenolog.adapters.stores import filelock
 from stenolog.adapters.stores.claims import Claim, Claims
 from stenolog.adapters.stores.filelock import FileLock
-from stenolog.adapters.stores.grouping import Waiting
+from stenolog.adapters.stores.grouping import Part, Waiting
 from stenolog.adapters.verify import verify
 from stenolog.domain.errors import ClaimLost
 from tests.stores.conftest import fixed_clock, fixed_ids, said, texts
@@ -220,6 +220,30 @@ def test_a_conflict_fails_its_own_append_alone(log: Log) -> None:
     refused = [kind for kind, _ in (stale, taken, switch, half, lost, deleted)]
     assert refused == [StaleAppend, IdTaken, InvalidEvent, IdTaken, ClaimLost, UnknownConversation]
     assert talk.position == 5
+    assert verify(log).ok
+
+
+@pytest.mark.parametrize("others", [0, 2])
+def test_a_job_of_several_goes_on_where_one_of_them_is_refused(log: Log, others: int) -> None:
+    talk, other = log["demo"], log["other"]
+    said(talk, "a")
+    appends = [
+        talk.sealing([Draft(HI)], 2),
+        talk.sealing([Draft(HI), Draft(HI)], 2),
+        other.sealing([Draft(HI)], 0),
+        talk.sealing([Draft(HI), Draft(HI)], 3),
+    ]
+
+    def job(part: Part) -> list[Any]:
+        return [outcome(partial(append.write, part.smaller())) for append in appends]
+
+    write = partial(log.datastore.group.write, job)
+    more = (partial(said, log[str(number)], "b") for number in range(others))
+    (one, stale, two, three), *_ = at_once(log, write, *more) if others else [write()]
+
+    assert (one[-1].position, stale[0], two[-1].position, three[-1].position) == (3, StaleAppend, 2, 5)
+    assert (talk.position, other.position) == (5, 2)
+    said(talk, "and on")
     assert verify(log).ok
 
 

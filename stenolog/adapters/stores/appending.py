@@ -15,7 +15,7 @@ from stenolog.domain.events import ModeSwitch
 
 from . import claims, events, streams
 from .events import START, Head
-from .grouping import Heads, undoing
+from .grouping import Part
 
 SWITCH = "mode_switch@"
 
@@ -73,26 +73,26 @@ class Append(NamedTuple):
     salt: Callable[[], bytes]
     fence: int | None = None
 
-    def write(self, connection: sqlite3.Connection, heads: Heads) -> list[Record]:
+    def write(self, part: Part) -> list[Record]:
         """Write the items behind the last entry; their records as they stand in the log.
 
         Raises `StaleAppend`, `IdTaken`, `InvalidEvent`, `UnknownConversation`, `ClaimLost`; nothing is
         written then.
         """
         stream = self.stream
-        key, head = heads.get(stream) or (stream.key, stream.head)
+        key, head = part.heads.get(stream) or (stream.key, stream.head)
         if key is not None and head is not None:
-            records = self._behind(connection, key, head)
+            records = self._behind(part, key, head)
             if records is not None:
-                heads[stream] = key, _last(records)
+                part.heads[stream] = key, _last(records)
                 return records
-        with undoing(connection):
-            key, head, records = self._looking(connection)
-            self._settle(connection)
-        heads[stream] = key, head
+        with part:
+            key, head, records = self._looking(part.connection)
+            self._settle(part.connection)
+        part.heads[stream] = key, head
         return records
 
-    def _behind(self, connection: sqlite3.Connection, key: int, head: Head) -> list[Record] | None:
+    def _behind(self, part: Part, key: int, head: Head) -> list[Record] | None:
         """Write behind the head as this process knows it, without reading; None where that does not hold."""
         if self.expected not in (None, head.position):
             return None
@@ -101,11 +101,11 @@ class Append(NamedTuple):
         records = sealed(head, self.items)
         try:
             if len(records) == 1 and self.fence is None:
-                events.insert(connection, key, records)
+                events.insert(part.connection, key, records)
             else:
-                with undoing(connection):
-                    events.insert(connection, key, records)
-                    self._settle(connection)
+                with part:
+                    events.insert(part.connection, key, records)
+                    self._settle(part.connection)
         except sqlite3.IntegrityError:  # someone else appended, an id is taken, or the conversation is gone
             return None
         return records

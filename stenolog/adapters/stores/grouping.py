@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from copy import copy
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread, current_thread
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from stenolog.domain.errors import StoreBusy
@@ -26,14 +27,53 @@ if TYPE_CHECKING:
     from .events import Head
 
 T = TypeVar("T")
-Heads: TypeAlias = "dict[Stream, tuple[int, Head]]"
-"""The streams that a transaction has appended to: their keys, and where they stand once it is committed."""
-Job: TypeAlias = Callable[[sqlite3.Connection, Heads], T]
+Job: TypeAlias = "Callable[[Part], T]"
 """Something to be written, in a transaction with others: all of it or, where it raises, nothing of it."""
 MOST = 256
 """Jobs in one transaction."""
+UNDO = {True: ("ROLLBACK", "BEGIN IMMEDIATE"), False: ("ROLLBACK TO part", "RELEASE part")}
 LINGER = 1.0
 """Seconds until a thread that nobody needs any more ends."""
+
+
+class Part:
+    """A job's part in a transaction. What is done in `with part:` is undone when the block raises.
+
+    `heads`: the streams that the transaction has appended to, their keys, and where they stand once it is
+    committed. `alone`: nothing else is in the transaction, so that all of it can be undone.
+    """
+
+    __slots__ = ("alone", "connection", "heads")
+
+    def __init__(self, connection: sqlite3.Connection, *, alone: bool) -> None:
+        self.connection = connection
+        self.alone = alone
+        self.heads: dict[Stream, tuple[int, Head]] = {}
+
+    def smaller(self) -> Part:
+        """A part of this part, for a job that goes on where something in it is refused."""
+        part = Part(self.connection, alone=False)
+        part.heads = self.heads
+        return part
+
+    def __enter__(self) -> None:
+        if not self.alone:
+            self.connection.execute("SAVEPOINT part")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            if not self.alone:
+                self.connection.execute("RELEASE part")
+        elif self.connection.in_transaction:  # some failures of the machine end it
+            for statement in UNDO[self.alone]:
+                self.connection.execute(statement)
+
+    def remember(self) -> None:
+        """Note where the streams stand, once that is durable: a head that never was would leave a gap."""
+        for stream, (key, head) in self.heads.items():
+            stream.key, stream.head = key, head
 
 
 class Waiting(Generic[T]):
@@ -47,12 +87,12 @@ class Waiting(Generic[T]):
         self.landed = landed
         self.error: BaseException | None = None
 
-    def run(self, connection: sqlite3.Connection, heads: Heads, path: str) -> None:
+    def run(self, part: Part, path: str) -> None:
         """Do the job, or note why it cannot be done. Raises what ends the transaction for all."""
         try:
-            self._result = self.job(connection, heads)
+            self._result = self.job(part)
         except Exception as error:
-            if not connection.in_transaction:
+            if not part.connection.in_transaction:
                 raise
             self.error = translated(error, path) if isinstance(error, RAISED) else error
 
@@ -76,18 +116,18 @@ class Group:
         """Do the job; it is durable when this returns. Raises what it raises, `StoreBusy`, `StoreFailed`."""
         if (self._store.taken or not self._queue.empty()) and current_thread() is not self._thread:
             return self._wait(job)
-        heads: Heads = {}
         with self._store.writing() as connection:
-            result = job(connection, heads)
-        _remember(heads)
+            part = Part(connection, alone=True)
+            result = job(part)
+        part.remember()
         return result
 
     def whole(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """The same for work that may leave something behind when it raises; that is undone."""
 
-        def job(connection: sqlite3.Connection, _: Heads) -> T:
-            with undoing(connection):
-                return work(connection)
+        def job(part: Part) -> T:
+            with part:
+                return work(part.connection)
 
         return self.write(job)
 
@@ -134,18 +174,18 @@ class Group:
 
     def _commit(self, taken: list[Waiting[Any]]) -> None:
         """One transaction of what is taken and what else has come by then; its end is told to all in it."""
-        heads: Heads = {}
         try:
             with self._store.writing() as connection:
+                part = Part(connection, alone=False)
                 for waiting in self._gathering(taken):
-                    waiting.run(connection, heads, self._store.path)
+                    waiting.run(part, self._store.path)
         except BaseException as error:
             if isinstance(error, StoreBusy):  # nobody shall wait for the same once more
                 taken += self._queued()
             for waiting in taken:
                 waiting.error = copy(error)
         else:
-            _remember(heads)
+            part.remember()
         for waiting in taken:
             waiting.landed(waiting)
 
@@ -162,23 +202,3 @@ class Group:
         with suppress(Empty):
             while (waiting := self._queue.get_nowait()) is not None:
                 yield waiting
-
-
-@contextmanager
-def undoing(connection: sqlite3.Connection) -> Iterator[None]:
-    """A part of a transaction that leaves nothing behind when it raises, and the transaction as it was."""
-    connection.execute("SAVEPOINT part")
-    try:
-        yield
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK TO part")
-            connection.execute("RELEASE part")
-        raise
-    connection.execute("RELEASE part")
-
-
-def _remember(heads: Heads) -> None:
-    """Where the streams stand, now that it is durable: a head that never came to be would leave a gap."""
-    for stream, (key, head) in heads.items():
-        stream.key, stream.head = key, head

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stenolog.adapters.stores import appending, blobs
 from stenolog.adapters.stores.appending import Append, Item, Stream
-from stenolog.adapters.stores.grouping import Heads
+from stenolog.adapters.stores.grouping import Part
 from stenolog.domain.entry import Draft
 from stenolog.domain.errors import CallerError
 
@@ -82,9 +81,10 @@ class Batch:
         shares, content = [share for share in self._shares if share.items], self._blobs
         self._clear()
 
-        def write(connection: sqlite3.Connection, heads: Heads) -> list[int | CallerError]:
-            blobs.insert(connection, content.items())
-            return [self._written(share, connection, heads) for share in shares]
+        def write(part: Part) -> list[int | CallerError]:
+            with part:
+                blobs.insert(part.connection, content.items())
+                return [self._written(share, part.smaller()) for share in shares]
 
         for share, end in zip(shares, self.log.datastore.group.write(write), strict=True):
             share.refuse(end) if isinstance(end, CallerError) else share.wrote(end)
@@ -94,10 +94,10 @@ class Batch:
         self._blobs: dict[str, bytes] = {}
         self._size = 0
 
-    def _written(self, share: Share, connection: sqlite3.Connection, heads: Heads) -> int | CallerError:
+    def _written(self, share: Share, part: Part) -> int | CallerError:
         """Where the conversation stands once the transaction is committed; why it cannot be written to."""
         append = Append(share.stream, share.items, share.position, self.log.edge.salt)
         try:
-            return append.write(connection, heads)[-1].position
+            return append.write(part)[-1].position
         except CallerError as error:
             return error
