@@ -247,6 +247,29 @@ def test_a_job_of_several_goes_on_where_one_of_them_is_refused(log: Log, others:
     assert verify(log).ok
 
 
+@pytest.mark.parametrize("others", [0, 2])
+def test_a_job_of_several_that_fails_in_the_end_leaves_none_of_them_behind(log: Log, others: int) -> None:
+    talk, new = log["demo"], log["new"]
+    said(talk, "a")
+    appends = [talk.sealing([Draft(HI)], None), new.sealing([Draft(HI)], None)]
+
+    def job(part: Part) -> None:
+        with part:
+            for append in appends:
+                append.write(part.smaller())
+            raise InvalidEvent("on second thoughts")
+
+    write = partial(outcome, partial(log.datastore.group.write, job))
+    more = [partial(said, log[str(number)], "b") for number in range(others)]
+    refused, *_ = at_once(log, *more[:1], write, *more[1:])[min(others, 1) :] if others else [write()]
+
+    assert refused == (InvalidEvent, "on second thoughts")
+    said(talk, "b")
+    said(new, "b")
+    assert (talk.position, new.position) == (3, 2)
+    assert verify(log).ok
+
+
 def in_groups(hook: Callable[[], object]) -> Callable[[sqlite3.Connection], None]:
     """A hook of transactions that is called in those of groups."""
 

@@ -67,6 +67,7 @@ class Part:
             if not self.alone:
                 self.connection.execute("RELEASE part")
         elif self.connection.in_transaction:  # some failures of the machine end it
+            self.heads.clear()  # some of them are undone; of the others, the log knows
             for statement in UNDO[self.alone]:
                 self.connection.execute(statement)
 
