@@ -124,7 +124,8 @@ class Checkpoints:
 
     def put(self, stream: int, fold: str, version: str, *runs: Run) -> None:
         """Keep runs. Where a state is large, it takes the place of those before it in its stretch."""
-        self._work(lambda connection: _write(connection, (stream, fold, version), runs))
+        rows = [_row(run) for run in runs]
+        self._work(lambda connection: _write(connection, (stream, fold, version), rows))
 
     def drop(self, stream: int) -> None:
         """Forget all that is kept of a stream."""
@@ -168,24 +169,25 @@ class Checkpoints:
             self._connection = None
 
 
-def _write(connection: sqlite3.Connection, key: tuple[int, str, str], runs: Iterable[Run]) -> None:
+def _write(connection: sqlite3.Connection, key: tuple[int, str, str], rows: Iterable[Row]) -> None:
     connection.execute("BEGIN IMMEDIATE")
-    for run in runs:
-        row = _row(run)
-        connection.execute(PUT, (*key, *row, _sum(*row)))
-        stretch = room(run.changes[-1][1])
+    for row in rows:
+        first, last, _, _, state, *_ = row
+        connection.execute(PUT, (*key, *row))
+        stretch = room(state)
         if stretch > RUN:
-            connection.execute(THIN, (*key, run.last - run.last % stretch, row[0]))
+            connection.execute(THIN, (*key, last - last % stretch, first))
     connection.execute("COMMIT")
 
 
 def _row(run: Run) -> Row:
     """The run as it is written; without what came before its last state, where that is long."""
     changed, state = run.changes[-1]
-    past = _packed(run.changes[:-1])
+    first, past = run.first, _packed(run.changes[:-1])
     if len(past) > SMALL:
-        return run.last, run.last, run.digest, run.last, state, b""
-    return run.first, run.last, run.digest, changed, state, past
+        first, past = changed, b""
+    row = (first, run.last, run.digest, changed, state, past)
+    return *row, _sum(*row)
 
 
 def room(state: bytes) -> int:
