@@ -37,10 +37,8 @@ from .stores.streams import Order, Which
 from .tailing import follow
 
 if TYPE_CHECKING:
-    from .search.finding import Hit
-
-if TYPE_CHECKING:
     from .holding import Holding
+    from .search.finding import Hit
 
 REMEMBERED = 1000
 """How many conversations a log remembers the heads of."""
