@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
+import sys
 from dataclasses import replace
 
 from benchmarks import profile
@@ -22,6 +24,7 @@ from benchmarks.peers.registry import FLOORS, KNOWN
 
 def main(arguments: list[str]) -> int:
     asked = parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the data, gigabytes, goes away
     if not asked.report:
         with bench(names(asked.peers), plan(asked)) as made:
             for measure in (speed.run, counts.run, acceptance.run):
