@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -114,6 +115,8 @@ def turn_rows(ours: Found) -> Iterator[Row]:
     ):
         if value := ratio(ours, f"turn {length}", floor):
             yield Row(f"turn {length:,} against {floor}", value, limit)
+    if value := ratio(ours, "turn settled", "floor_cached"):
+        yield Row("turn 1,200, settled, against floor_cached", value, math.inf)
 
 
 def budget_rows(bounded: Found) -> Iterator[Row]:

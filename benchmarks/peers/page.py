@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import re
@@ -74,7 +75,7 @@ def tables(found: dict[str, Found]) -> str:
     parts = [
         machine(found),
         "**A turn, in milliseconds** (and how many times `floor` in the same round)",
-        table(found, {f"turn {length:,}": turn(length) for length in Plan().lengths}),
+        table(found, TURNS),
         "**Beside it**",
         table(found, BESIDE),
         "**What goes wrong**",
@@ -109,12 +110,14 @@ def table(found: dict[str, Found], columns: dict[str, Cell], align: str = "---:"
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def turn(length: int) -> Cell:
-    """A turn of that number."""
+def turn(what: str) -> Cell:
+    """A turn, and how many times the floor's."""
 
     def cell(store: Found) -> str:
-        own, times = seconds(store, f"turn {length}"), ratio(store, f"turn {length}", "floor")
-        return f"{figure(own * 1e3)} ({figure(times)} {TIMES})" if own and times else NONE
+        own, times = seconds(store, what), ratio(store, what, "floor")
+        if not own:
+            return NONE
+        return f"{figure(own * 1e3)} ({figure(times)} {TIMES})" if times else figure(own * 1e3)
 
     return cell
 
@@ -189,6 +192,10 @@ def journal(store: Found) -> str:
     return f"{about['journal']}{' (set by us)' if about['prepared'] else ''}, {about['synchronous']}"
 
 
+TURNS: dict[str, Cell] = {
+    **{f"turn {length:,}": turn(f"turn {length}") for length in Plan().lengths},
+    "turn 1,200, settled": turn("turn settled"),
+}
 BESIDE: dict[str, Cell] = {
     "disk, Latin": disk("latin"),
     "disk, Cyrillic": disk("cyrillic"),
@@ -247,7 +254,8 @@ def limits(found: dict[str, Found]) -> str:
         unit = f" {TIMES}" if row.unit == "x" else row.unit
         missed = "" if row.ok else "**missed** "
         note = f"{missed}{row.note}".strip()
-        lines.append(f"| {row.name} | {row.limit:g}{unit} | {row.value:.3g}{unit} | {note} |")
+        limit = NONE if row.limit == math.inf else f"{row.limit:g}{unit}"
+        lines.append(f"| {row.name} | {limit} | {row.value:.3g}{unit} | {note} |")
     return "\n".join(lines)
 
 

@@ -20,6 +20,8 @@ TALK = "talk"
 SLOW_S = 1.0
 FEW = 3
 """Rounds for a store whose turn takes longer than that, and for the others where a round is long."""
+SETTLED, WARM, FAST_S = 1_000, 200, 0.03
+"""Behind so many turns, stores run so many more if a turn takes no longer than that, and are timed again."""
 PATIENCE = 600.0
 
 Answers = dict[str, dict[str, Any]]
@@ -94,7 +96,20 @@ def grown(bench: Bench, length: int) -> None:
             }
             answers = field.ask("turns", names, conversation=TALK, **given)
             keep(bench, f"turn {length}", medians(answers))
+        if length == SETTLED:
+            fast = [name for name, seconds in medians(answers).items() if seconds < FAST_S]
+            settled(bench, field, fast, first=length + 3 + bench.plan.rounds * block)
         field.ask("close")
+
+
+def settled(bench: Bench, field: Field, names: list[str], first: int) -> None:
+    """Turns of some when the write-ahead log is as long as it gets: its commits cost least then."""
+    block = bench.plan.block
+    field.ask("turns", names, conversation=TALK, first=first, count=WARM)
+    for number in range(bench.plan.rounds):
+        given: dict[str, Any] = {"first": first + WARM + number * block, "count": block}
+        answers = field.ask("turns", names, conversation=TALK, **given)
+        keep(bench, "turn settled", medians(answers))
 
 
 def ways_back(bench: Bench) -> None:
