@@ -322,6 +322,27 @@ def test_of_what_no_longer_goes_on_the_disk_nothing_is_acknowledged(log: Log) ->
     assert verify(log).ok
 
 
+def test_whatever_a_hook_raises_is_told_to_all(log: Log) -> None:
+    class Odd(Exception):
+        def __init__(self, one: int, two: int) -> None:
+            super().__init__(f"{one} and {two}")
+
+    def fail() -> None:
+        raise Odd(1, 2)
+
+    def caught(talk: Conversation) -> str:
+        with pytest.raises(Odd) as caught:
+            talk.append(HI)
+        return str(caught.value)
+
+    log.datastore.kept_up.append(in_groups(fail))
+    told = at_once(log, *(partial(caught, log[str(number)]) for number in range(3)))
+    log.datastore.kept_up.clear()
+
+    assert told == ["1 and 2"] * 3
+    assert list(log) == []
+
+
 def test_hooks_run_once_in_a_transaction_and_the_bell_rings_when_it_is_durable(path: Path) -> None:
     with stenolog.open(path) as log:
         talks = [log[str(number)] for number in range(4)]
@@ -418,6 +439,7 @@ class TestWaiting:
             while talks[-1].position < 10:
                 pass
             log.close()
+        assert log.datastore.group._thread is None
         with stenolog.open(path) as again:
             assert [again[talk.name].position for talk in talks] == [each.result(PATIENCE) for each in last]
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from copy import copy
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread, current_thread
 from types import TracebackType
@@ -161,10 +160,9 @@ class Group:
 
     def _run(self) -> None:
         while True:
-            try:
-                first = self._queue.get(timeout=LINGER)
-            except Empty:
-                first = None
+            first = None
+            with suppress(Empty):
+                first = self._queue.get(timeout=0 if self._store.closed else LINGER)
             if first is not None:
                 self._commit([first])
                 continue
@@ -184,7 +182,7 @@ class Group:
             if isinstance(error, StoreBusy):  # nobody shall wait for the same once more
                 taken += self._queued()
             for waiting in taken:
-                waiting.error = copy(error)
+                waiting.error = error
         else:
             part.remember()
         for waiting in taken:
