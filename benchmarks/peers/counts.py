@@ -78,18 +78,21 @@ def kills(bench: Bench, name: str) -> None:
         dict.fromkeys(("kills", "corrupt", "lost", "doubled", "reordered", "broken"), 0),
     )
     wanted = bench.plan.kills if name in OURS else bench.plan.other_kills
-    for number in range(wanted):
-        path = bench.path(name, f"kill{number}")
-        told = killed(bench, name, path, chance)
-        found = kept(bench, name, path, list(range(1, MOST + 1)))
-        tally["kills"] += 1
-        tally["corrupt"] += integrity(path) != "ok"
-        tally["broken"] += found["broken"] > 0
-        for what, many in compared(told, found["ids"]).items():
-            tally[what] += many
-        bench.found[name]["kills"] = dict(tally)
-        for file in bench.data.glob(f"{name}-kill{number}.db*"):
-            file.unlink()
+    with bench.running(name) as other:
+        for number in range(wanted):
+            path = bench.path(name, f"kill{number}")
+            told = killed(bench, name, path, chance)
+            tally["corrupt"] += integrity(path) != "ok"
+            other.ask("open", path=path)
+            found = other.ask("kept", conversation=TALK, turns=list(range(1, MOST + 1)))
+            other.ask("close")
+            tally["kills"] += 1
+            tally["broken"] += found["broken"] > 0
+            for what, many in compared(told, found["ids"]).items():
+                tally[what] += many
+            bench.found[name]["kills"] = dict(tally)
+            for file in bench.data.glob(f"{name}-kill{number}.db*"):
+                file.unlink()
 
 
 def killed(bench: Bench, name: str, path: str, chance: random.Random) -> list[str]:

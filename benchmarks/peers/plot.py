@@ -79,7 +79,8 @@ def grid(across: Scale, up: Scale) -> list[str]:
             place = across(x)
             drawn.append(f'<line class="grid" x1="{place}" x2="{place}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>')
             drawn.append(label(place, HEIGHT - BOTTOM + 18, f"turn {x:,.0f}", "quiet", "middle"))
-    for y in up.ticks():
+    powers = up.ticks()
+    for y in powers if len(powers) > 1 else up.ticks((1, 2, 5)):
         place = up(y)
         drawn.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{place}" y2="{place}"/>')
         drawn.append(label(LEFT - 8, place + 4, f"{y:,.0f} ms" if y >= 1 else f"{y:g} ms", "quiet", "end"))

@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK: SQLiteSession, whose items are the input of the next call."""
+"""The OpenAI Agents SDK: SQLiteSession, whose items its Runner mends and makes the input of the next call."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from agents import SQLiteSession
+from agents.run_internal.session_persistence import prepare_input_with_session
 
 from benchmarks.peers.peer import AsyncPeer
 from benchmarks.peers.workload import Alphabet, Event, Said, events
@@ -26,7 +27,11 @@ class OpenAIAgents(AsyncPeer):
         await self.session(event.conversation).add_items(items(event))
 
     async def built(self, conversation: str) -> Any:
-        return await self.session(conversation).get_items()
+        mended, _ = await prepare_input_with_session([], self.session(conversation), None)
+        return mended
+
+    def kept(self, conversation: str) -> list[Said]:
+        return self.said(self.wait(self.session(conversation).get_items()))
 
     def fill(self, conversation: str, turns: int, alphabet: Alphabet = "latin") -> None:
         everything = [item for event in events(conversation, turns, alphabet) for item in items(event)]
