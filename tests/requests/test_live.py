@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from random import Random
 
 import pytest
 
-from stenolog import Request
+from stenolog import AssistantMessage, Entry, Event, Receipt, Request, ToolCall, ToolResult, UserMessage
 from stenolog.domain.errors import LaterRelease
-from stenolog.projections.requests import WIRES, lanes
+from stenolog.domain.policy import Policy, policy
+from stenolog.projections.requests import WIRES, Lane, build, lanes, live
 from stenolog.projections.requests.build import from_window, takes_part, windows
 from stenolog.projections.requests.live import Live
+from stenolog.projections.requests.settled import LONG
 from stenolog.projections.requests.window import Window
+from stenolog.testing import entries
 from tests.requests.histories import BLOBS, history
 from tests.requests.policies import SMALL
+from tests.requests.sessions import session_log
 
 SEEDS = range(24)
+FULL = policy(None)
 
 
 def written_at_once(request: Request, wire: str) -> object:
@@ -25,30 +32,93 @@ def written_at_once(request: Request, wire: str) -> object:
     return WIRES[wire].render(view.pieces, view.front, BLOBS).body
 
 
+def check(
+    log: Sequence[Entry], lane: Lane, policy: Policy | None, looks: Callable[[int], bool]
+) -> list[Live]:
+    """Ask for a request after each entry, and compare it with one that is made anew where it is looked at."""
+    lives: dict[str, Live] = {}
+    window: Window | None = None
+    bodies: list[tuple[object, object]] = []
+    with suppress(LaterRelease):
+        for length, now in enumerate(windows(log, lane, policy, blobs=BLOBS), 1):
+            if window is not now:
+                window, lives = now, {wire: Live(now, wire, BLOBS) for wire in WIRES}
+            made_by = {wire: lives[wire].request() for wire in WIRES} if takes_part(now) else {}
+            for wire, made in made_by.items() if looks(length) else ():
+                fresh = Window(lane, now.policy, now.counter, blobs=BLOBS)
+                for entry in log[:length]:
+                    fresh.take(entry)
+                expected = from_window(fresh, wire, BLOBS)
+                assert made.body == expected.body == written_at_once(made, wire)
+                assert made == expected
+                bodies.append((made.body, copy.deepcopy(made.body)))
+    assert all(body == as_it_was for body, as_it_was in bodies)
+    return [*lives.values()]
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_after_each_entry_it_is_the_request_that_is_made_anew(seed: int) -> None:
     log = history(seed, longest=24)
     chosen = Random(seed).choice([None, *SMALL.values()])
-    wires = [*WIRES]
     for lane in lanes(log):
-        live: dict[str, Live] = {}
-        window: Window | None = None
-        bodies: list[tuple[object, object]] = []
-        try:
-            for length, anew in enumerate(windows(log, lane, chosen, blobs=BLOBS), 1):
-                if window is not anew:
-                    window, live = anew, {wire: Live(anew, wire, BLOBS) for wire in wires}
-                if not takes_part(anew):
-                    continue
-                made_by = {wire: live[wire].request() for wire in wires}
-                for wire, made in made_by.items() if length % 4 == seed % 4 else ():
-                    fresh = Window(lane, anew.policy, anew.counter, blobs=BLOBS)
-                    for entry in log[:length]:
-                        fresh.take(entry)
-                    expected = from_window(fresh, wire, BLOBS)
-                    assert made.body == expected.body == written_at_once(made, wire)
-                    assert made == expected
-                    bodies.append((made.body, copy.deepcopy(made.body)))
-        except LaterRelease:
-            pass
-        assert all(body == as_it_was for body, as_it_was in bodies)
+        check(log, lane, chosen, lambda length: length % 4 == seed % 4)
+
+
+def test_an_empty_answer_ends_what_the_call_before_it_can_wait_for() -> None:
+    log = entries(
+        UserMessage(text="Look"),
+        AssistantMessage(agent="coder", tool_calls=[ToolCall(id="a", name="look", arguments="{}")]),
+        AssistantMessage(agent="coder"),
+        ToolResult(call_id="a", name="look", text="late"),
+        UserMessage(text="And?"),
+        AssistantMessage(agent="coder", text="It came late."),
+        UserMessage(text="Thanks"),
+    )
+    check(log, Lane("coder"), None, lambda length: True)
+
+
+def test_a_lane_that_only_listens_has_most_of_it_settled() -> None:
+    said = [UserMessage(text=f"{number}", author="Ada", to=["coder", "writer"]) for number in range(3 * LONG)]
+    lives = check(entries(*said), Lane("coder"), None, lambda length: length % 50 == 0)
+
+    assert [each.settled for each in lives if each.wire.name == "openai-chat"] >= [LONG]
+
+
+def test_an_answer_to_what_was_seen_before_others_spoke_stands_before_them() -> None:
+    turn: list[Event] = [UserMessage(text="What now?"), AssistantMessage(agent="coder", text="This.")]
+    receipt = Receipt(view=11, sha256="0" * 64, wire="plain@1", pipeline="", plan={})
+    log = entries(
+        *turn * 5,
+        UserMessage(text="One"),
+        UserMessage(text="Two"),
+        AssistantMessage(agent="coder", text="To one", receipt=receipt),
+        UserMessage(text="Three"),
+        *turn * 3,
+    )
+    check(log, Lane("coder"), None, lambda length: True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_so_it_is_in_a_long_session_of_a_team_also_where_what_is_settled_is_let_go_of(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "SHED", 2)
+    log = session_log(seed, 300)
+    for lane in lanes(log):
+        wire = [*WIRES][seed % len(WIRES)]
+        window = Window(lane, FULL, blobs=BLOBS)
+        made = Live(window, wire, BLOBS)
+        for entry in log:
+            window.take(entry)
+            if window.broken:
+                break
+            if takes_part(window):
+                request = made.request()
+                made.shed()
+                if entry.position % 25 == 0:
+                    assert (
+                        request.body
+                        == build(
+                            log[: entry.position], lane.agent, task=lane.task, wire=wire, policy=FULL
+                        ).body
+                    )
