@@ -30,10 +30,10 @@ Answers = dict[str, dict[str, Any]]
 class Field:
     """Stores that stand ready, each in its process with a file open; who fails is out."""
 
-    def __init__(self, bench: Bench, stack: ExitStack, what: str) -> None:
+    def __init__(self, bench: Bench, stack: ExitStack, what: str, names: list[str] | None = None) -> None:
         self.bench, self.stack, self.what = bench, stack, what
         self.children: dict[str, Running] = {}
-        bench.each(what, self._open)
+        bench.each(what, self._open, names)
 
     def ask(self, do: str, names: list[str] | None = None, at_once: int = 1, **given: Any) -> Answers:
         """Have the same done by all, one after the other or some at once; what came of it."""
@@ -170,13 +170,13 @@ def interleaved(bench: Bench) -> None:
     for number in range(FEW):
         names = [name for name in bench.names if number == 0 or name in (*FLOORS, *OURS)]
         with ExitStack() as stack:
-            field = Field(bench, stack, f"interleaved{number}")
+            field = Field(bench, stack, f"interleaved{number}", names)
             given: dict[str, Any] = {
                 "conversations": plan.conversations,
                 "turns": plan.each,
                 "allowed_s": plan.allowed_s,
             }
-            answers = field.ask("interleave", names, **given)
+            answers = field.ask("interleave", **given)
         keep(bench, "interleaved", {n: a["wall"] / a["events"] for n, a in answers.items()})
         for name, answer in answers.items():
             bench.found[name]["interleaved turns"] = answer["turns"]
