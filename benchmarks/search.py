@@ -23,8 +23,8 @@ BATCH = 1_000
 RARE, COMMON = "needle", "w0"
 AGAIN = """INSERT INTO stored_events
     (originator_id, originator_version, entry_id, at, topic, salt, digest, state)
-    SELECT originator_id, originator_version + ?1, originator_version + ?1, at, topic, salt, digest, state
-    FROM stored_events WHERE originator_version <= ?2"""
+    SELECT originator_id, originator_version + ?, originator_version + ?, at, topic, salt, digest, state
+    FROM stored_events WHERE originator_version <= ?"""
 
 
 def run() -> Iterable[Row]:
@@ -89,7 +89,7 @@ def filled(path: Path, entries: int) -> Log:
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("PRAGMA cache_size = -100000")
         for length in range(TEXTS, entries, TEXTS):
-            connection.execute(AGAIN, (length, TEXTS))
+            connection.execute(AGAIN, (length, length, TEXTS))
     return log
 
 

@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from stenolog.adapters.stores import streams
-from stenolog.adapters.stores.events import EVENT, LAST
+from stenolog.adapters.stores.events import EVENT, LAST, Row
+from stenolog.adapters.stores.streams import Segment
 from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, microseconds
 from stenolog.domain.errors import InvalidEvent, UnknownConversation
 from stenolog.projections.words import describe
@@ -27,9 +28,9 @@ BY_ID = f"""SELECT e.rowid, c.name, {EVENT}
     FROM stored_events e JOIN conversations c ON c.stream = e.originator_id
     WHERE e.erased IS NULL AND e.rowid IN """
 ENDS = """SELECT
-    (SELECT rowid FROM stored_events WHERE originator_id = ?1 AND originator_version > ?2
+    (SELECT rowid FROM stored_events WHERE originator_id = ? AND originator_version > ?
         ORDER BY originator_version LIMIT 1),
-    (SELECT rowid FROM stored_events WHERE originator_id = ?1 AND originator_version <= ?3
+    (SELECT rowid FROM stored_events WHERE originator_id = ? AND originator_version <= ?
         ORDER BY originator_version DESC LIMIT 1)"""
 
 
@@ -91,8 +92,15 @@ def _scope(log: Log, conversation: str | None) -> Scope | None:
         if key is None:
             raise UnknownConversation(f"{conversation!r}: no such conversation in {log.path}")
         segments = streams.lineage(connection, key, LAST)
-        ends = [id for segment in segments for id in connection.execute(ENDS, segment).fetchone() if id]
+        ends = [id for segment in segments for id in _ends(connection, segment) if id]
     return Scope(segments, min(ends, default=0), max(ends, default=0))
+
+
+def _ends(connection: sqlite3.Connection, segment: Segment) -> Row:
+    """The notification ids of the first entry and of the last; None where there is none."""
+    stream, after, upto = segment
+    row: Row = connection.execute(ENDS, (stream, after, stream, upto)).fetchone()
+    return row
 
 
 def _entries(source: Source, ids: Sequence[int]) -> dict[int, Entry]:

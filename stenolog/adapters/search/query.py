@@ -20,6 +20,8 @@ TERM = re.compile(r'(?P<no>-(?=[\w"]))?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+)
 MOST_TERMS = 100
 SEAM = "\u2060"
 """Stands behind each letter of a script that writes no blanks between words; separates, and shows nothing."""
+BEGIN, END = "\ufdd0", "\ufdd1"
+"""Around each hit, while it is looked for: characters that no text may hold, and that are blanks in one."""
 UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # Japanese kana
@@ -33,7 +35,8 @@ def folded(text: str) -> str:
     blanks a word of its own, so that a part of a sentence is found as a phrase. The letter й has none."""
     if text.isascii():
         return text
-    apart = normalize("NFD", UNSPACED.sub(rf"\g<0>{SEAM}", text))
+    plain = text.replace(BEGIN, " ").replace(END, " ")
+    apart = normalize("NFD", UNSPACED.sub(rf"\g<0>{SEAM}", plain))
     return apart.replace("и\u0306", "й").replace("И\u0306", "Й")
 
 

@@ -10,10 +10,8 @@ from typing import NamedTuple
 from unicodedata import category
 
 from .index import TOKENIZER
-from .query import unfolded
+from .query import BEGIN, END, unfolded
 
-BEGIN, END = "\ufdd0", "\ufdd1"
-"""Around each hit, while it is looked for: characters that no text may hold."""
 WORDS = 20
 LONGEST = 240
 """Characters: a snippet of longer words is cut."""
@@ -31,11 +29,10 @@ class Snippet(NamedTuple):
 
 
 def snippets(expression: str, said: Iterable[tuple[int, str]]) -> dict[int, Snippet]:
-    """The snippets of those texts that match, by their numbers: what does not match has none."""
-    clean = [(number, text.replace(BEGIN, "").replace(END, "")) for number, text in said]
+    """The snippets of those folded texts that match, by their numbers: what does not match has none."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute(f"CREATE VIRTUAL TABLE shown USING fts5 (said, {TOKENIZER})")
-        connection.executemany("INSERT INTO shown (rowid, said) VALUES (?, ?)", clean)
+        connection.executemany("INSERT INTO shown (rowid, said) VALUES (?, ?)", said)
         found = connection.execute(SNIPPET, (expression,)).fetchall()
     return {number: _snippet(text) for number, text in found}
 
