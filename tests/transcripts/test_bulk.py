@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,7 +16,11 @@ import pytest
 import stenolog
 from stenolog import Log, StenologError, UserMessage
 from stenolog.adapters.transcripts import Refused, Report, batch, import_file, import_files
+from stenolog.adapters.verify import verify
+from stenolog.domain.errors import TableFailed
+from tests.stores.workers import CONTEXT, started
 from tests.transcripts.given import assistant, item, lines, message, meta, text, tool_result, tool_use, user
+from tests.transcripts.importing import import_in_pieces
 
 PICTURE = base64.b64encode(b"a picture").decode()
 
@@ -125,6 +132,37 @@ def test_an_import_that_ends_anywhere_is_gone_on_with(
     assert salts == last, "the last import was not interrupted: all places were tried"
 
 
+@pytest.mark.slow
+def test_an_import_that_is_killed_anywhere_is_gone_on_with(
+    tmp_path: Path, files: list[Path], whole: dict[str, Any]
+) -> None:
+    chance, all_kills = Random(6), 0
+    for number in range(6):
+        database = tmp_path / f"{number}.db"
+        kills = 0
+        while killed(database, files, chance.randrange(1, 9), chance.uniform(0.0, 0.003)):
+            kills += 1
+        with stenolog.open(database) as log:
+            assert contents(log) == whole
+            assert verify(log).ok
+        all_kills += kills
+    assert all_kills > 6
+
+
+def killed(database: Path, files: list[Path], commits: int, later: float) -> bool:
+    """Whether an import was killed a while after it came to so many commits; else it has ended."""
+    receiver, sender = CONTEXT.Pipe(duplex=False)
+    process = started(import_in_pieces, str(database), [str(file) for file in files], sender)
+    sender.close()
+    with receiver:
+        while commits and os.read(receiver.fileno(), 1):
+            commits -= 1
+        time.sleep(later)
+        process.kill()
+        process.join()
+    return process.exitcode != 0
+
+
 def test_a_conversation_that_somebody_writes_to_meanwhile_is_told_and_the_others_come_in(
     log: Log, files: list[Path], whole: dict[str, Any]
 ) -> None:
@@ -160,6 +198,42 @@ def test_a_log_that_cannot_be_written_to_ends_the_import(log: Log, files: list[P
 
     with pytest.raises(StenologError, match="the log was closed"):
         list(imports)
+
+
+@pytest.mark.parametrize("error", [OSError("No space left"), TableFailed("no such column")])
+def test_what_could_not_be_written_is_never_said_to_be(
+    tmp_path: Path,
+    files: list[Path],
+    whole: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+) -> None:
+    monkeypatch.setattr(batch, "BYTES", 1_500)
+    for last in range(1, 30):
+        left = last
+
+        def fail(_: object) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise error
+
+        with stenolog.open(tmp_path / f"{last}.db") as log:
+            log.datastore.kept_up.append(fail)
+            if ends_with(error, import_files(log, files)):
+                list(import_files(log, files))
+
+            assert contents(log) == whole, f"transaction {last} failed"
+    assert left > 0, "the last import met no error: all places were tried"
+
+
+def ends_with(error: Exception, imports: Iterator[object]) -> bool:
+    """Whether an import ends with an error."""
+    try:
+        list(imports)
+    except type(error):
+        return True
+    return False
 
 
 def test_progress_goes_up_to_the_bytes_of_all_files(log: Log, files: list[Path]) -> None:

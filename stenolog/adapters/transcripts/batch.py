@@ -53,6 +53,8 @@ class Batch:
 
     def __init__(self, log: Log) -> None:
         self.log = log
+        self.lost: Exception | None = None
+        """Why what waited could not be written: nobody may say that it was, nor go on behind it."""
         self._clear()
 
     @property
@@ -75,7 +77,9 @@ class Batch:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits. Raises `StoreBusy`, `StoreFailed`."""
+        """Write what waits. Raises `StoreBusy`, `StoreFailed`, and what tables that are kept up to date raise."""
+        if self.lost is not None:
+            raise self.lost
         if self.is_empty:
             return
         shares, content = [share for share in self._shares if share.items], self._blobs
@@ -86,7 +90,12 @@ class Batch:
                 blobs.insert(part.connection, content.items())
                 return [self._written(share, part.smaller()) for share in shares]
 
-        for share, end in zip(shares, self.log.datastore.group.write(write), strict=True):
+        try:
+            ends = self.log.datastore.group.write(write)
+        except Exception as error:
+            self.lost = error
+            raise
+        for share, end in zip(shares, ends, strict=True):
             share.refuse(end) if isinstance(end, CallerError) else share.wrote(end)
 
     def _clear(self) -> None:

@@ -137,15 +137,13 @@ class _Importing:
         for path in paths:
             try:
                 waiting.append(self._folder(path) or self._file(path))
-            except MachineError:
-                raise
             except (StenologError, OSError) as error:
-                if not refuse:
+                if not refuse or self.batch.lost or isinstance(error, MachineError):
                     raise
                 waiting.append(Refused(str(path), error))
             self._done += size_of(path)
             self._moved(0)
-            if self.batch.is_empty:
+            if self.batch.is_empty or self.batch.lost:
                 yield from self._written(waiting)
                 waiting = []
         yield from self._written(waiting)
