@@ -323,3 +323,18 @@ def test_a_flipped_bit_anywhere_in_a_payload_is_found(log: Log, into: Import) ->
             into.file(flipped)
 
     assert_nothing_written(into.log)
+
+
+def test_progress_of_an_export_goes_up_to_its_bytes(tmp_path: Path) -> None:
+    done: list[int] = []
+    export = tmp_path / "export.jsonl"
+    with stenolog.open(":memory:") as log, export.open("w") as stream:
+        for number in range(5):
+            log["demo"].append(UserMessage(text=f"Number {number}"))
+        export_jsonl(log["demo"], stream)
+    with stenolog.open(":memory:") as log:
+        import_file(log, export, progress=done.append)
+
+    assert len(done) == 2 * 7 + 1 == len(set(done)) + 1
+    assert done == sorted(done)
+    assert done[-1] == export.stat().st_size

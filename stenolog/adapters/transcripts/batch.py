@@ -77,7 +77,7 @@ class Batch:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits. Raises `StoreBusy`, `StoreFailed`, and what tables that are kept up to date raise."""
+        """Write what waits. Raises `StoreBusy`, `StoreFailed`, and what tables in the log's file raise."""
         if self.lost is not None:
             raise self.lost
         if self.is_empty:

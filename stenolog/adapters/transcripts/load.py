@@ -175,7 +175,7 @@ class _Importing:
         naming = Naming(self.log, own, self._name)
         if report.format == "stenolog":
             self.batch.flush()
-            portable.import_stream(self.log, stream, report, naming.name)
+            portable.import_stream(self.log, stream, report, naming.name, self._moved)
         elif report.format in READERS:
             self.told(READERS[report.format](stream, reading), report, naming, stream.tell)
         else:

@@ -8,14 +8,15 @@ the rest, so that an export stands on its own.
 from __future__ import annotations
 
 import re
+import sqlite3
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from hashlib import sha256
-from itertools import islice
 from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 
-from stenolog.adapters.stores import events, streams
+from stenolog.adapters.stores import blobs, events, streams
+from stenolog.adapters.stores.events import START
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import EPOCH, GENESIS, MICROSECOND, Record, check_name, digest_of, microseconds
 from stenolog.domain.errors import ConversationInUse, CorruptLog, LaterRelease, StaleAppend, StenologError
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 VERSION = 1
 LONGEST_LINE = 512 * 1024 * 1024
-_BATCH = 500
 _SHA256 = re.compile(rb'"([0-9a-f]{64})"')
 
 
@@ -110,41 +110,60 @@ def _out(conversation: str, record: Record) -> JsonObject:
 # In
 
 
-def import_stream(log: Log, stream: BinaryIO, report: Report, name: Callable[[str], str]) -> None:
+def import_stream(
+    log: Log,
+    stream: BinaryIO,
+    report: Report,
+    name: Callable[[str], str],
+    moved: Callable[[int], object] = lambda _: None,
+) -> None:
     """Take an export in: first all of it is proved, then all of it is written, in one transaction.
 
     `name` gives the name to use for a conversation of that name. One that is there already gets what it
-    lacks. Raises `CorruptLog`, and `ConversationInUse` where another of that name is there.
+    lacks. `moved` is called with the bytes that are done. Raises `CorruptLog`, and `ConversationInUse` where
+    another of that name is there.
     """
-    plan = _proved(log, stream, name)
-    for piece in _pieces(stream):
-        if isinstance(piece, Blob):
-            log.blobs.put(piece.content)
+    proved = _proved(log, _watched(stream, moved, 0), name)
     with log.datastore.writing() as connection:
-        pieces = _pieces(stream)
-        for found in plan:
-            key = streams.find(connection, found.name)
-            head = events.head(connection, key) if key is not None else None
-            if (head.position if head else 0) != found.already and found.appended:
-                raise StaleAppend(found.name, expected=found.already, found=head.position if head else 0)
-            records = islice(_records(pieces), found.already + found.appended)
-            fresh = islice(records, found.already, None)
-            while batch := list(islice(fresh, _BATCH)):
-                key = streams.create(connection, found.name) if key is None else key
-                events.insert(connection, key, batch)
-            for _ in records:  # what is held already
-                pass
-    report.conversations = plan
+        _write_all(connection, proved, _watched(stream, moved, stream.tell()))
+    report.conversations = proved
 
 
-def _records(pieces: Iterator[Piece]) -> Iterator[Record]:
-    return (piece for piece in pieces if isinstance(piece, Record))
+def _watched(stream: BinaryIO, moved: Callable[[int], object], before: int) -> Iterator[Piece]:
+    """The pieces of a file that is read twice, `before` the first time and then again."""
+    for piece in _pieces(stream):
+        moved((before + stream.tell()) // 2)
+        yield piece
 
 
-def _proved(log: Log, stream: BinaryIO, name: Callable[[str], str]) -> list[Imported]:
+def _write_all(connection: sqlite3.Connection, proved: list[Imported], pieces: Iterator[Piece]) -> None:
+    """Write the blobs, and of each conversation what is not there yet."""
+    talks = iter(proved)
+    key, lacking = 0, range(0)
+    for piece in pieces:
+        if isinstance(piece, Blob):
+            blobs.insert(connection, [piece])
+        elif isinstance(piece, Header):
+            found = next(talks, Imported(""))
+            lacking = range(found.already + 1, found.already + found.appended + 1)
+            key = _key(connection, found) if lacking else 0
+        elif piece.position in lacking:
+            events.insert(connection, key, [piece])
+
+
+def _key(connection: sqlite3.Connection, found: Imported) -> int:
+    """The key of a conversation, which begins to exist where it did not. Raises `StaleAppend`."""
+    key = streams.find(connection, found.name)
+    head = (events.head(connection, key) if key is not None else None) or START
+    if head.position != found.already:
+        raise StaleAppend(found.name, expected=found.already, found=head.position)
+    return streams.create(connection, found.name) if key is None else key
+
+
+def _proved(log: Log, pieces: Iterator[Piece], name: Callable[[str], str]) -> list[Imported]:
     """What is to be written, once every entry is known to be what its digest says."""
     proofs: list[Proof] = []
-    for piece in _pieces(stream):
+    for piece in pieces:
         match piece:
             case Header():
                 if proofs:
