@@ -118,16 +118,21 @@ def current(talk: Conversation, kept: Kept[S], upto: int | None = None) -> S:
 
 def together(talk: Conversation, folds: Sequence[Kept[Any]], upto: int | None = None) -> list[Any]:
     """The states of several folds at one position, by one reading of the entries."""
-    under_way = [Folding(talk, kept, upto) for kept in folds]
-    after = min(each.position for each in under_way)
+    return [each.state for each in under_way(talk, folds, upto)]
+
+
+def under_way(talk: Conversation, folds: Sequence[Kept[Any]], upto: int | None = None) -> list[Folding[Any]]:
+    """The same as folds that can go on from there."""
+    foldings = [Folding(talk, kept, upto) for kept in folds]
+    after = min(each.position for each in foldings)
     read: Entry | Head | None = None
     for read in _read(talk, folds, after, upto) if after != upto else ():
-        for each in under_way:
+        for each in foldings:
             each.take(read)
     if read is not None:
-        for each in under_way:
+        for each in foldings:
             each.rest(read, at_head=upto is None)
-    return [each.state for each in under_way]
+    return foldings
 
 
 def _read(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from hashlib import sha512
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,18 @@ class TestLargeStates:
 
         runs = list(talk.log.checkpoints.runs(talk.stream.key or 0, "words", self.words.version))
         assert sum(len(state) for run in runs for _, state in run.changes) < 2001 * checkpoints.LIGHT * 2
+
+    def test_small_ones_that_nothing_packs_are_kept_alone_too(self, talk: Conversation) -> None:
+        def scramble(words: str, entry: Entry) -> str:
+            return "".join(sha512(f"{n}{words}".encode()).hexdigest() for n in range(15))
+
+        noise = kept(Fold("noise", "", scramble), str)
+        talk.extend(turns(50))
+
+        for at in (150, 150, 100, None):
+            assert talk.fold(noise, at) == noise.fold(talk.entries(upto=at))
+        runs = list(talk.log.checkpoints.runs(talk.stream.key or 0, "noise", noise.version))
+        assert {len(run.changes) for run in runs} == {1}
 
     def test_the_last_one_is_at_hand(self, talk: Conversation, folded: Callable[[], int]) -> None:
         talk.extend(turns(100))

@@ -10,30 +10,30 @@ from stenolog.domain.entry import Draft, Entry
 from stenolog.domain.errors import LaterRelease
 from stenolog.domain.events import Event, ModeSwitch, Unknown
 from stenolog.domain.limits import Accounts, watch
-from stenolog.domain.settings import Settings, configure
+from stenolog.domain.settings import Settings
 from stenolog.domain.state import State, blocked_reason
-from stenolog.domain.step import evolve
 from stenolog.projections.base import Fold
 
-from .queueing import QUEUE, queue
+from .queueing import QUEUE
 
 KEEP_EVERY = 512
-"""So many entries after the last checkpoints the folds are kept again, so that a restart reads no more."""
-WATCH = keeping.kept(Fold("watch", Accounts(), watch, version=2), Accounts)
+"""So many entries after the last time what the folds came by is written, so that a restart reads no more."""
+WATCH = keeping.own(Fold("watch", Accounts(), watch, version=2), Accounts)
 
 
 class Standing:
     """State, settings, accounts and queue of a conversation; `fresh` are entries that nobody was told of."""
 
+    state: State
+    settings: Settings
+    accounts: Accounts
+    queue: tuple[int, ...]
+
     def __init__(self, talk: Conversation) -> None:
         self.talk = talk
         self.fresh: list[Entry] = []
-        self.state: State
-        self.settings: Settings
-        self.accounts: Accounts
-        self.queue: tuple[int, ...]
-        folds = (keeping.STATE, keeping.SETTINGS, WATCH, QUEUE)
-        self.state, self.settings, self.accounts, self.queue = keeping.together(talk, folds)
+        self._folds = keeping.under_way(talk, (keeping.STATE, keeping.SETTINGS, WATCH, QUEUE))
+        self._look()
         self._kept = self.state.position
 
     def catch_up(self) -> None:
@@ -61,17 +61,15 @@ class Standing:
 
     def take(self, entry: Entry) -> None:
         """Take the next entry in."""
-        self.state = evolve(self.state, entry)
-        self.settings = configure(self.settings, entry)
-        self.accounts = watch(self.accounts, entry)
-        self.queue = queue.evolve(self.queue, entry)
+        write = entry.position - self._kept >= KEEP_EVERY
+        for fold in self._folds:
+            fold.take(entry)
+            if write:
+                fold.rest(entry, at_head=True)
+        self._look()
         self.fresh.append(entry)
-        if entry.position - self._kept >= KEEP_EVERY:
-            self._keep(entry)
+        if write:
+            self._kept = entry.position
 
-    def _keep(self, entry: Entry) -> None:
-        self._kept = entry.position
-        keeping.keep(self.talk, keeping.STATE, entry, self.state)
-        keeping.keep(self.talk, keeping.SETTINGS, entry, self.settings)
-        keeping.keep(self.talk, WATCH, entry, self.accounts)
-        keeping.keep(self.talk, QUEUE, entry, self.queue)
+    def _look(self) -> None:
+        self.state, self.settings, self.accounts, self.queue = (fold.state for fold in self._folds)
