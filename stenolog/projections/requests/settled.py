@@ -8,11 +8,12 @@ reset may change that. What changes more than the rest unsettles everything, whi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, ToolResult
-from stenolog.domain.parts import ToolCall
+from stenolog.domain.parts import ToolCall, says_something
 from stenolog.projections.pairing import CallKey, Pair
 
 from .edits import is_edit
@@ -142,7 +143,7 @@ def unsettles(settled: Settled, entry: Entry, pair: Pair | None, *, shown: bool)
 
 def settle(settled: Settled, heard: Heard, answered: int) -> int:
     """Settle as many of the units as can be; their number. `answered` is the lane's last answer."""
-    for number in _ends(heard.made):
+    for number in chain(_ends(heard.made), _behind_changes(heard)):
         before = _answer(heard.made[:number]) or settled.answer
         if before is not None and not before.complete and _goes_on(heard.made, number):
             continue
@@ -152,12 +153,20 @@ def settle(settled: Settled, heard: Heard, answered: int) -> int:
         rest = heard.rows[len(rows) :]
         if last >= first or any(not row.plain and changes_context(row.entry.event) for row in rest):
             continue
-        if any(isinstance(row.entry.event, LlmError) and row.entry.position > answered for row in rows):
+        if any(row.entry.position > answered and _is_own_error(row) for row in rows):
             continue
         settled.add(heard.units[:number], rows, heard.left_out, last)
         settled.answer = before
         return number
     return 0
+
+
+def _is_own_error(row: Row) -> bool:
+    """Whether it is an error of the lane itself, of which nothing may be told once it has answered. An error
+    of another lane is there for the words that had come."""
+    if not isinstance(row.entry.event, LlmError):
+        return False
+    return any(piece.role == "assistant" for piece in row.pieces) or not says_something(row.entry.event.parts)
 
 
 def _said_at(one: Group | Piece) -> tuple[int, ...]:
@@ -186,6 +195,16 @@ def _ends(made: Sequence[Group | Piece]) -> Iterator[int]:
         if answer.results and answer.complete and not answer.said.joins:
             yield last + 1
         yield _not_between_own(made, last)
+
+
+def _behind_changes(heard: Heard) -> Iterator[int]:
+    """Where what is settled may end otherwise: behind the last entry that took others out of context."""
+    changes = (row for row in reversed(heard.rows) if not row.plain and changes_context(row.entry.event))
+    last = next((row.entry.position for row in changes), 0)
+    if last:
+        made = heard.made
+        behind = (n for n in range(len(made), 0, -1) if min(_said_at(made[n - 1]), default=0) <= last)
+        yield _not_between_own(made, next(behind, 0))
 
 
 def _not_between_own(made: Sequence[Group | Piece], number: int) -> int:
