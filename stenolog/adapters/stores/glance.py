@@ -11,8 +11,8 @@ from .datastore import LogDatastore
 SOME = 32
 """So many entries are read at a glance."""
 SINCE = f"""SELECT originator_version, entry_id, at, digest, topic,
-        CASE WHEN originator_version > ?2 THEN state END
-    FROM stored_events WHERE originator_id = ?1 AND originator_version >= ?2
+        CASE WHEN originator_version > ? THEN state END
+    FROM stored_events WHERE originator_id = ? AND originator_version >= ?
     ORDER BY originator_version LIMIT {SOME + 1}"""
 """The columns of `events.EVENT`; the payload of the first is known, and may be long."""
 
@@ -26,7 +26,7 @@ def since(datastore: LogDatastore, stream: Stream, position: int, digest: bytes)
     if key is None:
         return None
     with datastore.glancing() as connection:
-        rows = connection.execute(SINCE, (key, position)).fetchall()
+        rows = connection.execute(SINCE, (position, key, position)).fetchall()
     if not rows or (rows[0][0], rows[0][3]) != (position, digest):
         return None
     return [*reading._decoded(stream.name, rows[1:])]

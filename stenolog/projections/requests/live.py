@@ -115,6 +115,7 @@ class Live:
         runs = tuple(window.left_out)
         explain = _Asked(view, self.wire, self.blobs, runs, window.rows, len(window.rows))
         body, explained = self._written_down(view, explain)
+        writer, messages = self._writer, conversation(body)
         if window.partial and self.explain is not None:
             explained = partial(self.explain, window.position)
         request = Request(
@@ -130,6 +131,7 @@ class Live:
             counter=window.counter.id,
             cuts=window.cuts,
             cut=_cut(runs) if window.cuts else (),
+            encoded=writer.encoded(messages) if writer is not None and isinstance(messages, list) else None,
         )
         reasons = (why_not(window, view.end), over_budget(window, request))
         reason = "; ".join(reason for reason in reasons if reason)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from hashlib import sha256
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.errors import NotSendable
@@ -17,12 +16,13 @@ from stenolog.domain.values import Receipt
 from stenolog.projections.pairing import CallKey
 
 from .rules import REPAIRS
-from .sections import by_hash, sections
+from .sections import Encoded, conversation, digest, sections
 from .tokens import COUNTER, IMAGE_TOKENS, OVERHEAD
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Disposition: TypeAlias = Literal["kept", "reworded", "added"]
 Body: TypeAlias = dict[str, Any]
+Written: TypeAlias = Sequence[bytes]
 
 PIPELINE = "requests@4"
 """The name and version of the pipeline; raised whenever the same log would give other bytes."""
@@ -212,6 +212,7 @@ class Request:
     counter: str = COUNTER
     cuts: int = 0
     cut: tuple[tuple[int, int], ...] = ()
+    encoded: Encoded | None = None
 
     def __eq__(self, other: object) -> bool:
         """Whether they are the same in everything, the explanation too."""
@@ -253,7 +254,7 @@ class Request:
     @cached_property
     def sha256(self) -> str:
         """The sha256 of the compact body, each blob's content replaced by `sha256:` and its hash."""
-        return sha256(compact(by_hash(self.body)).encode()).hexdigest()
+        return digest(self.body, self._written)
 
     @property
     def receipt(self) -> Receipt:
@@ -272,7 +273,13 @@ class Request:
     def plan(self) -> dict[str, Any]:
         """The choices it was built by: the runs that the window left out, and digests of its sections."""
         cut = {"cut": [list(run) for run in self.cut]} if self.cut else {}
-        return {**cut, "sections": sections(self.body)}
+        return {**cut, "sections": sections(self.body, self._written)}
+
+    @cached_property
+    def _written(self) -> Written | None:
+        """Its messages as digests are made of them, where most of them are known from an earlier request."""
+        fits = self.encoded is not None and self.encoded.messages is conversation(self.body)
+        return self.encoded() if self.encoded is not None and fits else None
 
     @cached_property
     def size(self) -> Size:
@@ -295,9 +302,13 @@ class Request:
         return tuple(part for part in everything if part.rule in REPAIRS)
 
 
+UNTOLD = ("explain", "encoded")
+"""What of a request says only how it was made."""
+
+
 def _told(request: Request) -> tuple[object, ...]:
     """What a request says of itself."""
-    said = {each.name: getattr(request, each.name) for each in fields(request) if each.name != "explain"}
+    said = {each.name: getattr(request, each.name) for each in fields(request) if each.name not in UNTOLD}
     return said, request.explanation
 
 

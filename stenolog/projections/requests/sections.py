@@ -28,7 +28,46 @@ SHORT, SHORTER = 8, 4
 TURN = re.compile(r"\n\n(?=(?:System|User|Assistant|Tool)(?: \([^()\n]*\))?: )")
 
 
-def sections(body: Mapping[str, Any]) -> dict[str, Any]:
+class Encoded:
+    """The messages of a body, each as the JSON that digests are made of.
+
+    `known` has the first of them, which are in earlier bodies, too: it is added to, up to `stays`.
+    """
+
+    __slots__ = ("_known", "_stays", "messages")
+
+    def __init__(self, messages: list[Any], known: list[bytes], stays: int) -> None:
+        self.messages = messages
+        self._known = known
+        self._stays = stays
+
+    def __call__(self) -> list[bytes]:
+        known, stays = self._known, self._stays
+        known += map(written, self.messages[len(known) : stays])
+        return [*known[:stays], *map(written, self.messages[stays:])]
+
+
+def written(value: Any) -> bytes:
+    """A JSON value as digests are made of it, compactly, each blob by its hash."""
+    return json.dumps(by_hash(value), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def digest(body: Mapping[str, Any], messages: Sequence[bytes] | None = None) -> str:
+    """The sha256 of a body. `messages` are its own, where they have been written already."""
+    if messages is None:
+        return sha256(written(body)).hexdigest()
+    whole = sha256()
+    before = b"{"
+    for key, value in body.items():
+        inner = (b"[", b",".join(messages), b"]") if key in MESSAGES else (written(value),)
+        for piece in (before, written(key), b":", *inner):
+            whole.update(piece)
+        before = b","
+    whole.update(b"}")
+    return whole.hexdigest()
+
+
+def sections(body: Mapping[str, Any], messages: Sequence[bytes] | None = None) -> dict[str, Any]:
     """The digests of a body's sections, about 150 bytes of JSON.
 
     `{"tools": "1f3e…", "parameters": "90ab…", "messages": [number, chunks]}`: the digests of at most
@@ -38,8 +77,8 @@ def sections(body: Mapping[str, Any]) -> dict[str, Any]:
     found[PARAMETERS] = _digest(_rest(body))
     for key in MESSAGES:
         if key in body:
-            messages = turns(body[key])
-            found[key] = [len(messages), "".join(_chunks(messages, len(messages)))]
+            said = [*map(written, turns(body[key]))] if messages is None else messages
+            found[key] = [len(said), "".join(_chunks(said, len(said)))]
     return found
 
 
@@ -82,8 +121,8 @@ def by_hash(value: Any) -> Any:
 
 def _in_messages(key: str, recorded: Sequence[Any], messages: Sequence[Any]) -> str:
     number, chunks = recorded
-    for index, digest in enumerate(_chunks(messages, number)):
-        if digest != chunks[index * SHORTER : (index + 1) * SHORTER]:
+    for index, found in enumerate(_chunks([*map(written, messages)], number)):
+        if found != chunks[index * SHORTER : (index + 1) * SHORTER]:
             return _named(key, _bound(number, index), _bound(number, index + 1) - 1)
     return "" if len(messages) == number else _named(key, number, max(number, len(messages) - 1))
 
@@ -95,12 +134,12 @@ def _named(key: str, first: int, last: int) -> str:
     return f"/{key}/{span}"
 
 
-def _chunks(messages: Sequence[Any], number: int) -> list[str]:
-    """The digest of each chunk, cut as though there were `number` messages."""
-    return [
-        _digest(list(messages[_bound(number, index) : _bound(number, index + 1)]), SHORTER)
-        for index in range(min(CHUNKS, number))
-    ]
+def _chunks(messages: Sequence[bytes], number: int) -> list[str]:
+    """The digest of each chunk of the written messages, cut as though there were `number` of them."""
+    chunks = (
+        messages[_bound(number, index) : _bound(number, index + 1)] for index in range(min(CHUNKS, number))
+    )
+    return [sha256(b"[%b]" % b",".join(chunk)).hexdigest()[:SHORTER] for chunk in chunks]
 
 
 def _bound(number: int, index: int) -> int:
@@ -111,6 +150,5 @@ def _rest(body: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in body.items() if key not in FRONT and key not in MESSAGES}
 
 
-def _digest(value: Any, digits: int = SHORT) -> str:
-    text = json.dumps(by_hash(value), ensure_ascii=False, separators=(",", ":"))
-    return sha256(text.encode()).hexdigest()[:digits]
+def _digest(value: Any) -> str:
+    return sha256(written(value)).hexdigest()[:SHORT]

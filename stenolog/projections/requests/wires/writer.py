@@ -13,6 +13,7 @@ from typing import Any
 from stenolog.projections.requests.model import Body, Piece, Rendered
 from stenolog.projections.requests.names import CallIds
 from stenolog.projections.requests.prefix import Prefix
+from stenolog.projections.requests.sections import Encoded
 
 from .sheet import Sheet
 
@@ -27,6 +28,7 @@ class Writer(ABC):
         self.prefix = prefix
         self.sheet = Sheet(blobs, prefix.counter, explaining=explaining)
         self.ids: Any = CallIds()
+        self._encoded: list[bytes] = []
         self.begin()
 
     def begin(self) -> None:
@@ -54,6 +56,13 @@ class Writer(ABC):
         """Go on behind messages that were written before, by a writer under the same prefix."""
         self.sheet.messages[:] = messages
         self.ids.resume(ids)
+
+    def encoded(self, messages: list[Body]) -> Encoded:
+        """The messages of a body that it just gave, as digests are made of them.
+
+        Of those that were written to stay, the last may still be gone on with.
+        """
+        return Encoded(messages, self._encoded, max(len(self.sheet.messages) - 1, 0))
 
     def rendered(self, pieces: Sequence[Piece]) -> Rendered:
         """The body of these pieces alone, and the explanation of every part."""
