@@ -288,6 +288,7 @@ def test_another_version_of_a_fold_begins_anew(talk: Conversation, folded: Calla
     twice = kept(Fold("count", 0, lambda total, entry: total + 2, version=2), int)
     assert talk.fold(twice) == 202
     assert folded() == 101
+    assert list(talk.log.checkpoints.runs(talk.stream.key or 0, "count", COUNT.version)) == []
 
 
 def test_a_checkpoint_of_another_release_is_not_used(

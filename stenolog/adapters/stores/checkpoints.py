@@ -56,6 +56,7 @@ NAMES = "SELECT DISTINCT fold FROM checkpoints WHERE stream = ? ORDER BY fold"
 PUT = "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 THIN = """DELETE FROM checkpoints
     WHERE stream = ? AND fold = ? AND version = ? AND first >= ? AND first < ?"""
+OUTDATED = "DELETE FROM checkpoints WHERE stream = ? AND fold = ? AND version <> ?"
 DROP = "DELETE FROM checkpoints WHERE stream = ?"
 UNUSABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -174,6 +175,8 @@ def _write(connection: sqlite3.Connection, key: tuple[int, str, str], rows: Iter
     for row in rows:
         first, last, _, _, state, *_ = row
         connection.execute(PUT, (*key, *row))
+        if first <= 1:  # folded anew: by another release, or by a fold that has changed its mind
+            connection.execute(OUTDATED, key)
         stretch = room(state)
         if stretch > RUN:
             connection.execute(THIN, (*key, last - last % stretch, first))
