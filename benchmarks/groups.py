@@ -1,39 +1,39 @@
-"""64 conversations that are appended to at once, against one commit after another.
+"""64 conversations that are appended to at once: commits that are shared, against one for each append.
 
-The floor is one thread that goes round the same conversations, with a commit for each append and nobody in
-its way: the most there is without group commit. The note tells what 64 threads reach with a commit each.
+The floor is the same 64 threads, or tasks, on the same code with grouping switched off. The notes tell as
+well what one thread reaches that goes round the conversations with a commit for each append.
 """
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 from threading import Barrier
 from time import perf_counter
+from typing import Any
 
 import stenolog
 from benchmarks._ratio import Row
 from stenolog import Log, UserMessage
 from stenolog.adapters.asynchronous import AsyncConversation
-from stenolog.adapters.stores.grouping import Group, Job, Part, T
+from stenolog.adapters.stores.grouping import Group, Waiting
 
 WRITERS = 64
 EACH = 20
-ROUNDS = 15
+ROUNDS = 9
 LIMIT = 1 / 4
 MESSAGE = UserMessage(text="Which test fails, and since which commit? " * 7)
 
 
 class Alone(Group):
-    """No group: each job waits for its turn, and has a commit of its own."""
+    """No group: each job has a commit of its own."""
 
-    def write(self, job: Job[T]) -> T:
-        with self._store.writing() as connection:
-            return job(Part(connection, alone=True))
+    def _gathering(self, taken: list[Waiting[Any]]) -> Iterator[Waiting[Any]]:
+        return iter(taken)
 
 
 def run() -> Iterable[Row]:
@@ -42,15 +42,20 @@ def run() -> Iterable[Row]:
         with stenolog.open(path) as log, stenolog.open(path) as other:
             other.datastore.group = Alone(other.datastore)
             one_after_another(log)  # it opens the conversations
-            taken = [
-                (one_after_another(log), in_threads(log), in_tasks(path), in_threads(other))
-                for _ in range(ROUNDS)
-            ]
-    one, threads, tasks, each = (median(column) * 1e6 for column in zip(*taken, strict=True))
-    what = f"{WRITERS} conversations at once, an append against one with a commit of its own"
-    note = f"{threads:.0f} against {one:.0f} µs; threads with a commit each: {each:.0f} µs"
-    yield Row(f"{what}: threads", threads / one, LIMIT, note=note)
-    yield Row(f"{what}: asyncio", tasks / one, LIMIT, note=f"{tasks:.0f} against {one:.0f} µs")
+            ways: tuple[Callable[[], float], ...] = (
+                lambda: one_after_another(log),
+                lambda: in_threads(log),
+                lambda: in_threads(other),
+                lambda: in_tasks(path, Group),
+                lambda: in_tasks(path, Alone),
+            )
+            taken = [[way() * 1e6 for way in ways] for _ in range(ROUNDS)]
+    one, *rest = (median(column) for column in zip(*taken, strict=True))
+    for what, together, each in (("threads", *rest[:2]), ("tasks of asyncio", *rest[2:])):
+        note = f"{together:.0f} against {each:.0f} µs; one thread in turns: {one:.0f} µs"
+        yield Row(
+            f"{WRITERS} {what}: an append, against a commit for each", together / each, LIMIT, note=note
+        )
 
 
 def one_after_another(log: Log) -> float:
@@ -82,7 +87,7 @@ def in_threads(log: Log) -> float:
         return (perf_counter() - start) / (WRITERS * EACH)
 
 
-def in_tasks(path: Path) -> float:
+def in_tasks(path: Path, group: type[Group]) -> float:
     """The same, by a task for each conversation."""
 
     async def work(talk: AsyncConversation) -> None:
@@ -91,6 +96,7 @@ def in_tasks(path: Path) -> float:
 
     async def measured() -> float:
         async with stenolog.open_async(path) as log:
+            log.sync.datastore.group = group(log.sync.datastore)
             talks = [log[str(number)] for number in range(WRITERS)]
             start = perf_counter()
             await asyncio.gather(*map(work, talks))

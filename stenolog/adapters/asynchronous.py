@@ -259,38 +259,31 @@ class AsyncConversation:
 
 
 class Landing:
-    """Where the thread that writes hands over to the event loop: what was done at once, at one wake-up."""
+    """Where the thread that writes hands over to the event loop: one wake-up for all of a transaction."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self._landed: deque[tuple[Waiting[Any], asyncio.Future[Any]]] = deque()
-        self._awaited = False
+        self._asked: deque[tuple[Waiting[Any], asyncio.Future[Any]]] = deque()
 
     async def write(self, group: Group, job: Job[T]) -> T:
         """Queue a job of `grouping`, and wait until it is done."""
-        future: asyncio.Future[T] = self.loop.create_future()
-        group.submit(Waiting(job, lambda waiting: self._land(waiting, future)))
-        return await future
+        waiting, future = Waiting(job, self._wake), self.loop.create_future()
+        group.submit(waiting)
+        self._asked.append((waiting, future))
+        await future
+        return waiting.result()
 
-    def _land(self, waiting: Waiting[T], future: asyncio.Future[T]) -> None:
+    def _wake(self) -> None:
         """In the thread that writes."""
-        self._landed.append((waiting, future))
-        if not self._awaited:
-            self._awaited = True
-            with suppress(RuntimeError):  # the loop may have ended
-                self.loop.call_soon_threadsafe(self._tell)
+        with suppress(RuntimeError):  # the loop may have ended
+            self.loop.call_soon_threadsafe(self._tell)
 
     def _tell(self) -> None:
-        """In the event loop's own thread."""
-        self._awaited = False
-        while self._landed:
-            waiting, future = self._landed.popleft()
-            if future.done():  # it was cancelled
-                continue
-            if waiting.error is not None:
-                future.set_exception(waiting.error)
-            else:
-                future.set_result(waiting.result())
+        """In the event loop's own thread; jobs are done in the order in which they were asked for."""
+        while self._asked and self._asked[0][0].done:
+            _, future = self._asked.popleft()
+            if not future.done():  # it may have been cancelled
+                future.set_result(None)
 
 
 def _from_now(timeout: float | None) -> float | None:

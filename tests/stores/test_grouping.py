@@ -113,14 +113,14 @@ def submit(talk: Conversation, asked: Asked) -> Future[list[Entry]]:
     """Have the append done in a group; its entries."""
     given, future = drafts(asked), Future[list[Entry]]()
 
-    def land(waiting: Waiting[Any]) -> None:
+    def land() -> None:
         try:
             future.set_result(talk.written(given, waiting.result()))
         except StenologError as error:
             future.set_exception(error)
 
-    job = talk.sealing(given, asked.expected, asked.fence).write
-    talk.log.datastore.group.submit(Waiting(job, land))
+    waiting = Waiting(talk.sealing(given, asked.expected, asked.fence).write, land)
+    talk.log.datastore.group.submit(waiting)
     return future
 
 

@@ -77,14 +77,18 @@ class Part:
 
 
 class Waiting(Generic[T]):
-    """A job in the queue; once it is done or refused, the thread that writes calls `landed` with it."""
+    """A job in the queue; `done` says when it is done or refused, and the thread that writes calls `wake`.
 
-    __slots__ = ("_result", "error", "job", "landed")
+    Those of a transaction that have the same `wake` are woken by one call of it.
+    """
+
+    __slots__ = ("_result", "done", "error", "job", "wake")
     _result: T
 
-    def __init__(self, job: Job[T], landed: Callable[[Waiting[T]], object]) -> None:
+    def __init__(self, job: Job[T], wake: Callable[[], object]) -> None:
         self.job = job
-        self.landed = landed
+        self.wake = wake
+        self.done = False
         self.error: BaseException | None = None
 
     def run(self, part: Part, path: str) -> None:
@@ -153,7 +157,7 @@ class Group:
         """Queue the job, and sleep until it is done. Whoever is interrupted meanwhile does not stop it."""
         done = Lock()
         done.acquire()
-        waiting = Waiting(job, lambda _: done.release())
+        waiting = Waiting(job, done.release)
         self.submit(waiting)
         done.acquire()
         return waiting.result()
@@ -186,7 +190,9 @@ class Group:
         else:
             part.remember()
         for waiting in taken:
-            waiting.landed(waiting)
+            waiting.done = True
+        for wake in dict.fromkeys(waiting.wake for waiting in taken):
+            wake()
 
     def _gathering(self, taken: list[Waiting[Any]]) -> Iterator[Waiting[Any]]:
         """What is taken, and then what is queued, even what comes meanwhile; it is taken as it is given."""
