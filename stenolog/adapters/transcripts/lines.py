@@ -87,7 +87,7 @@ class Reading:
             if raw is None:
                 self._skip(number, f"the line is longer than {self.longest // 1024**2} MiB")
                 continue
-            text = self._text(raw).strip(_BLANK)
+            text = self._text(raw)
             if text:
                 yield from self._values(number, text, ended)
             elif b"\0" in raw:
@@ -100,7 +100,7 @@ class Reading:
             raise NotATranscript(
                 f"expected a JSON document of at most {LONGEST_DOCUMENT // 1024**2} MiB, found a larger one"
             )
-        text = self._text(raw).strip(_BLANK)
+        text = self._text(raw)
         try:
             value, end = self._decoder.raw_decode(text)
             if end != len(text):
@@ -122,7 +122,8 @@ class Reading:
         self.skipped.append(Skipped(number, reason))
 
     def _text(self, raw: bytes) -> str:
-        raw = raw.removeprefix(codecs.BOM_UTF8)
+        """The text without the blanks around it."""
+        raw = raw.removeprefix(codecs.BOM_UTF8).strip(_BLANK.encode())
         try:
             return raw.decode()
         except UnicodeDecodeError:
