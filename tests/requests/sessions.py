@@ -7,6 +7,7 @@ summaries, hand-offs, changes of mode. Unlike `histories`, what is in them could
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain, count, islice
 from random import Random
 
@@ -26,14 +27,20 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
+from stenolog.domain.policy import Policy
+from stenolog.projections.requests import Lane
+from stenolog.projections.requests.live import Live
+from stenolog.projections.requests.tokens import COUNTERS
+from stenolog.projections.requests.window import Window
 from tests.requests.histories import START
 
 AGENTS = ("coder", "reviewer", "writer")
 TOOLS = ("shell", "read_file", "edit_file", "search")
-WORDS = (
+SAID = (
     "the ledger counts every row twice when a batch is retried so look at the parser first and then at "
     "what the test expects проверь отчёт ещё раз и скажи почему сумма не сходится"
-).split()
+)
+WORDS = SAID.split()
 
 
 def session(seed: int, length: int) -> list[Event]:
@@ -44,6 +51,21 @@ def session(seed: int, length: int) -> list[Event]:
 def session_log(seed: int, length: int) -> list[Entry]:
     """The same as entries, as `given.log` numbers them."""
     return [Entry("talk", i, f"e{i}", START, "", event) for i, event in enumerate(session(seed, length), 1)]
+
+
+def conversation(seed: int, turns: int) -> list[Event]:
+    """A conversation with one agent, in which each answer keeps the receipt of its request: a question, an
+    answer that calls tools, their results, an answer."""
+    session = _Session(Random(seed))
+    kept = Window(Lane("coder"), Policy(), COUNTERS[Policy().counter])
+    live = Live(kept, "openai-chat")
+    log: list[Event] = []
+    for event in session.turns("coder", turns):
+        if isinstance(event, AssistantMessage):
+            event = replace(event, receipt=live.request().receipt)
+        log.append(event)
+        kept.take(Entry("talk", len(log), f"e{len(log)}", START, "", event))
+    return log
 
 
 class _Session:
@@ -62,6 +84,17 @@ class _Session:
         for event in chain([opening], chain.from_iterable(self._turn() for _ in count())):
             self.position += 1
             yield event
+
+    def turns(self, agent: str, number: int) -> Iterator[Event]:
+        """So many turns of one agent, each with one or two calls."""
+        yield ModeSwitch(mode="chat", joins=[agent], cards={agent: _card(agent)})
+        for turn in range(number):
+            calls = [self._call() for _ in range(1 + turn % 2)]
+            yield UserMessage(text=self._words(40), author="Ada", to=(agent,))
+            yield self._answer(agent, *calls)
+            for call in calls:
+                yield ToolResult(call_id=call.id, name=call.name, text=self._words(60))
+            yield self._answer(agent, Text(text=self._words(60)))
 
     def _turn(self) -> Iterator[Event]:
         random = self.random

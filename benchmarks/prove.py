@@ -1,0 +1,92 @@
+"""Proving a log: every request that it could lead to before the laws, every one that was sent built again.
+
+On all processors that there are; the limits are those of two.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from benchmarks._ratio import Row, cpu_seconds, seconds
+from benchmarks.read import drain
+from stenolog import Log
+from stenolog.adapters import log as logs
+from stenolog.adapters.checking import check
+from stenolog.adapters.proving import prove
+from stenolog.adapters.side_by_side import cores
+from stenolog.adapters.transcripts import import_files
+from stenolog.adapters.verify import verify
+from stenolog.projections.requests.prefixes import checked
+from tests.requests.corpus import TRANSCRIPTS, files
+from tests.requests.sessions import conversation, session, session_log
+
+WIRES = ("openai-chat", "anthropic")
+ENTRIES = 5_000
+TALKS, TURNS, KINDS = 1_000, 20, 20
+"""So many conversations of so many turns, of which so many are different."""
+LIMIT_S = 60
+SHORT, LONG = 500, 2_500
+
+
+def run() -> Iterable[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        with logs.open(Path(folder, "long.db"), synchronous="normal") as log:
+            log["talk"].extend(session(1, ENTRIES))
+            yield prefixes(log, f"every prefix of {ENTRIES:,} entries")
+        yield longer()
+        if TRANSCRIPTS.is_dir():
+            with logs.open(Path(folder, "corpus.db"), synchronous="normal") as log:
+                drain(import_files(log, files()))
+                yield prefixes(log, "every prefix of the transcripts")
+        with logs.open(Path(folder, "talks.db"), synchronous="normal") as log:
+            yield verified(log)
+
+
+def prefixes(log: Log, what: str) -> Row:
+    """Every request that a log could lead to, on two wires, before their laws."""
+    requests = invalid = 0
+
+    def work() -> None:
+        nonlocal requests, invalid
+        for found in check(log, log.names(archived=True), wires=WIRES, all_prefixes=True, jobs=None):
+            assert found.error is None, found
+            requests += found.requests
+            invalid += len(found.invalid)
+
+    took = seconds(work)
+    note = f"{requests:,} requests, {invalid} break a law, {took / requests * 1e3:.2f} ms each on {cores()}"
+    return Row(f"prove: {what}, two wires", took, LIMIT_S, "s", f"{note} processors")
+
+
+def longer() -> Row:
+    """A request of a long log against one of a short log: each is made, and read, from what has changed."""
+
+    def one_request(entries: int) -> float:
+        log = session_log(1, entries)
+        return cpu_seconds(lambda: [*checked(log, wires=WIRES, all_prefixes=True)]) / entries
+
+    one_request(SHORT)
+    long_s, short_s = one_request(LONG), min(one_request(SHORT), one_request(SHORT))
+    note = f"{long_s * 1e3:.2f} against {short_s * 1e3:.2f} ms for those of three agents on two wires"
+    return Row(f"prove: a position of {LONG:,} entries against {SHORT}", long_s / short_s, 4, note=note)
+
+
+def verified(log: Log) -> Row:
+    """A log in which each answer has a receipt: everything worked out anew, the requests too."""
+    kinds = [conversation(seed, TURNS) for seed in range(KINDS)]
+    for number in range(TALKS):
+        log[f"talk {number}"].extend(kinds[number % KINDS])
+    outcomes: list[str] = []
+
+    def work() -> None:
+        assert verify(log, jobs=None).ok
+        outcomes.extend(proof.outcome for proved in prove(log, jobs=None) for proof in proved.proofs)
+
+    took = seconds(work)
+    assert set(outcomes) == {"same"}, set(outcomes)
+    note = (
+        f"{TALKS / took * 60:,.0f} a minute on {cores()} processors, {len(outcomes):,} requests built again"
+    )
+    return Row(f"prove: {TALKS:,} conversations of {TURNS} turns verified", took, LIMIT_S, "s", note)
