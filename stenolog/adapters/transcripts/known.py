@@ -30,6 +30,10 @@ REVISION = 1
 """Raised when the importers take down more of a file than they did."""
 
 
+LARGEST = 100_000
+"""Bytes of what is remembered of one file: of one with so much to tell, nothing is."""
+
+
 class File(NamedTuple):
     """A file as it is now: where it lies, the name that was asked for, the sha256 of what is in it."""
 
@@ -61,7 +65,9 @@ def remember(log: Log, file: File, report: Report) -> None:
         "repaired": report.repaired,
         "incomplete": report.incomplete,
     }
-    log.checkpoints.put(WHOLE_LOG, file.key, _version(), Run(0, b"", ((0, json.dumps(kept).encode()),)))
+    state = json.dumps(kept).encode()
+    if len(state) <= LARGEST:
+        log.checkpoints.put(WHOLE_LOG, file.key, _version(), Run(0, b"", ((0, state),)))
 
 
 def recall(log: Log, file: File) -> Report | None:

@@ -13,8 +13,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
+
+from pydantic_core import from_json
 
 from stenolog.domain.errors import NotATranscript
 
@@ -100,6 +103,8 @@ class Reading:
             raise NotATranscript(
                 f"expected a JSON document of at most {LONGEST_DOCUMENT // 1024**2} MiB, found a larger one"
             )
+        with suppress(ValueError):
+            return _sound(raw)
         text = self._text(raw)
         try:
             value, end = self._decoder.raw_decode(text)
@@ -222,6 +227,22 @@ def _pass_over(stream: BinaryIO) -> bool:
         if rest.endswith(b"\n"):
             return True
     return False
+
+
+def _sound(raw: bytes) -> Json:
+    """The value of a document that nothing is wrong with, read without making text of it, which may take four
+    times as many bytes. Raises `ValueError` for any other.
+    """
+    value = from_json(raw, allow_inf_nan=False)
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        if any(isinstance(each, float) and math.isinf(each) for each in level):
+            raise ValueError("expected numbers, found an infinity")
+        inner = [each for each in level if isinstance(each, list | dict)]
+        if not inner:
+            return value
+        level = [child for each in inner for child in (each.values() if isinstance(each, dict) else each)]
+    raise ValueError(f"nested deeper than {DEEPEST} levels")
 
 
 def _why(error: ValueError | RecursionError) -> str:
