@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -27,25 +26,23 @@ from stenolog import (
     ModeSwitch,
     StaleAppend,
     StenologError,
-    StoreBusy,
     StoreFailed,
     UnknownConversation,
     UserMessage,
 )
-from stenolog.adapters.stores import filelock
 from stenolog.adapters.stores.claims import Claim, Claims
-from stenolog.adapters.stores.filelock import FileLock
 from stenolog.adapters.stores.grouping import Part, Waiting
 from stenolog.adapters.verify import verify
 from stenolog.domain.errors import ClaimLost
 from tests.stores.conftest import fixed_clock, fixed_ids, said, texts
+from tests.stores.together import at_once, in_groups, outcome
 from tests.stores.workers import PATIENCE
 
 HI = UserMessage(text="hi")
 
 
 class Asked(NamedTuple):
-    """An append that somebody asks for: `expected` counts from where the conversation stands by then."""
+    """An append that somebody asks for, with an id for each event."""
 
     name: str
     events: list[str]
@@ -83,13 +80,6 @@ def opened() -> Iterator[Log]:
         wanted = Claim(0, "a", "model", 2, 1, "key", "me", 0)
         assert Claims(log.datastore, log["a"].stream).take([wanted], 2) == [wanted._replace(fence=1)]
         yield log
-
-
-def outcome(call: Callable[[], Any]) -> Any:
-    try:
-        return call()
-    except StenologError as error:
-        return type(error), str(error)
 
 
 def one_by_one(asked: list[Asked]) -> tuple[list[Any], list[Any]]:
@@ -136,27 +126,6 @@ def everything(log: Log) -> list[Any]:
 @settings(max_examples=60, deadline=None)
 def test_a_group_is_as_its_appends_one_after_another(asked: list[Asked]) -> None:
     assert together(asked) == one_by_one(asked)
-
-
-def at_once(log: Log, *calls: Callable[[], Any]) -> list[Any]:
-    """What comes of calls in threads of their own that all come while somebody else writes, in this order."""
-    group, submit = log.datastore.group, log.datastore.group.submit
-    queued = threading.Semaphore(0)
-
-    def watched(waiting: Waiting[Any]) -> None:
-        submit(waiting)
-        queued.release()
-
-    group.submit = watched  # type: ignore[method-assign]
-    with ThreadPoolExecutor(len(calls)) as pool:
-        with log.datastore.writing():
-            futures = []
-            for call in calls:
-                futures.append(pool.submit(outcome, call))
-                assert queued.acquire(timeout=PATIENCE)
-        outcomes = [future.result(PATIENCE) for future in futures]
-    group.submit = submit  # type: ignore[method-assign]
-    return outcomes
 
 
 def commits(log: Log) -> list[str]:
@@ -270,16 +239,6 @@ def test_a_job_of_several_that_fails_in_the_end_leaves_none_of_them_behind(log: 
     assert verify(log).ok
 
 
-def in_groups(hook: Callable[[], object]) -> Callable[[sqlite3.Connection], None]:
-    """A hook of transactions that is called in those of groups."""
-
-    def kept_up(_: sqlite3.Connection) -> None:
-        if threading.current_thread().name == "stenolog-writer":
-            hook()
-
-    return kept_up
-
-
 def test_a_commit_that_fails_fails_all_that_were_in_it_and_leaves_nothing_behind(log: Log) -> None:
     talk, new = log["demo"], log["new"]
     said(talk, "a")
@@ -360,144 +319,3 @@ def test_hooks_run_once_in_a_transaction_and_the_bell_rings_when_it_is_durable(p
 
         assert ran == ["once"]
         assert heard == [0, 8]
-
-
-class TestWaiting:
-    """Nobody waits for ever, whatever becomes of the others."""
-
-    def test_longer_than_the_deadline_nobody_waits_for_another_process(self, path: Path) -> None:
-        with stenolog.open(path, deadline=0.2) as log:
-            talks = [log[str(number)] for number in range(6)]
-            for talk in talks:
-                said(talk, "a")
-            holder = FileLock(f"{path}-lock")
-            assert holder.acquire(0)
-            with ThreadPoolExecutor(6) as pool:
-                outcomes = list(pool.map(lambda talk: outcome(partial(talk.append, HI)), talks))
-            holder.close()
-
-            assert [kind for kind, _ in outcomes] == [StoreBusy] * 6
-            assert [talk.append(HI).position for talk in talks] == [3] * 6
-
-    def test_those_who_wait_for_the_same_wait_together(
-        self, path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        with stenolog.open(path, deadline=0.3) as log:
-            waits: list[str] = []
-            busy = log.datastore._busy
-
-            def counted() -> StoreBusy:
-                waits.append("one more")
-                return busy()
-
-            monkeypatch.setattr(log.datastore, "_busy", counted)
-            with ThreadPoolExecutor(30) as pool, log.datastore.writing():
-                asked = [pool.submit(outcome, partial(log[str(n)].append, HI)) for n in range(30)]
-                assert {future.result(PATIENCE)[0] for future in asked} == {StoreBusy}
-            assert len(waits) < 30
-
-    def test_who_is_woken_by_a_group_may_append_too(self, log: Log) -> None:
-        talks = [log[str(number)] for number in range(3)]
-        echoes = iter(["echo"])
-
-        def echo() -> None:
-            if threading.current_thread().name == "stenolog-writer":
-                for text in echoes:
-                    said(talks[0], text)
-
-        with log.datastore.bell.listening(echo):
-            at_once(log, *(partial(talk.append, HI) for talk in talks))
-        assert [talk.position for talk in talks] == [3, 2, 2]
-
-    def test_a_hook_that_appends_is_refused_and_holds_up_nobody(self, path: Path) -> None:
-        with stenolog.open(path, deadline=0.05) as log:
-            talk = log["demo"]
-            said(talk, "a")
-            hook = in_groups(lambda: said(talk, "within its own transaction"))
-            log.datastore.kept_up.append(hook)
-            outcomes = at_once(log, partial(talk.append, HI), partial(talk.append, HI))
-            log.datastore.kept_up.remove(hook)
-
-            assert [kind for kind, _ in outcomes] == [StoreBusy] * 2
-            assert talk.append(HI).position == 3
-
-    def test_when_the_log_is_closed_everybody_is_told(self, path: Path) -> None:
-        log = stenolog.open(path)
-        talks = [log[str(number)] for number in range(8)]
-        begun = threading.Barrier(9)
-
-        def work(talk: Conversation) -> int:
-            begun.wait(PATIENCE)
-            while isinstance(entry := outcome(partial(talk.append, HI)), Entry):
-                last = entry.position
-            assert entry == (StoreFailed, f"{path}: the log was closed")
-            return last
-
-        with ThreadPoolExecutor(8) as pool:
-            last = [pool.submit(work, talk) for talk in talks]
-            begun.wait(PATIENCE)
-            while talks[-1].position < 10:
-                pass
-            log.close()
-        assert log.datastore.group._thread is None
-        with stenolog.open(path) as again:
-            assert [again[talk.name].position for talk in talks] == [each.result(PATIENCE) for each in last]
-
-    def test_who_is_interrupted_while_he_waits_takes_nobody_with_him(self, log: Log) -> None:
-        assert threading.current_thread() is threading.main_thread()
-        talk, other = log["demo"], log["other"]
-        release, submit = threading.Event(), log.datastore.group.submit
-
-        def hold() -> None:
-            with log.datastore.writing():
-                holding.set()
-                assert release.wait(PATIENCE)
-
-        def interrupted(waiting: Waiting[Any]) -> None:
-            submit(waiting)
-            signal.raise_signal(signal.SIGINT)
-
-        holding = threading.Event()
-        with ThreadPoolExecutor(2) as pool:
-            held = pool.submit(hold)
-            assert holding.wait(PATIENCE)
-            log.datastore.group.submit = interrupted  # type: ignore[method-assign]
-            with pytest.raises(KeyboardInterrupt):
-                talk.append(HI)
-            log.datastore.group.submit = submit  # type: ignore[method-assign]
-            waits = pool.submit(other.append, HI)
-            release.set()
-            assert waits.result(PATIENCE).position == 2
-            held.result(PATIENCE)
-        said(talk, "b")
-        assert verify(log).ok
-
-    def test_who_is_interrupted_while_he_writes_leaves_nothing_behind(self, log: Log) -> None:
-        talk = log["demo"]
-        said(talk, "a")
-        log.datastore.kept_up.append(lambda _: signal.raise_signal(signal.SIGINT))
-        with pytest.raises(KeyboardInterrupt):
-            talk.append(HI)
-        log.datastore.kept_up.clear()
-
-        with ThreadPoolExecutor(1) as pool:
-            assert pool.submit(talk.append, HI).result(PATIENCE).position == 3
-
-    def test_a_lock_that_comes_to_somebody_interrupted_is_let_go(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        class Interrupted(threading.Event):
-            def wait(self, timeout: float | None = None) -> bool:
-                raise KeyboardInterrupt
-
-        one, other, third = (FileLock(str(tmp_path / "lock")) for _ in range(3))
-        assert one.acquire(0)
-        with monkeypatch.context() as patched:
-            patched.setattr(filelock, "Event", Interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                other.acquire(PATIENCE)
-        one.release()
-
-        assert third.acquire(PATIENCE)
-        for lock in (one, other, third):
-            lock.close()

@@ -1,0 +1,167 @@
+"""Writers in a group: nobody waits for ever, whatever becomes of the others."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stenolog
+from stenolog import Conversation, Entry, Log, StoreBusy, StoreFailed, UserMessage
+from stenolog.adapters.stores import filelock
+from stenolog.adapters.stores.filelock import FileLock
+from stenolog.adapters.stores.grouping import Waiting
+from stenolog.adapters.verify import verify
+from tests.stores.conftest import said
+from tests.stores.together import at_once, in_groups, outcome
+from tests.stores.workers import PATIENCE
+
+HI = UserMessage(text="hi")
+
+
+def test_longer_than_the_deadline_nobody_waits_for_another_process(path: Path) -> None:
+    with stenolog.open(path, deadline=0.2) as log:
+        talks = [log[str(number)] for number in range(6)]
+        for talk in talks:
+            said(talk, "a")
+        holder = FileLock(f"{path}-lock")
+        assert holder.acquire(0)
+        with ThreadPoolExecutor(6) as pool:
+            outcomes = list(pool.map(lambda talk: outcome(partial(talk.append, HI)), talks))
+        holder.close()
+
+        assert [kind for kind, _ in outcomes] == [StoreBusy] * 6
+        assert [talk.append(HI).position for talk in talks] == [3] * 6
+
+
+def test_those_who_wait_for_the_same_wait_together(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with stenolog.open(path, deadline=0.3) as log:
+        waits: list[str] = []
+        busy = log.datastore._busy
+
+        def counted() -> StoreBusy:
+            waits.append("one more")
+            return busy()
+
+        monkeypatch.setattr(log.datastore, "_busy", counted)
+        with ThreadPoolExecutor(30) as pool, log.datastore.writing():
+            asked = [pool.submit(outcome, partial(log[str(n)].append, HI)) for n in range(30)]
+            assert {future.result(PATIENCE)[0] for future in asked} == {StoreBusy}
+        assert len(waits) < 30
+
+
+def test_who_is_woken_by_a_group_may_append_too(log: Log) -> None:
+    talks = [log[str(number)] for number in range(3)]
+    echoes = iter(["echo"])
+
+    def echo() -> None:
+        if threading.current_thread().name == "stenolog-writer":
+            for text in echoes:
+                said(talks[0], text)
+
+    with log.datastore.bell.listening(echo):
+        at_once(log, *(partial(talk.append, HI) for talk in talks))
+    assert [talk.position for talk in talks] == [3, 2, 2]
+
+
+def test_a_hook_that_appends_is_refused_and_holds_up_nobody(path: Path) -> None:
+    with stenolog.open(path, deadline=0.05) as log:
+        talk = log["demo"]
+        said(talk, "a")
+        hook = in_groups(lambda: said(talk, "within its own transaction"))
+        log.datastore.kept_up.append(hook)
+        outcomes = at_once(log, partial(talk.append, HI), partial(talk.append, HI))
+        log.datastore.kept_up.remove(hook)
+
+        assert [kind for kind, _ in outcomes] == [StoreBusy] * 2
+        assert talk.append(HI).position == 3
+
+
+def test_when_the_log_is_closed_everybody_is_told(path: Path) -> None:
+    log = stenolog.open(path)
+    talks = [log[str(number)] for number in range(8)]
+    begun = threading.Barrier(9)
+
+    def work(talk: Conversation) -> int:
+        begun.wait(PATIENCE)
+        while isinstance(entry := outcome(partial(talk.append, HI)), Entry):
+            last = entry.position
+        assert entry == (StoreFailed, f"{path}: the log was closed")
+        return last
+
+    with ThreadPoolExecutor(8) as pool:
+        last = [pool.submit(work, talk) for talk in talks]
+        begun.wait(PATIENCE)
+        while talks[-1].position < 10:
+            pass
+        log.close()
+    assert log.datastore.group._thread is None
+    with stenolog.open(path) as again:
+        assert [again[talk.name].position for talk in talks] == [each.result(PATIENCE) for each in last]
+
+
+def test_who_is_interrupted_while_he_waits_takes_nobody_with_him(log: Log) -> None:
+    assert threading.current_thread() is threading.main_thread()
+    talk, other = log["demo"], log["other"]
+    release, submit = threading.Event(), log.datastore.group.submit
+
+    def hold() -> None:
+        with log.datastore.writing():
+            holding.set()
+            assert release.wait(PATIENCE)
+
+    def interrupted(waiting: Waiting[Any]) -> None:
+        submit(waiting)
+        signal.raise_signal(signal.SIGINT)
+
+    holding = threading.Event()
+    with ThreadPoolExecutor(2) as pool:
+        held = pool.submit(hold)
+        assert holding.wait(PATIENCE)
+        log.datastore.group.submit = interrupted  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt):
+            talk.append(HI)
+        log.datastore.group.submit = submit  # type: ignore[method-assign]
+        waits = pool.submit(other.append, HI)
+        release.set()
+        assert waits.result(PATIENCE).position == 2
+        held.result(PATIENCE)
+    said(talk, "b")
+    assert verify(log).ok
+
+
+def test_who_is_interrupted_while_he_writes_leaves_nothing_behind(log: Log) -> None:
+    talk = log["demo"]
+    said(talk, "a")
+    log.datastore.kept_up.append(lambda _: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        talk.append(HI)
+    log.datastore.kept_up.clear()
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(talk.append, HI).result(PATIENCE).position == 3
+
+
+def test_a_lock_that_comes_to_somebody_interrupted_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            raise KeyboardInterrupt
+
+    one, other, third = (FileLock(str(tmp_path / "lock")) for _ in range(3))
+    assert one.acquire(0)
+    with monkeypatch.context() as patched:
+        patched.setattr(filelock, "Event", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            other.acquire(PATIENCE)
+    one.release()
+
+    assert third.acquire(PATIENCE)
+    for lock in (one, other, third):
+        lock.close()

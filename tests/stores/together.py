@@ -1,0 +1,51 @@
+"""Writers that come while somebody else writes, so that their jobs share a transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from stenolog import Log, StenologError
+from stenolog.adapters.stores.grouping import Waiting
+from tests.stores.workers import PATIENCE
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except StenologError as error:
+        return type(error), str(error)
+
+
+def at_once(log: Log, *calls: Callable[[], Any]) -> list[Any]:
+    """What comes of calls in threads of their own that all come while somebody else writes, in this order."""
+    group, submit = log.datastore.group, log.datastore.group.submit
+    queued = threading.Semaphore(0)
+
+    def watched(waiting: Waiting[Any]) -> None:
+        submit(waiting)
+        queued.release()
+
+    group.submit = watched  # type: ignore[method-assign]
+    with ThreadPoolExecutor(len(calls)) as pool:
+        with log.datastore.writing():
+            futures = []
+            for call in calls:
+                futures.append(pool.submit(outcome, call))
+                assert queued.acquire(timeout=PATIENCE)
+        outcomes = [future.result(PATIENCE) for future in futures]
+    group.submit = submit  # type: ignore[method-assign]
+    return outcomes
+
+
+def in_groups(hook: Callable[[], object]) -> Callable[[sqlite3.Connection], None]:
+    """A hook of transactions that is called in those of groups."""
+
+    def kept_up(_: sqlite3.Connection) -> None:
+        if threading.current_thread().name == "stenolog-writer":
+            hook()
+
+    return kept_up
