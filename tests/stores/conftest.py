@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import Conversation, Log, UserMessage
+from stenolog import AssistantMessage, Conversation, Entry, Event, Log, ToolCall, ToolResult, UserMessage
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -42,6 +42,38 @@ def log(request: pytest.FixtureRequest, path: Path) -> Iterator[Log]:
 @pytest.fixture
 def talk(log: Log) -> Conversation:
     return log["demo"]
+
+
+@pytest.fixture
+def folded(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """How many entries have been read to be folded since the last call."""
+    seen: list[Entry] = []
+    read = Conversation.entries
+
+    def counting(talk: Conversation, after: int = 0, upto: int | None = None) -> object:
+        for entry in read(talk, after, upto):
+            seen.append(entry)
+            yield entry
+
+    monkeypatch.setattr(Conversation, "entries", counting)
+
+    def since() -> int:
+        count = len(seen)
+        seen.clear()
+        return count
+
+    return since
+
+
+def turns(count: int) -> list[Event]:
+    """So many turns of a question, a call, its result and an answer."""
+    turn: list[Event] = [
+        UserMessage(text="go"),
+        AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c1", name="shell")]),
+        ToolResult(call_id="c1", text="done"),
+        AssistantMessage(agent="coder", text="done"),
+    ]
+    return turn * count
 
 
 def said(talk: Conversation, *texts: str) -> None:

@@ -1,0 +1,147 @@
+"""The file beside the log may be deleted, damaged or stale at any time."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import stenolog
+from stenolog import UserMessage
+from stenolog.adapters.keeping import STATE
+from stenolog.adapters.stores import checkpoints
+from stenolog.adapters.stores.checkpoints import Run
+from stenolog.adapters.verify import verify
+from stenolog.domain.step import fold as state_of
+from tests.stores.conftest import turns
+
+
+@pytest.fixture
+def beside(path: Path) -> Path:
+    with stenolog.open(path) as log:
+        log["demo"].extend(turns(25))
+        log["demo"].state()
+    return path.with_name(f"{path.name}-checkpoints")
+
+
+def test_it_is_there_when_the_log_is_opened_again(
+    path: Path, beside: Path, folded: Callable[[], int]
+) -> None:
+    with stenolog.open(path) as log:
+        log["demo"].state()
+
+    assert beside.exists()
+    assert folded() == 0
+
+
+def test_deleting_it_costs_only_time(path: Path, beside: Path, folded: Callable[[], int]) -> None:
+    beside.unlink()
+
+    with stenolog.open(path) as log:
+        assert log["demo"].state().position == 101
+    assert folded() == 101
+
+
+@pytest.mark.parametrize("content", [b"", b"no database at all" * 100, b"SQLite format 3\0" + b"x" * 5000])
+def test_a_damaged_one_is_replaced(
+    path: Path, beside: Path, content: bytes, folded: Callable[[], int]
+) -> None:
+    beside.write_bytes(content)
+
+    with stenolog.open(path) as log:
+        log["demo"].state(), log["demo"].state()
+        assert folded() in (101, 202)
+        log["demo"].state()
+        assert folded() == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "state = cast('[7,{},[],0,{},[],null,0]' AS BLOB)",
+        "past = cast('x' AS BLOB)",
+        "past = NULL",
+        "changed = changed - 1",
+        "last = last + 1",
+        "first = first + 1",
+    ],
+)
+def test_a_changed_one_is_not_believed(path: Path, beside: Path, change: str) -> None:
+    with sqlite3.connect(beside) as connection:
+        connection.execute(f"UPDATE checkpoints SET {change}")
+    connection.close()
+
+    with stenolog.open(path) as log:
+        talk = log["demo"]
+        for at in (1, 2, 33, 64, 65, 100, 101, None):
+            assert talk.state(at) == state_of(talk.entries(upto=at))
+        assert verify(log).ok
+
+
+def test_one_of_an_earlier_layout_begins_anew(path: Path, beside: Path, folded: Callable[[], int]) -> None:
+    with sqlite3.connect(beside) as connection:
+        connection.execute("DROP TABLE checkpoints")
+        connection.execute("CREATE TABLE checkpoints (stream INTEGER, fold TEXT, slot INTEGER)")
+        connection.execute("PRAGMA user_version = 0")
+    connection.close()
+
+    with stenolog.open(path) as log:
+        log["demo"].state()
+        assert folded() == 101
+        log["demo"].state()
+        assert folded() == 0
+
+
+def test_a_state_that_is_not_what_the_fold_gives_is_found(path: Path, beside: Path) -> None:
+    """With the sum that makes it whole, in the midst of a run."""
+    with stenolog.open(path) as log:
+        talk = log["demo"]
+        key, digest = talk.stream.key or 0, next(talk.entries(after=49)).digest
+        wrong = STATE.dump(talk.state(upto=30)._replace(anomalies=7))
+        right = STATE.dump(talk.state(upto=50))
+        run = Run(50, bytes.fromhex(digest), ((30, wrong), (31, right)))
+        log.checkpoints.put(key, "state", STATE.version, run)
+
+        (problem,) = verify(log).problems
+        assert (problem.code, problem.position, problem.pointer) == ("checkpoint", 30, "/state/7")
+
+
+def test_one_that_belongs_to_another_log_is_not_used(
+    path: Path, beside: Path, folded: Callable[[], int]
+) -> None:
+    for each in path.parent.glob("talks.db*"):
+        if each != beside:
+            each.unlink()
+    with stenolog.open(path) as log:
+        log["demo"].extend([UserMessage(text=str(n)) for n in range(200)])
+
+        assert verify(log).ok
+        assert log["demo"].state() == state_of(log["demo"].entries())
+        folded()
+        for at in (None, 100, 50, 33):
+            log["demo"].state(at)
+        assert folded() == 0
+        assert verify(log).ok
+
+
+def test_one_that_another_process_holds_is_done_without(
+    path: Path, beside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "PATIENCE", 0.01)
+    holder = sqlite3.connect(beside, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+
+    with stenolog.open(path) as log:
+        log["demo"].extend(turns(25))
+        assert log["demo"].state().position == 201
+    holder.close()
+
+
+def test_a_place_that_cannot_be_written_is_done_without(path: Path) -> None:
+    path.with_name(f"{path.name}-checkpoints").mkdir()
+
+    with stenolog.open(path) as log:
+        log["demo"].extend(turns(25))
+        assert log["demo"].state().position == 101
