@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from stenolog.adapters.transcripts import files_in, size_of
 from tests.transcripts.crewagent_given import folder, message
@@ -58,6 +61,22 @@ def test_an_index_of_something_else_makes_no_folder_of_conversations(tmp_path: P
     made(tmp_path, "index.json", "talk.jsonl")
 
     assert found(tmp_path) == ["index.json", "talk.jsonl"]
+
+
+def test_a_folder_that_cannot_be_entered_stands_for_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(tmp_path, "closed/talk.jsonl", "talk.jsonl")
+    entered = os.scandir
+
+    def scandir(path: Path) -> Any:
+        if path.name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return entered(path)
+
+    monkeypatch.setattr("stenolog.adapters.transcripts.walk.os.scandir", scandir)
+
+    assert found(tmp_path) == ["talk.jsonl", "closed"]
 
 
 def test_a_file_is_itself_whatever_it_is_called(tmp_path: Path) -> None:

@@ -28,8 +28,6 @@ WHOLE_LOG = 0
 """The stream that stands for none: what is remembered is of the log itself."""
 REVISION = 1
 """Raised when the importers take down more of a file than they did."""
-
-
 LARGEST = 100_000
 """Bytes of what is remembered of one file: of one with so much to tell, nothing is."""
 

@@ -17,7 +17,8 @@ def files_in(path: Path) -> Iterator[Path]:
     """What there is to be imported at a path: the file itself, or what lies in the folder and below it.
 
     A folder of CrewAgent's conversations is one. Hidden files and folders are passed over, and no folder is
-    entered twice, whatever links lead to it. A folder's own files come before those below it, by their names.
+    entered twice, whatever links lead to it; one that cannot be entered stands for itself, to be refused. A
+    folder's own files come before those below it, by their names.
     """
     if path.is_dir():
         yield from _inside(path, set())
@@ -33,8 +34,12 @@ def _inside(folder: Path, entered: set[tuple[int, int]]) -> Iterator[Path]:
     if crewagent.is_one(folder):
         yield folder
         return
-    with os.scandir(folder) as found:
-        seen = sorted((each for each in found if not each.name.startswith(".")), key=lambda each: each.name)
+    try:
+        with os.scandir(folder) as found:
+            seen = sorted((each for each in found if each.name[0] != "."), key=lambda each: each.name)
+    except OSError:
+        yield folder
+        return
     yield from (Path(each) for each in seen if each.is_file() and _suffix(each.name) in SUFFIXES)
     for each in seen:
         if each.is_dir():
