@@ -278,6 +278,14 @@ def test_old_payloads_are_brought_up_to_date_step_by_step(topic: str, payload: s
     assert NOTES.dump(note) == ("note@3", '{"words":"Grüße","by":"Ada"}'.encode())
 
 
+def test_the_topics_of_a_kind_are_all_that_are_read_as_it() -> None:
+    kinds: Any = (Note,)
+
+    assert sorted(NOTES.topics(kinds)) == ["note@1", "note@2", "note@3"]
+    assert NOTES.topics((Unknown,)) == ()
+    assert REGISTRY.topics((LlmError, UserMessage)) == ("user_message@1", "llm_error@1")
+
+
 def test_a_version_later_than_the_newest_is_unknown() -> None:
     assert NOTES.load("note@4", b"{}") == Unknown(topic="note@4", payload=b"{}")
 
