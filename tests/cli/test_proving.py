@@ -111,6 +111,24 @@ def test_strict_is_for_requests(kept: Cli) -> None:
     assert kept("verify", "--strict").status == 2
 
 
+def test_two_processes_say_what_one_says(kept: Cli) -> None:
+    with_receipt(sha256="0" * 64)
+
+    for command in (("verify", "--requests"), ("fsck", "--all-prefixes", "--wire", "anthropic")):
+        one, two = kept(*command, "--jobs", "1"), kept(*command, "--jobs", "2")
+
+        assert (two.status, two.out, two.err) == (one.status, one.out, one.err)
+    assert kept("fsck", "--jobs", "0").status == 2
+
+
+def test_fsck_checks_the_wires_that_are_asked_for(kept: Cli) -> None:
+    def requests(*wires: str) -> int:
+        asked = [part for wire in wires for part in ("--wire", wire)]
+        return int(kept("fsck", "--all-prefixes", *asked, "--json").envelope["data"]["requests"])
+
+    assert requests("plain") * 2 == requests("plain", "gemini") == requests() * 2 // 5
+
+
 def test_a_gate_that_was_written_stays_open_while_the_code_is_the_same(demo: Cli) -> None:
     written = demo("gate", "--out", "gate.jsonl")
     again = demo("gate", "--against", "gate.jsonl")

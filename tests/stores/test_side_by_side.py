@@ -1,0 +1,128 @@
+"""Work on a log by several processes finds what one finds, in the same order."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stenolog import Log, UserMessage
+from stenolog.adapters import checking, proving
+from stenolog.adapters.checking import check
+from stenolog.adapters.log import open as open_log
+from stenolog.adapters.proving import prove
+from stenolog.adapters.side_by_side import Share, cores, shares, together
+from stenolog.adapters.verify import verify
+from stenolog.domain.errors import MachineError, UnknownConversation
+from tests.requests.sessions import conversation, session
+
+HEADS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 60), max_size=8)
+
+
+@settings(max_examples=200, derandomize=True)
+@given(heads=HEADS, size=st.integers(1, 40), split=st.booleans())
+def test_every_position_is_in_one_share_in_order(heads: dict[str, int], size: int, split: bool) -> None:
+    tasks = list(shares(heads, size, split=split))
+
+    told = [(share.conversation, at) for task in tasks for share in task for at in share.positions]
+    assert told == [(name, at) for name, last in heads.items() for at in range(1, last + 1)]
+    assert list(dict.fromkeys(share.conversation for task in tasks for share in task)) == [*heads]
+    for task in tasks:
+        assert len(task) == 1 or sum(len(share.positions) for share in task) <= size
+        assert not split or all(len(share.positions) <= size for share in task)
+
+
+def test_a_conversation_that_is_not_split_is_one_share() -> None:
+    assert list(shares({"a": 90, "b": 3}, 10, split=False)) == [
+        [Share("a", range(1, 91))],
+        [Share("b", range(1, 4))],
+    ]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A log with several conversations, a fork, an edit nobody should make, and receipts."""
+    with open_log(tmp_path / "talks.db") as log:
+        log["long"].extend(session(1, 120))
+        for number in range(3):
+            log[f"short {number}"].extend(conversation(number, 3))
+        log["short 1"].fork(name="fork").append(UserMessage(text="otherwise"))
+        with log.datastore.writing() as connection:
+            connection.execute(
+                "UPDATE stored_events SET state = replace(state, 'User', 'user') WHERE originator_version = 7"
+            )
+    return tmp_path / "talks.db"
+
+
+def who(log: Log, task: str) -> tuple[str, int, int]:
+    """The task, how long the conversation is, and the process that looked."""
+    return task, log[task].position, os.getpid()
+
+
+def refused(log: Log, task: str) -> None:
+    raise UnknownConversation(f"{task!r}: expected another")
+
+
+def ended(log: Log, task: str) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_two_processes_find_what_one_finds_in_the_same_order(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking, "SIZE", 50)
+    monkeypatch.setattr(proving, "SIZE", 20)
+    with open_log(path) as log:
+        names = log.names(archived=True)
+
+        def found(jobs: int) -> Sequence[object]:
+            checked = check(log, names, wires=["openai-chat"], all_prefixes=True, jobs=jobs)
+            return [*checked], verify(log, jobs=jobs), [*prove(log, jobs=jobs)]
+
+        assert found(2) == found(1)
+        assert not verify(log).ok
+
+
+def test_each_task_is_done_elsewhere_and_what_it_finds_comes_in_order(path: Path) -> None:
+    with open_log(path) as log:
+        names = log.names() * 3
+        found = list(together(log, who, names, 2))
+
+        assert [(name, last) for name, last, _ in found] == [(name, log[name].position) for name in names]
+        assert os.getpid() not in {process for _, _, process in found}
+        with pytest.raises(UnknownConversation, match="'long': expected another"):
+            list(together(log, refused, ["long"], 2))
+        with pytest.raises(MachineError, match="was ended before it was done"):
+            list(together(log, ended, ["long"], 2))
+
+
+def test_a_log_in_memory_is_worked_on_here() -> None:
+    with open_log(":memory:") as log:
+        log["talk"].extend(session(1, 4))
+
+        assert list(together(log, who, ["talk"], 4)) == [("talk", 4, os.getpid())]
+        assert verify(log, jobs=4).ok
+        assert [one.requests for one in check(log, ["talk"], wires=["plain"], jobs=4)] == [3]
+
+
+def test_what_is_soon_done_is_done_here(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[int] = []
+
+    def counted(log: Log, work: object, tasks: object, jobs: int) -> list[list[object]]:
+        used.append(jobs)
+        return []
+
+    for module in (checking, proving):
+        monkeypatch.setattr(module, "together", counted)
+    with open_log(path) as log:
+        for least in (10**9, 0):
+            monkeypatch.setattr(checking, "WORTH", least)
+            monkeypatch.setattr(proving, "WORTH", least)
+            assert [*check(log, log.names(), all_prefixes=True), *prove(log, jobs=None)] == []
+
+    assert used == [1, 1, cores(), cores()]
