@@ -13,10 +13,14 @@ from stenolog import AssistantMessage, Entry, Event, Receipt, Request, ToolCall,
 from stenolog.domain.errors import LaterRelease
 from stenolog.domain.policy import Policy, policy
 from stenolog.projections.requests import WIRES, Lane, build, lanes, live
-from stenolog.projections.requests.build import from_window, takes_part, windows
+from stenolog.projections.requests.build import every_request, from_window, takes_part, windows
 from stenolog.projections.requests.live import Live
+from stenolog.projections.requests.model import Body, Piece
 from stenolog.projections.requests.settled import LONG
 from stenolog.projections.requests.window import Window
+from stenolog.projections.requests.wires import written_by
+from stenolog.projections.requests.wires.sheet import texts
+from stenolog.projections.requests.wires.writer import Writer
 from stenolog.testing import entries
 from tests.requests.histories import BLOBS, history
 from tests.requests.policies import SMALL
@@ -122,3 +126,26 @@ def test_so_it_is_in_a_long_session_of_a_team_also_where_what_is_settled_is_let_
                             log[: entry.position], lane.agent, task=lane.task, wire=wire, policy=FULL
                         ).body
                     )
+
+
+class Telegrams(Writer):
+    """A wire of one's own, whose messages stand where no provider has them."""
+
+    def write(self, pieces: Sequence[Piece]) -> None:
+        for piece in pieces:
+            self.sheet.messages.append({"from": piece.role, "says": texts(piece)})
+            self.sheet.explain(piece, "".join(texts(piece)))
+
+    def close(self, pieces: Sequence[Piece]) -> Body:
+        self.write(pieces)
+        return {"turns": self.sheet.messages.copy()}
+
+
+def test_a_wire_of_ones_own_goes_on_where_it_stood() -> None:
+    wire = written_by("telegrams", 1, Telegrams)
+    log = session_log(3, 60)
+    for lane in lanes(log):
+        requests = list(every_request(log, lane.agent, task=lane.task, wire=wire, policy=FULL))
+        last = build(log, lane.agent, task=lane.task, wire=wire, policy=FULL)
+        assert requests[-1] == last
+        assert requests[-1].receipt == last.receipt

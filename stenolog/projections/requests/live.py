@@ -189,9 +189,7 @@ class Live:
             writer.write([*chain.from_iterable(fresh)])
             self._written = told.number
         body = writer.body(view.rest)
-        messages = conversation(body)
-        goes_on = mark.last is not None and mark.last is not messages[mark.messages - 1]
-        self.settled = mark.messages - goes_on
+        self.settled = mark.unchanged(conversation(body))
         if writer.sheet.missing:  # a blob that comes later must be seen
             self._writer = None
         return body, explain

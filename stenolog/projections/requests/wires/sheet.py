@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text
@@ -38,6 +38,12 @@ class Mark(NamedTuple):
 
     messages: int
     last: Body | None
+
+    def unchanged(self, messages: Sequence[Body] | str) -> int:
+        """How many of them stand at the beginning of these messages as they stood then."""
+        if self.last is None or len(messages) < self.messages:
+            return 0
+        return self.messages - (messages[self.messages - 1] is not self.last)
 
 
 class Sheet:
