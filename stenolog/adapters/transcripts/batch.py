@@ -17,7 +17,7 @@ from .report import Imported
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log
 
-BYTES = 8_000_000
+BYTES = 4_000_000
 """How much is written in one transaction: payloads and blobs."""
 AROUND = 1_000
 """What an entry takes in memory beside its payload, in bytes."""
