@@ -23,9 +23,10 @@ from stenolog.projections.requests.bookmark import settled_by
 from stenolog.projections.requests.build import choose
 from stenolog.projections.requests.caps import caps
 from stenolog.projections.requests.live import BrokenWindow
+from stenolog.projections.requests.marks import START, Mark
 from stenolog.projections.requests.model import Explanation
 from stenolog.projections.requests.tokens import Counter
-from stenolog.projections.requests.window import START, Mark, Window
+from stenolog.projections.requests.window import Window
 
 from . import keeping
 from .bookmarking import FAR, Left, find, leave

@@ -17,9 +17,10 @@ from stenolog.projections.requests import WIRES, build, every_request, lanes
 from stenolog.projections.requests.build import from_window, takes_part, windows
 from stenolog.projections.requests.caps import caps, limits
 from stenolog.projections.requests.laws import breaches
+from stenolog.projections.requests.marks import Mark
 from stenolog.projections.requests.rules import CUTS
 from stenolog.projections.requests.sections import turns
-from stenolog.projections.requests.window import Mark, Window, window
+from stenolog.projections.requests.window import Window, window
 from tests.requests.given import CALL, calls, log
 from tests.requests.histories import history
 from tests.requests.judging import MODELS, complaints, needs_judges

@@ -16,7 +16,8 @@ from stenolog.domain.limits import Accounts, watch
 from stenolog.domain.settings import configure
 from stenolog.domain.values import Span
 from stenolog.projections.requests import Lane
-from stenolog.projections.requests.window import Mark, Window
+from stenolog.projections.requests.marks import Mark
+from stenolog.projections.requests.window import Window
 from stenolog.projections.usage import Usage, usage
 from tests.requests.policies import SMALL
 from tests.strategies import logs

@@ -13,7 +13,7 @@ from stenolog.adapters.stores import reading
 from stenolog.adapters.verify import verify
 from stenolog.context import Budget, LastN
 from stenolog.projections.requests import build
-from stenolog.projections.requests.window import Mark
+from stenolog.projections.requests.marks import Mark
 
 POLICY = Budget(tokens=2_000)
 WORDS = "word " * 20

@@ -22,7 +22,8 @@ from .quoting import note, quote
 from .stays import author_of, pinned
 
 if TYPE_CHECKING:
-    from .window import Shown, Window
+    from .marks import Shown
+    from .window import Window
 
 RUN_MODE = "run"
 _NOTES = Size(0, 200, 50, 400)

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 from stenolog.domain.parts import Text
 from stenolog.projections.pairing import CallKey
 
+from .marks import Mark, runs
 from .model import Piece, Role
 from .prefix import Prefix
 from .settled import Settled
-from .window import Mark, Window, runs
+from .window import Window
 from .wires.writer import Writer
 
 

@@ -15,7 +15,7 @@ from .tokens import Counter, count_part, count_parts
 from .wires.sheet import NOT_CARRIED
 
 if TYPE_CHECKING:
-    from .window import Row
+    from .marks import Row
 
 SPOKEN = (UserMessage, AssistantMessage, ToolResult, LlmError)
 

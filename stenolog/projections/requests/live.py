@@ -20,13 +20,14 @@ from .bookmark import Bookmark, bookmark, fingerprint
 from .caps import caps
 from .groups import closing
 from .left_out import dropped, neighbours
+from .marks import Row
 from .model import Body, Dropped, Explanation, Piece, Rendered, Request
 from .prefix import Prefix, prefix
 from .rules import CUTS
 from .sections import conversation
 from .sending import over_budget, takes_part, undelivered, unknown, why_not
 from .settled import Settled, Told, called_in
-from .window import Row, Window
+from .window import Window
 from .wires import WIRES, Wire
 from .wires.sheet import EMPTY_BLOBS
 from .wires.writer import Writer

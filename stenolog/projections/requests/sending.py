@@ -11,7 +11,8 @@ from .settled import Unit
 from .stays import positions_of, stays
 
 if TYPE_CHECKING:
-    from .window import Shown, Window
+    from .marks import Shown
+    from .window import Window
 
 
 def takes_part(window: Window) -> bool:

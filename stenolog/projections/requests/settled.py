@@ -21,8 +21,8 @@ from .groups import Group
 from .model import Piece
 
 if TYPE_CHECKING:
+    from .marks import Row
     from .visible import Lane
-    from .window import Row
 
 Unit = tuple[Piece, ...]
 ENDLESS = 2**63 - 1

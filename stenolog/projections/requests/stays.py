@@ -15,7 +15,8 @@ from stenolog.domain.policy import Pins
 from .model import Piece
 
 if TYPE_CHECKING:
-    from .window import Shown, Window
+    from .marks import Shown
+    from .window import Window
 
 
 def author_of(event: Event) -> str:

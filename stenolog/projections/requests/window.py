@@ -9,18 +9,16 @@ in it, without what came before.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ToolResult
 from stenolog.domain.policy import Policy
 from stenolog.domain.replacing import replacing
-from stenolog.domain.settings import NOTHING, Settings, configure
-from stenolog.domain.state import State
-from stenolog.domain.step import INITIAL, evolve
+from stenolog.domain.settings import configure
+from stenolog.domain.step import evolve
 from stenolog.domain.summaries import Summary
 from stenolog.projections.context import Made, read, summary_of
-from stenolog.projections.pairing import Call, Pair, Pairing
+from stenolog.projections.pairing import Pairing
 
 from .around import reserved
 from .away import titles
@@ -28,11 +26,12 @@ from .caps import Cap, caps
 from .edits import parts_wordings, with_notes
 from .groups import Grouping
 from .left_out import absorb, said_by
+from .marks import NOTHING_SHOWN, START, Mark, Row, Shown, runs
 from .measure import Measure
 from .model import Dropped, Piece, Size, total
-from .own import Now, Own, remember
+from .own import Now, remember
 from .rewrites import chosen, rewritten
-from .settled import Heard, Settled, Told, Unit, changes_context, is_plain, settle, unsettles
+from .settled import Heard, Settled, Told, changes_context, is_plain, settle, unsettles
 from .stays import BESIDE, pinned, positions_of, stays
 from .tokens import ESTIMATE, Counter, count_parts
 from .visible import Lane, Visible, passed_over, visible
@@ -47,55 +46,8 @@ LEAST_PRIVATE = 256
 """So many runs of what was not for the lane are known exactly; older ones are taken together."""
 
 
-class Row(NamedTuple):
-    """An entry in the window: what the lane hears of it, and how large that is.
-
-    `plain`: it stands where it was said, and takes nothing out of context.
-    """
-
-    entry: Entry
-    pieces: tuple[Piece, ...]
-    size: Size
-    plain: bool = False
-
-
-class Mark(NamedTuple):
-    """Where a window stands at a position: all that is needed to go on from there, but for the entries.
-
-    `rows` are the runs of positions in the window, `private` those of what was not for the lane.
-    """
-
-    position: int = 0
-    state: State = INITIAL
-    settings: Settings = NOTHING
-    rows: tuple[tuple[int, int], ...] = ()
-    waiting: tuple[Call, ...] = ()
-    pairs: tuple[Pair, ...] = ()
-    summaries: tuple[Made, ...] = ()
-    left_out: tuple[Dropped, ...] = ()
-    private: tuple[tuple[int, int], ...] = ()
-    own: Own = Own()
-    cuts: int = 0
-
-
-START = Mark()
-NO_SIZE = Size()
 _of_size = replacing(Piece, "size")
-
-
-class Shown(NamedTuple):
-    """What is in the window, in units that are never cut in two, and the rule for what is out of context.
-
-    `edits` has the message that each edit is an edit of.
-    """
-
-    units: list[Unit]
-    left_out: dict[int, str]
-    entries: list[Entry]
-    edits: dict[int, int]
-
-
-NOTHING_SHOWN = Shown([], {}, [], {})
+NO_SIZE = Size()
 
 
 class Window:
@@ -402,17 +354,3 @@ def window(
     for entry in entries:
         made.take(entry)
     return made
-
-
-def runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """The runs of neighbouring positions, each as its first and last."""
-    first = last = 0
-    for position in positions:
-        if last and position == last + 1:
-            last = position
-            continue
-        if last:
-            yield first, last
-        first = last = position
-    if last:
-        yield first, last
