@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 
 takes_jobs = click.option(
-    "--jobs", type=click.IntRange(1), metavar="N", help="So many processes; else one per processor, for much."
+    "--jobs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="So many processes; else one per processor, where it pays.",
 )
 
 

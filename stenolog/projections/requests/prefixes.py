@@ -46,7 +46,7 @@ def checked(
         for window in _windows(log, lane, positions, blobs, counters):
             if not checks or checks[0].live.window is not window:
                 checks = [_Check(window, wire, blobs) for wire in wires]
-            yield from (check.now() for check in checks)
+            yield from (check.judged() for check in checks)
 
 
 def _windows(
@@ -84,7 +84,7 @@ class _Check:
         self.live = Live(window, wire, blobs)
         self.reading = reading(wire)
 
-    def now(self) -> Checked:
+    def judged(self) -> Checked:
         """The request of what is in the window now."""
         window, broken = self.live.window, self.reading.breaches(self.live.request().body)
         return Checked(window.position, window.lane.address, self.live.wire.name, tuple(broken))
