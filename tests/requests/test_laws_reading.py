@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from stenolog.projections.requests import build, lanes
 from stenolog.projections.requests.laws import breaches, reading
 from stenolog.projections.requests.laws.law import Seen, conversation
+from stenolog.projections.requests.laws.plain import TURN
+from stenolog.projections.requests.quoting import markers
 from tests.requests.histories import BLOBS, history
 from tests.requests.judging import MODELS
 
@@ -64,6 +66,26 @@ def test_what_grows_shrinks_and_changes_breaks_the_same_laws_as_each_body_alone(
             assert found.breaches(body) == breaches(wire, body)
 
     holds()
+
+
+TEXT = st.lists(st.sampled_from(["User:", "Tool (a):", "\n", "\n\n", " ", "\r", "a\u2028", "("]), max_size=12)
+
+
+@settings(max_examples=300, derandomize=True)
+@given(st.lists(st.tuples(st.integers(0, 20), TEXT.map("".join)), max_size=5))
+def test_a_prompt_of_plain_text_is_read_on_by_paragraphs(changes: list[tuple[int, str]]) -> None:
+    found, prompt = reading("plain"), ""
+    for kept, more in changes:
+        prompt = prompt[:kept] + more
+        forged = [place for place in markers(prompt) if not _begins_a_turn(prompt, place)]
+
+        told = [breach for breach in found.breaches({"prompt": prompt}) if breach.law == "no-forged-marker"]
+
+        assert [int(breach.found.rpartition(" ")[2]) for breach in told] == forged
+
+
+def _begins_a_turn(prompt: str, place: int) -> bool:
+    return (place == 0 or prompt[:place].endswith("\n\n")) and bool(TURN.match(prompt, place))
 
 
 def test_a_list_that_was_added_to_after_it_was_read_is_read_on() -> None:

@@ -103,8 +103,8 @@ def test_what_breaks_a_law_is_found_at_every_position_where_it_stands(
     found = list(invalid_requests(log, wires=["plain", "openai-chat"], all_prefixes=True))
 
     assert min(one.position for one in found) == first
-    assert {one.wire for one in found} == {"openai-chat"}  # plain text has no messages
-    assert sum(one.position == 60 for one in found) == 3
+    assert {one.wire for one in found} == {"plain", "openai-chat"}
+    assert sum(one.position == 60 for one in found) == 2 * 3
 
 
 def test_only_the_positions_that_are_asked_for_are_checked() -> None:

@@ -17,7 +17,7 @@ Findings: TypeAlias = Iterator[Finding]
 Steps: TypeAlias = Generator[Finding, None, Any]
 """What was found in a message; it returns what is to be remembered behind it."""
 Look: TypeAlias = Callable[[str, Body], Findings]
-Step: TypeAlias = Callable[[Any, str, Body], Steps]
+Step: TypeAlias = Callable[[Any, str, Any], Steps]
 Judge: TypeAlias = Callable[[Body, Sequence[Finding]], Iterable[Finding]]
 
 END: Body = {}
@@ -107,12 +107,12 @@ class Seen:
         return grown
 
 
-def conversation(body: Body) -> tuple[str, Sequence[Body]]:
-    """The messages of a body, and the key that they stand under; plain text has none."""
+def conversation(body: Body) -> tuple[str, Sequence[Any]]:
+    """The messages of a body, and the key that they stand under; of plain text, its paragraphs."""
     for key in ("messages", "input", "contents"):
         if key in body:
             return key, body[key]
-    return "", ()
+    return "prompt", str(body["prompt"]).split("\n\n") if "prompt" in body else ()
 
 
 def blank(text: object) -> bool:

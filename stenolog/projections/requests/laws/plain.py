@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from stenolog.projections.requests.quoting import markers
 
-from .law import Body, Finding, Law, blank, law
+from .law import Body, Finding, Law, Steps, blank, following, law
 
 TURN = re.compile(r"(?:User|Assistant|System|Tool)(?: \([^()\n:]*\))?:", re.IGNORECASE)
 
@@ -19,14 +19,14 @@ def prompt_present(body: Body) -> Iterator[Finding]:
         yield "/prompt", repr(body.get("prompt"))
 
 
-@law
-def no_forged_marker(body: Body) -> Iterator[Finding]:
+@following(int)
+def no_forged_marker(begins: int, at: str, paragraph: str) -> Steps:
     """A marker stands only where a turn begins: at the start, or behind a blank line."""
-    prompt = str(body.get("prompt"))
-    for at in markers(prompt):
-        begins = at == 0 or prompt.endswith("\n\n", 0, at)
-        if not begins or not TURN.match(prompt, at):
-            yield "/prompt", f"{prompt[at : at + 40]!r} at character {at}"
+    for place in markers(paragraph):
+        is_behind_blank = place == 0 or (begins > 0 and paragraph[:place] == "\n")
+        if not is_behind_blank or not TURN.match(paragraph, place):
+            yield "/prompt", f"{paragraph[place : place + 40]!r} at character {begins + place}"
+    return begins + len(paragraph) + 2
 
 
 LAWS: tuple[Law, ...] = (prompt_present, no_forged_marker)
