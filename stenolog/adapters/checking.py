@@ -13,7 +13,7 @@ from stenolog.projections.requests.prefixes import Checked, checked
 
 from .counters import COUNTERS
 from .log import Log
-from .side_by_side import Share, cores, shares, together
+from .side_by_side import Share, cores, heads, shares, together
 
 SIZE = 500
 """So many positions make a task: some seconds, where each of them is checked."""
@@ -45,10 +45,10 @@ def check(
     `jobs` is a number of processes; None takes one for each processor, where that pays. With more than one
     the main module of the program is imported in each.
     """
-    heads = {name: log[name].position for name in names}
+    found = heads(log, names)
     if jobs is None:
-        jobs = cores() if sum(heads.values()) > (WORTH if all_prefixes else WORTH_AT_ENDS) else 1
-    tasks = shares(heads, SIZE, split=all_prefixes)
+        jobs = cores() if sum(found.values()) > (WORTH if all_prefixes else WORTH_AT_ENDS) else 1
+    tasks = shares(found, SIZE, split=all_prefixes)
     return chain.from_iterable(together(log, partial(_checked, wires, all_prefixes), tasks, jobs))
 
 

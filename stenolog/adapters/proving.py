@@ -17,7 +17,7 @@ from stenolog.projections.requests.tokens import Counter
 from .conversation import Conversation
 from .counters import COUNTERS
 from .log import Log
-from .side_by_side import Share, cores, shares, together
+from .side_by_side import Share, cores, heads, shares, together
 
 SIZE = 1_000
 """So many positions are a task: a second or some."""
@@ -41,11 +41,10 @@ def prove(
     number of processes; None takes one for each processor, where that pays.
     """
     log, whole = (subject, False) if isinstance(subject, Log) else (subject.log, True)
-    talks = [subject] if isinstance(subject, Conversation) else [log[n] for n in log.names(archived=True)]
-    heads = {talk.name: talk.position for talk in talks}
+    found = heads(log, [subject.name] if isinstance(subject, Conversation) else log.names(archived=True))
     if jobs is None:
-        jobs = cores() if sum(heads.values()) > WORTH else 1
-    made = together(log, partial(_proved, whole, counters), shares(heads, SIZE, split=jobs > 1), jobs)
+        jobs = cores() if sum(found.values()) > WORTH else 1
+    made = together(log, partial(_proved, whole, counters), shares(found, SIZE, split=jobs > 1), jobs)
     for name, parts in groupby(chain.from_iterable(made), lambda part: part.conversation):
         yield Proved(name, [proof for part in parts for proof in part.proofs])
 

@@ -37,6 +37,12 @@ class Share(NamedTuple):
     positions: range
 
 
+def heads(log: Log, names: Iterable[str]) -> dict[str, int]:
+    """The last position of each conversation; 0 where damage has left no number there."""
+    found = {name: log[name].position for name in names}
+    return {name: last if isinstance(last, int) else 0 for name, last in found.items()}
+
+
 def shares(heads: Mapping[str, int], size: int, *, split: bool = True) -> Iterator[list[Share]]:
     """Conversations, each with its last position, in tasks of about `size` positions.
 

@@ -101,6 +101,17 @@ def test_each_task_is_done_elsewhere_and_what_it_finds_comes_in_order(path: Path
             list(together(log, ended, ["long"], 2))
 
 
+def test_a_position_that_is_no_number_any_more_stops_nobody(path: Path) -> None:
+    with open_log(path) as log:
+        with log.datastore.writing() as connection:
+            (last,) = connection.execute("SELECT max(rowid) FROM stored_events").fetchone()
+            connection.execute("UPDATE stored_events SET originator_version = 'x' WHERE rowid = ?", (last,))
+
+        assert not verify(log, jobs=1).ok
+        assert len(list(prove(log))) == len(log.names())
+        assert [one.conversation for one in check(log, log.names(), wires=["plain"])] == log.names()
+
+
 def test_a_log_in_memory_is_worked_on_here() -> None:
     with open_log(":memory:") as log:
         log["talk"].extend(session(1, 4))

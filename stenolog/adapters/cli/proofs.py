@@ -168,11 +168,12 @@ def fsck_command(
 ) -> Answer:
     """Check every agent's request by its provider's laws. On every wire; each breach is named."""
     from stenolog.adapters.checking import check
+    from stenolog.adapters.side_by_side import heads
 
     log = opened(db)
     names = [talk.name for talk in chosen(log, conversation)]
     made = check(log, names, wires=wires or tuple(LAWS), all_prefixes=all_prefixes, jobs=jobs)
-    found = _by_conversation(_watched(made, sum(log[name].position for name in names)))
+    found = _by_conversation(_watched(made, sum(heads(log, names).values())))
     notes = tuple(note for one in found for note in one.notes)
     data = {
         "conversations": [one.conversation for one in found],
