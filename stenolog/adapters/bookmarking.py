@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
@@ -13,6 +14,8 @@ from stenolog.projections.requests.live import Live
 
 from .holding import Held, Key
 from .keeping import Rows
+from .stores.appending import Stream
+from .stores.glance import since
 
 if TYPE_CHECKING:
     from .log import Log
@@ -24,24 +27,32 @@ NEAR = 128
 BOOKMARK = Rows(Bookmark)
 
 
+class Left(NamedTuple):
+    """What was left of a live: by which writer, how many messages, and a checksum of each piece of them."""
+
+    writer: object = None
+    messages: int = 0
+    sums: tuple[int, ...] = ()
+
+
 class Found(NamedTuple):
-    """A bookmark, the digest of the log there, and the messages that are settled, in so many pieces."""
+    """A bookmark, the digest of the log there, the settled messages, and a checksum of each piece."""
 
     mark: Bookmark
     digest: str
     messages: list[dict[str, Any]]
-    pieces: int
-
-
-class Left(NamedTuple):
-    """What was left of a live before: by which writer, how many messages, in how many pieces."""
-
-    writer: object = None
-    messages: int = 0
-    pieces: int = 0
+    sums: tuple[int, ...]
 
 
 NOTHING = Left()
+
+
+def leave_all(log: Log) -> None:
+    """Leave a bookmark of whatever the log holds, and still has: deleted words are not written again."""
+    for key, held in log.holding:
+        stream = Stream("", key.stream)
+        if since(log.datastore, stream, held.window.position, bytes.fromhex(held.digest)) is not None:
+            leave(log, key, held, further=1)
 
 
 def leave(log: Log, key: Key, held: Held, *, further: int) -> None:
@@ -62,26 +73,34 @@ def _left(log: Log, key: Key, wire: str, live: Live, digest: str, before: Left) 
     if found is None:
         return before
     mark, messages = found
-    said = {"digest": digest, "last": messages[-1]}
     try:
-        head, fresh = BOOKMARK.dump(mark) + b"\n" + to_json(said), to_json(messages[before.messages : -1])
+        fresh = to_json(messages[before.messages : -1])
+        sums = (*before.sums, crc32(fresh))
+        said = to_json({"digest": digest, "last": messages[-1], "sums": sums})
     except PydanticSerializationError:  # half a character, say: nothing that JSON can hold
         return before
-    log.bookmarks.put(key.stream, _name(key, wire), head, before.pieces + 1, [fresh])
-    return Left(live.writer, len(messages) - 1, before.pieces + 1)
+    head = BOOKMARK.dump(mark) + b"\n" + said
+    is_kept = log.bookmarks.put(key.stream, _name(key, wire), head, len(sums), [fresh])
+    return Left(live.writer, len(messages) - 1, sums) if is_kept else NOTHING
 
 
 def find(log: Log, key: Key, wire: str) -> Found | None:
-    """The bookmark of a lane on a wire; None where there is none, or another release has left it."""
+    """The bookmark of a lane on a wire; None where there is none, or another release has left it.
+
+    The checksums tell pieces from those that another process has left.
+    """
     head, *pieces = log.bookmarks.get(key.stream, _name(key, wire)) or (b"",)
     written, _, rest = head.partition(b"\n")
     try:
         mark, said = BOOKMARK.load(written), from_json(rest)
+        sums = tuple(map(crc32, pieces))
+        if list(sums) != said["sums"]:
+            return None
         messages = [message for piece in pieces for message in from_json(piece)]
     except (ValueError, TypeError, KeyError):
         return None
     messages.append(said["last"])
-    return Found(mark, said["digest"], messages, len(pieces)) if len(messages) == mark.messages else None
+    return Found(mark, said["digest"], messages, sums) if len(messages) == mark.messages else None
 
 
 def _name(key: Key, wire: str) -> str:

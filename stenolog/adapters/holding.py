@@ -24,6 +24,8 @@ from stenolog.projections.requests.window import Window
 
 ROWS = 50_000
 """So many entries are held at most, over all windows of a log."""
+MOST = 8
+"""So many wires are written for at once."""
 NAMED = 64
 """So many policies are known by name at most."""
 LEAST = 32
@@ -95,6 +97,8 @@ class Held:
     def live(self, wire: str | Wire) -> Live:
         """The requests on a wire."""
         if wire not in self.lives:
+            if len(self.lives) == MOST:
+                self.lives.clear()
             self.lives[wire] = live = Live(self.window, wire, self._blobs)
             live.explain = partial(self._explain, wire)
         return self.lives[wire]
@@ -112,7 +116,7 @@ class Held:
         """What it takes of memory, in entries."""
         written = (live.writer for live in self.lives.values())
         messages = sum(len(writer.sheet.messages) for writer in written if writer is not None)
-        return LEAST + len(self.window.rows) + messages // 4
+        return LEAST + len(self.window.rows) + messages // 2 + len(self.window.pairing.pairs) // 4
 
 
 class Holding:
@@ -153,7 +157,12 @@ class Holding:
             return held
 
     def put(self, key: Key, held: Held) -> None:
-        """Hold a window, and let go of those that were not used for longest where there are too many."""
+        """Hold a window, and let go of those that were not used for longest where there are too many.
+
+        One that rests on a blob which was not there is not held: the blob may be there the next time.
+        """
+        if held.window.measure.missing:
+            return
         rows = held.weight
         with self._turn:
             _, replaced = self._held.pop(key, (None, 0))
@@ -162,6 +171,12 @@ class Holding:
             while self._rows > ROWS:
                 _, (_, gone) = self._held.popitem(last=False)
                 self._rows -= gone
+
+    def drop(self, stream: int) -> None:
+        """Let go of the windows of a conversation."""
+        with self._turn:
+            for key in [key for key in self._held if key.stream == stream]:
+                self._rows -= self._held.pop(key)[1]
 
     def clear(self) -> None:
         """Let go of all of them."""

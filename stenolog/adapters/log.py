@@ -109,11 +109,10 @@ class Log:
 
     def close(self) -> None:
         """Give the file back; the write-ahead log is folded in."""
-        if "holding" in vars(self):
-            from .bookmarking import leave
+        if "holding" in vars(self) and not self.datastore.closed:
+            from .bookmarking import leave_all  # late, as above
 
-            for key, held in self.holding:
-                leave(self, key, held, further=1)
+            leave_all(self)
         self.bookmarks.close()
         self.checkpoints.close()
         self.index.close()
@@ -271,6 +270,8 @@ class Log:
                 raise ConversationInUse(f"{stream.name!r}: forks of it exist: {', '.join(living[:5])}")
             streams.delete(connection, key)
         self.checkpoints.drop(key)
+        if "holding" in vars(self):
+            self.holding.drop(key)
         self.bookmarks.forget(key)
 
     def _existing(self, stream: Stream) -> int:

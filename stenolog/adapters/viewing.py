@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import StenologError, UnknownPosition
+from stenolog.domain.errors import InvalidPolicy, StenologError, UnknownPosition
 from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.settings import NOTHING, Settings, configure
@@ -81,8 +81,8 @@ def _newest(talk: Conversation, lane: Lane, wire: str | Wire, policy: PolicyLike
     except BrokenWindow:
         held = _fresh(talk, lane, None, policy, COUNTERS, whole=len(held.lives) > 1)
         request = held.request(wire)
-    holding.put(key, held)
     leave(talk.log, key, held, further=FAR)
+    holding.put(key, held)  # from now on it may be somebody else's
     return request
 
 
@@ -92,16 +92,19 @@ def _resumed(talk: Conversation, key: Key, wire: str | Wire, policy: PolicyLike)
     if found is None:
         return None
     mark = found.mark.mark
-    chosen, counter = choose(mark.settings, key.lane.agent, policy, COUNTERS)
-    rows = _rows(talk, mark)
-    window = Window(key.lane, chosen, counter, mark, rows, talk.log.blobs, settled_by(found.mark))
+    try:
+        chosen, counter = choose(mark.settings, key.lane.agent, policy, COUNTERS)
+        rows = _rows(talk, mark)
+        window = Window(key.lane, chosen, counter, mark, rows, talk.log.blobs, settled_by(found.mark))
+    except InvalidPolicy:  # the one on the card then; it may be another by now
+        return None
     explain = partial(_explained, talk, key.lane, policy)
     held = Held(window, talk.log.blobs, Marking(), explain, by_card=policy is None)
     held.digest = found.digest
     live = held.live(wire)
     if not live.resume(found.mark, found.messages):
         return None
-    held.left[wire] = Left(live.writer, len(found.messages) - 1, found.pieces)
+    held.left[wire] = Left(live.writer, len(found.messages) - 1, found.sums)
     return held if _goes_on(talk, held) else None
 
 
@@ -145,6 +148,8 @@ def _fresh(
     explain = partial(_explained, talk, lane, policy)
     held = Held(window, talk.log.blobs, marking, explain, by_card=policy is None, whole=whole)
     held.extend(recent.after(mark.position))
+    if policy is None and choose(window.settings, lane.agent, None, counters)[0] != chosen:
+        return _fresh(talk, lane, upto, policy, counters, whole=whole)  # a card has come meanwhile
     held.usable = True  # this is the policy that was chosen, whatever cards there were before
     if not held.digest and window.position:
         held.digest = reading.digest_at(talk.log.datastore, talk.stream, window.position).hex()
@@ -161,14 +166,16 @@ class _Marks(Marking):
 
     def take(self, entry: Entry) -> None:
         self._last = entry
-        if keeping.ends_a_stretch(entry):
+        if keeping.ends_a_stretch(entry) and not self.window.measure.missing:
             keeping.keep(self.talk, self.marks, entry, self.window.mark)
 
     def rest(self) -> None:
         """Mark where it stands, if that is far enough, or after a cut: the mark before that has rows that
         nobody needs."""
         is_far = self.window.position - self._at >= keeping.WORTH_KEEPING
-        if self.at_head and self._last is not None and (is_far or self.window.cuts > self._cuts):
+        if not self.at_head or self._last is None or self.window.measure.missing:
+            return
+        if is_far or self.window.cuts > self._cuts:
             keeping.keep(self.talk, self.marks, self._last, self.window.mark)
             self._at, self._cuts = self.window.position, self.window.cuts
 

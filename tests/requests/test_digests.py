@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import sha256
 
 import pytest
 
-from stenolog import UserMessage
+from stenolog import Request, UserMessage
+from stenolog.domain.policy import Rule
 from stenolog.projections.requests import WIRES, every_request, lanes
 from stenolog.projections.requests.sections import by_hash, first_difference, sections
 from stenolog.testing import entries
 from tests.requests.histories import BLOBS
+from tests.requests.policies import AROUND
 from tests.requests.sessions import session_log
 
 
@@ -21,11 +27,14 @@ def by_hand(body: object) -> str:
     return sha256(json.dumps(by_hash(body), ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
 
 
+@pytest.mark.parametrize("policy", [None, AROUND], ids=["bare", "with notes"])
 @pytest.mark.parametrize("wire", WIRES)
-def test_one_after_another_or_each_by_itself_they_are_the_same(wire: str) -> None:
+def test_one_after_another_or_each_by_itself_they_are_the_same(wire: str, policy: Rule | None) -> None:
     log = session_log(7, 120)
     for lane in lanes(log):
-        for nth, request in enumerate(every_request(log, lane.agent, task=lane.task, wire=wire, blobs=BLOBS)):
+        for nth, request in enumerate(
+            every_request(log, lane.agent, task=lane.task, wire=wire, policy=policy, blobs=BLOBS)
+        ):
             if nth % 3 == 0:  # what is asked for now and then is not what was asked for last
                 assert request.sha256 == by_hand(request.body)
                 assert request.plan["sections"] == sections(request.body)
@@ -37,3 +46,21 @@ def test_of_another_body_they_are_others() -> None:
     other = replace(request, body={**request.body, "messages": request.body["messages"][1:]})
 
     assert other.sha256 == by_hand(other.body) != request.sha256
+
+
+def test_threads_that_ask_at_once_get_the_same() -> None:
+    requests = [*every_request(session_log(5, 200), "coder")]
+    with ThreadPoolExecutor(8) as threads:
+        digests = [*threads.map(lambda request: request.sha256, reversed(requests))]
+
+    assert digests == [by_hand(request.body) for request in reversed(requests)]
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda request: pickle.loads(pickle.dumps(request))])
+def test_a_copy_of_a_request_is_the_request(copied: Callable[[Request], Request]) -> None:
+    for request in every_request(session_log(5, 60), "coder", wire="anthropic"):
+        other = copied(request)
+        other.body["messages"].append({})
+        assert other.body != request.body
+        del other.body["messages"][-1]
+        assert (other, other.receipt) == (request, request.receipt)

@@ -32,7 +32,7 @@ FULL = policy(None)
 
 def written_at_once(request: Request, wire: str) -> object:
     """The body, written in one go, of the pieces that the request is made of."""
-    view = request.explain.view  # type: ignore[attr-defined]
+    view = request.explain._explain.view  # type: ignore[attr-defined]
     return WIRES[wire].render(view.pieces, view.front, BLOBS).body
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -15,9 +15,12 @@ import stenolog
 from stenolog import AssistantMessage, Card, Entry, Event, Image, ModeSwitch, Span, ToolResult, UserMessage
 from stenolog.adapters import bookmarking
 from stenolog.adapters.stores import reading
+from stenolog.context import Rewrites
 from stenolog.domain.errors import LaterRelease, UnknownAgent
 from stenolog.domain.parts import Text, ToolCall
-from stenolog.projections.requests import WIRES, build, live
+from stenolog.projections.requests import WIRES, Wire, build, live, rewrites
+from stenolog.projections.requests.model import Piece, Rendered
+from stenolog.projections.requests.prefix import Prefix
 from tests.requests.histories import BLOBS, history
 
 CALLS = [ToolCall(id="a", name="look", arguments='{"at": 1}'), ToolCall(id="b", name="read", arguments="{}")]
@@ -138,6 +141,55 @@ def test_the_words_of_a_conversation_that_is_deleted_go_with_it(path: Path) -> N
     with closing(sqlite3.connect(f"{path}-bookmarks")) as kept:
         assert kept.execute("SELECT count(*) FROM bookmarks").fetchone() == (0,)
     assert b"my secret" not in Path(f"{path}-bookmarks").read_bytes()
+
+
+def test_nor_do_they_come_back_when_the_log_is_closed(path: Path) -> None:
+    with stenolog.open(path) as log, stenolog.open(path) as elsewhere:
+        for each in (log, elsewhere):
+            each["talk"].append(UserMessage(text="my secret"))
+            each["talk"].request("coder")
+        log["talk"].delete()
+    assert b"my secret" not in Path(f"{path}-bookmarks").read_bytes()
+
+
+def test_a_wire_that_only_renders_gets_all_of_it(path: Path) -> None:
+    def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
+        return Rendered({"said": len(pieces)}, ())
+
+    with stenolog.open(path) as log:
+        log["talk"].request("coder")
+        log["talk"].request("coder")
+        made = log["talk"].request("coder", wire=Wire("counted", 1, render))
+        assert made.body == build(list(log["talk"].entries()), "coder", wire=Wire("counted", 1, render)).body
+
+
+def test_pieces_that_another_process_has_left_are_not_taken_for_ones_own(path: Path) -> None:
+    with stenolog.open(path, synchronous="normal") as one, stenolog.open(path, synchronous="normal") as other:
+        for log in (one, other, one, other):
+            log["talk"].extend(TURN)
+            held_back = log["talk"].request("coder")
+            assert held_back == build(list(log["talk"].entries()), "coder")
+        one["talk"].append(
+            ModeSwitch(cards={"coder": Card(persona="You test.")}), expected=one["talk"].position
+        )
+        one["talk"].request("coder")
+    check(path)
+
+
+def test_a_policy_that_this_process_cannot_use_costs_time_alone(path: Path) -> None:
+    with stenolog.open(path) as log:
+        talk = log["talk"]
+        blotted = Card(policy=Rewrites(["blot@1"]))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rewrites, "REWRITES", {})
+            rewrites.rewrite("blot@1", "nothing")(lambda piece, entry: piece)
+            talk.append(ModeSwitch(cards={"coder": blotted}), expected=talk.position)
+            talk.request("coder")
+            log.close()
+    with stenolog.open(path) as log:
+        talk = log["talk"]
+        talk.append(ModeSwitch(cards={"coder": Card()}), expected=talk.position)
+    check(path)
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "flipped", "another's", "locked"])

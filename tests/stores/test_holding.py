@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import AssistantMessage, Card, Conversation, Entry, Event, Log, ModeSwitch, UserMessage
+from stenolog import AssistantMessage, Card, Conversation, Entry, Event, Image, Log, ModeSwitch, UserMessage
 from stenolog.adapters import holding
 from stenolog.adapters.stores import reading
 from stenolog.context import Budget, LastN
 from stenolog.domain.errors import UnknownAgent
+from stenolog.domain.parts import Text
 from stenolog.projections.requests import build, live
 from tests.strategies import events
 
@@ -156,8 +158,22 @@ def test_threads_that_ask_at_once_each_get_the_request_of_a_moment(talk: Convers
         assert set(asked) <= moments
 
 
+def test_a_blob_that_comes_later_counts_in_the_next_request(talk: Conversation, log: Log) -> None:
+    content = bytes(30_000)
+    sha = sha256(content).hexdigest()
+    talk.append(UserMessage(parts=[Text(text="Look"), Image(media_type="image/png", blob=sha)]))
+    talk.append(UserMessage(text="Do you see?"))
+    budget = Budget(bytes=20_000)
+    talk.request("coder", policy=budget)
+    log.blobs.put(content)
+
+    made = talk.request("coder", policy=budget)
+
+    assert made == build(list(talk.entries()), "coder", policy=budget, blobs=log.blobs)
+
+
 def test_those_not_used_for_longest_are_let_go(talk: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holding, "ROWS", 3 * (holding.LEAST + 50))
+    monkeypatch.setattr(holding, "ROWS", 3 * (holding.LEAST + 75))
     for number in range(6):
         talk.request("coder", policy=LastN(100 + number))
 

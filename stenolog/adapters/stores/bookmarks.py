@@ -19,6 +19,8 @@ from .failures import RAISED
 
 PATIENCE = 0.2
 """Seconds to wait for another process before doing without."""
+WAIT_MS = 2_000
+"""The same in milliseconds where words are to be deleted."""
 TABLE = """CREATE TABLE IF NOT EXISTS bookmarks (
     stream INTEGER NOT NULL, name TEXT NOT NULL, piece INTEGER NOT NULL,
     bytes BLOB NOT NULL, sum INTEGER NOT NULL, UNIQUE (stream, name, piece)
@@ -43,19 +45,25 @@ class Bookmarks:
 
     def get(self, stream: int, name: str) -> list[bytes]:
         """All the pieces of a bookmark; none where there is none that is whole."""
+        if not os.path.exists(self.path):
+            return []
         rows = self._work(lambda connection: connection.execute(GET, (stream, name)).fetchall()) or []
         return [piece for piece, _ in rows] if all(crc32(piece) == total for piece, total in rows) else []
 
-    def put(self, stream: int, name: str, head: bytes, first: int, pieces: Sequence[bytes]) -> None:
-        """Keep the first piece anew, and from the piece `first` on (1 or later) these and no others."""
-        rows = [(stream, name, nth, piece) for nth, piece in enumerate((head, *pieces), first - 1)]
-        rows[0] = (stream, name, 0, head)
-        self._work(lambda connection: _write(connection, rows, first))
+    def put(self, stream: int, name: str, head: bytes, first: int, pieces: Sequence[bytes]) -> bool:
+        """Keep the first piece anew, and from the piece `first` on (1 or later) these and no others; whether
+        that could be done."""
+        rows = [(stream, name, 0, head)]
+        rows += [(stream, name, nth, piece) for nth, piece in enumerate(pieces, first)]
+        return self._work(lambda connection: _write(connection, rows, first)) is not None
 
     def forget(self, stream: int) -> None:
-        """Let go of all that is kept of a conversation."""
-        if os.path.exists(self.path):
-            self._work(lambda connection: connection.execute(FORGET, (stream,)))
+        """Let go of all that is kept of a conversation, so that no word of it stays in the file; where that
+        cannot be done, of the file."""
+        if os.path.exists(self.path) and not self._work(lambda connection: _forget(connection, stream)):
+            with self._turn:
+                self._let_go()
+                self._unlink()
 
     def close(self) -> None:
         """Give the file back."""
@@ -72,9 +80,11 @@ class Bookmarks:
             except RAISED as error:
                 self._let_go()
                 if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in UNUSABLE:
-                    with suppress(OSError):
-                        os.unlink(self.path)
+                    self._unlink()
                 return None
+            except BaseException:  # interrupted: no transaction is left open
+                self._let_go()
+                raise
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -86,15 +96,29 @@ class Bookmarks:
             self._connection.execute(TABLE)
         return self._connection
 
+    def _unlink(self) -> None:
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(OSError):
+                os.unlink(self.path + suffix)
+
     def _let_go(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
 
-def _write(connection: sqlite3.Connection, rows: Sequence[tuple[int, str, int, bytes]], first: int) -> None:
+def _forget(connection: sqlite3.Connection, stream: int) -> bool:
+    connection.execute(f"PRAGMA busy_timeout = {WAIT_MS}")
+    connection.execute(FORGET, (stream,))
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    connection.execute(f"PRAGMA busy_timeout = {int(PATIENCE * 1000)}")
+    return True
+
+
+def _write(connection: sqlite3.Connection, rows: Sequence[tuple[int, str, int, bytes]], first: int) -> bool:
     stream, name, *_ = rows[0]
     connection.execute("BEGIN IMMEDIATE")
     connection.execute(CUT, (stream, name, first))
     connection.executemany(PUT, [(*row, crc32(row[-1])) for row in rows])
     connection.execute("COMMIT")
+    return True

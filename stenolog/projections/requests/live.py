@@ -21,7 +21,7 @@ from .caps import caps
 from .groups import closing
 from .left_out import dropped, neighbours
 from .marks import Row
-from .model import Body, Dropped, Explanation, Piece, Rendered, Request
+from .model import Body, Dropped, Explanation, Later, Piece, Rendered, Request
 from .prefix import Prefix, prefix
 from .rules import CUTS
 from .sections import conversation
@@ -127,7 +127,7 @@ class Live:
             body=body,
             sendable=True,
             reason="",
-            explain=explained,
+            explain=Later(explained),
             policy=window.policy,
             counter=window.counter.id,
             cuts=window.cuts,
@@ -181,6 +181,8 @@ class Live:
     def _written_down(self, view: _View, explain: _Asked) -> tuple[Body, Callable[[], Explanation]]:
         """The body, and what explains it."""
         if self.wire.writer is None:
+            if self.window.partial:
+                raise BrokenWindow
             rendered = self.wire.render(view.pieces, view.front, self.blobs)
             return rendered.body, lambda: explain(rendered)
         writer = self._at_work(view, self.wire.writer)

@@ -30,12 +30,14 @@ class Measure:
     """Measures pieces in what a budget limits, and in messages; what is not limited is 0.
 
     A picture or file is as large as its blob in `blobs`, as its url, and as the line that may stand for it.
+    `missing` tells whether a blob was not there: it may be by the next time.
     """
 
     def __init__(
         self, budget: Budget | None, counter: Counter, blobs: Mapping[str, bytes] = EMPTY_BLOBS
     ) -> None:
         self.counter, self.blobs = counter, blobs
+        self.missing = False
         self.tokens = budget is not None and budget.tokens is not None
         self.characters = budget is not None and budget.characters is not None
         self.bytes = budget is not None and budget.bytes is not None
@@ -56,8 +58,9 @@ class Measure:
 
     def _sent(self, part: Image | File) -> int:
         """The bytes of a picture or a file itself: the base64 text of its blob, or its url."""
-        found = self.blobs.get(part.blob, b"") if part.blob else b""
-        return (len(found) + 2) // 3 * 4 or len(_escaped(part.url).encode())
+        found = self.blobs.get(part.blob) if part.blob else b""
+        self.missing |= found is None
+        return (len(found or b"") + 2) // 3 * 4 or len(_escaped(part.url).encode())
 
 
 def _characters(words: Iterable[str], media: Iterable[Image | File]) -> int:

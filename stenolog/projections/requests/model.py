@@ -188,13 +188,35 @@ class Explanation(NamedTuple):
     dropped: tuple[Dropped, ...] = ()
 
 
+class Later:
+    """An explanation that is made when somebody asks for it; before it is pickled, too."""
+
+    def __init__(self, explain: Callable[[], Explanation]) -> None:
+        self._explain = explain
+
+    def __call__(self) -> Explanation:
+        return self._explain()
+
+    def __deepcopy__(self, memo: object) -> Later:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[Explanation], Later], tuple[Explanation]]:
+        return known, (self(),)
+
+
+def known(explanation: Explanation) -> Later:
+    """An explanation that has been made."""
+    return Later(lambda: explanation)
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class Request:
     """What a lane's model is sent next, and the explanation of every part.
 
     `body` is the provider's exact JSON body; requests that follow each other share what they have in common,
     so copy it before you change it. `sendable` says whether anyone would send it here; `reason` says why not.
-    `parts` explains what is in it, `dropped` what is not: made by `explain` when one of them is asked for.
+    `parts` explains what is in it, `dropped` what is not: made by `explain` when one of them is asked for,
+    which may read the log again.
     `upto` is the position of the view. `cuts` is how often the window has been cut so far, `cut` are the runs
     of positions that it left out.
     """

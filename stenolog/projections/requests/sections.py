@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from threading import Lock
 from typing import Any
 
 FRONT = ("system", "instructions", "systemInstruction", "system_instruction", "tools")
@@ -28,23 +29,47 @@ SHORT, SHORTER = 8, 4
 TURN = re.compile(r"\n\n(?=(?:System|User|Assistant|Tool)(?: \([^()\n]*\))?: )")
 
 
+class Known:
+    """The messages that a writer has written to stay, each as JSON: made once for all bodies, whichever
+    thread asks first."""
+
+    def __init__(self, messages: list[Any]) -> None:
+        self.messages = messages
+        self._written: list[bytes] = []
+        self._turn = Lock()
+
+    def upto(self, number: int) -> list[bytes]:
+        """The first of them as JSON."""
+        with self._turn:
+            self._written += map(written, self.messages[len(self._written) : number])
+            return self._written[:number]
+
+
 class Encoded:
     """The messages of a body, each as the JSON that digests are made of.
 
-    `known` has the first of them, which are in earlier bodies, too: it is added to, up to `stays`.
+    The first `stays` of them stand in earlier bodies, too, unless this body has another in the place of one.
     """
 
     __slots__ = ("_known", "_stays", "messages")
 
-    def __init__(self, messages: list[Any], known: list[bytes], stays: int) -> None:
+    def __init__(self, messages: list[Any], known: Known | None = None, stays: int = 0) -> None:
         self.messages = messages
         self._known = known
         self._stays = stays
 
     def __call__(self) -> list[bytes]:
-        known, stays = self._known, self._stays
-        known += map(written, self.messages[len(known) : stays])
-        return [*known[:stays], *map(written, self.messages[stays:])]
+        if self._known is None:
+            return [*map(written, self.messages)]
+        first = zip(self.messages, self._known.messages, self._known.upto(self._stays), strict=False)
+        said = [text if mine is theirs else written(mine) for mine, theirs, text in first]
+        return [*said, *map(written, self.messages[self._stays :])]
+
+    def __deepcopy__(self, memo: object) -> Encoded:
+        return self  # of the copied messages it says nothing
+
+    def __reduce__(self) -> tuple[type[Encoded], tuple[list[Any]]]:
+        return Encoded, (self.messages,)
 
 
 def written(value: Any) -> bytes:

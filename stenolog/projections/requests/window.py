@@ -159,6 +159,8 @@ class Window:
     @property
     def surely_fits(self) -> bool:
         """Whether the window knows that what it shows has room under the caps; it may where it does not."""
+        if self.measure.missing:
+            return False
         sizes = zip(self._sizes, self._caps, strict=True)
         return not [cap for size, cap in sizes if not size.fits(cap.room)]
 

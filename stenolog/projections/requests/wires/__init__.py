@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -29,7 +30,13 @@ class Wire(NamedTuple):
 
 def written_by(name: str, version: int, writer: type[Writer]) -> Wire:
     """The wire of a writer."""
-    return Wire(name, version, lambda pieces, prefix, blobs: writer(prefix, blobs).rendered(pieces), writer)
+    return Wire(name, version, partial(_written, writer), writer)
+
+
+def _written(
+    writer: type[Writer], pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]
+) -> Rendered:
+    return writer(prefix, blobs).rendered(pieces)
 
 
 WIRES: Mapping[str, Wire] = MappingProxyType(

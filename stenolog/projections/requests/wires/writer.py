@@ -13,7 +13,7 @@ from typing import Any
 from stenolog.projections.requests.model import Body, Piece, Rendered
 from stenolog.projections.requests.names import CallIds
 from stenolog.projections.requests.prefix import Prefix
-from stenolog.projections.requests.sections import Encoded
+from stenolog.projections.requests.sections import Encoded, Known
 
 from .sheet import Sheet
 
@@ -28,7 +28,7 @@ class Writer(ABC):
         self.prefix = prefix
         self.sheet = Sheet(blobs, prefix.counter, explaining=explaining)
         self.ids: Any = CallIds()
-        self._encoded: list[bytes] = []
+        self._known = Known(self.sheet.messages)
         self.begin()
 
     def begin(self) -> None:
@@ -62,7 +62,7 @@ class Writer(ABC):
 
         Of those that were written to stay, the last may still be gone on with.
         """
-        return Encoded(messages, self._encoded, max(len(self.sheet.messages) - 1, 0))
+        return Encoded(messages, self._known, max(len(self.sheet.messages) - 1, 0))
 
     def rendered(self, pieces: Sequence[Piece]) -> Rendered:
         """The body of these pieces alone, and the explanation of every part."""
