@@ -38,7 +38,7 @@ def check(
     *,
     wires: Sequence[str] = tuple(LAWS),
     all_prefixes: bool = False,
-    jobs: int | None = None,
+    jobs: int | None = 1,
 ) -> Iterator[Found]:
     """Check the requests of conversations, in order; a long one is found in several parts.
 

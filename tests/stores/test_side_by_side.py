@@ -134,6 +134,6 @@ def test_what_is_soon_done_is_done_here(path: Path, monkeypatch: pytest.MonkeyPa
         for least in (10**9, 0):
             monkeypatch.setattr(checking, "WORTH", least)
             monkeypatch.setattr(proving, "WORTH", least)
-            assert [*check(log, log.names(), all_prefixes=True), *prove(log, jobs=None)] == []
+            assert [*check(log, log.names(), all_prefixes=True, jobs=None), *prove(log, jobs=None)] == []
 
     assert used == [1, 1, cores(), cores()]
