@@ -185,6 +185,7 @@ class Live:
                 raise BrokenWindow
             rendered = self.wire.render(view.pieces, view.front, self.blobs)
             return rendered.body, lambda: explain(rendered)
+        before = self._writer
         writer = self._at_work(view, self.wire.writer)
         mark, told = writer.sheet.mark, view.told
         if self._written < told.number:
@@ -192,7 +193,7 @@ class Live:
             writer.write([*chain.from_iterable(fresh)])
             self._written = told.number
         body = writer.body(view.rest)
-        self.settled = mark.unchanged(conversation(body))
+        self.settled = mark.unchanged(conversation(body)) if writer is before else 0
         if writer.sheet.missing:  # a blob that comes later must be seen
             self._writer = None
         return body, explain
