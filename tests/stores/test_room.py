@@ -38,6 +38,27 @@ def test_it_does_not_grow_beyond_what_is_used_again_and_again(path: Path) -> Non
         assert wal(path).stat().st_size < 3 * WAL_BYTES
 
 
+def test_however_often_a_log_is_opened_there_is_room_but_once(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"frames")
+    for _ in range(9):
+        room = Room(str(file), enough=2 * STEP)
+        room.make()
+        room.close()
+
+    assert file.stat().st_size == len(b"frames") + 2 * STEP
+
+
+def test_openings_beside_one_that_stays_make_it_no_longer_than_is_used(path: Path) -> None:
+    with stenolog.open(path) as log:
+        for _ in range(WAL_BYTES // STEP + 9):
+            with stenolog.open(path) as other:
+                said(other["demo"], "a")
+
+        assert wal(path).stat().st_size < WAL_BYTES + 2 * STEP
+        assert verify(log).ok
+
+
 def test_a_copy_taken_at_any_time_is_whole(path: Path, tmp_path: Path) -> None:
     """As after a crash: nobody has closed anything, and the room is there with nothing in it."""
     with stenolog.open(path) as log:

@@ -31,9 +31,11 @@ class Room:
             return
         try:
             if self._file is None:
-                self._file = os.open(self.path, os.O_RDWR | getattr(os, "O_BINARY", 0))
+                self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0))
             end = os.lseek(self._file, 0, os.SEEK_END)
-            if end != self._end:
+            if end >= self.enough:  # others have made it
+                self._end = end
+            elif end != self._end:
                 self._end = end + self._longer(self._file, end)
         except OSError:
             self._end = self.enough
