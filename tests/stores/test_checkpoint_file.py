@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import stenolog
 from stenolog import UserMessage
 from stenolog.adapters.keeping import STATE
 from stenolog.adapters.stores import checkpoints
-from stenolog.adapters.stores.checkpoints import Run
+from stenolog.adapters.stores.checkpoints import Checkpoints, Run
 from stenolog.adapters.verify import verify
 from stenolog.domain.step import fold as state_of
 from tests.stores.conftest import turns
@@ -137,6 +138,35 @@ def test_one_that_another_process_holds_is_done_without(
         log["demo"].extend(turns(25))
         assert log["demo"].state().position == 201
     holder.close()
+
+
+def test_who_is_interrupted_while_he_writes_keeps_nobody_else_waiting(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = Checkpoints(str(path)), Checkpoints(str(path))
+    one.put(1, "f", "v", Run(1, b"d", ((1, b"s"),)))
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoints, "room", lambda _: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            one.put(1, "f", "v", Run(40, b"d", ((40, b"t"),)))
+    other.put(1, "f", "v", Run(80, b"d", ((80, b"u"),)))
+
+    assert [run.last for run in one.runs(1, "f", "v")] == [1, 80]
+    one.close(), other.close()
+
+
+def test_of_a_damaged_one_nothing_is_left(path: Path) -> None:
+    one, other = Checkpoints(str(path)), Checkpoints(str(path))
+    for each in (one, other):  # whoever has it open, keeps what is written ahead
+        each.put(1, "f", "v", Run(1, b"d", ((1, b"s"),)))
+    with Path(one.path).open("r+b") as file:
+        file.write(b"no database at all" * 1000)
+    Path(f"{one.path}-wal").write_bytes(b"")
+    one.close()
+    assert one.get(1, "f", "v", 1) is None
+
+    assert list(path.parent.glob(f"{path.name}-*")) == []
+    other.close()
 
 
 def test_a_place_that_cannot_be_written_is_done_without(path: Path) -> None:

@@ -58,6 +58,7 @@ THIN = """DELETE FROM checkpoints
     WHERE stream = ? AND fold = ? AND version = ? AND first >= ? AND first < ?"""
 OUTDATED = "DELETE FROM checkpoints WHERE stream = ? AND fold = ? AND version <> ?"
 DROP = "DELETE FROM checkpoints WHERE stream = ?"
+PARTS = ("-wal", "-shm", "")
 UNUSABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 Row: TypeAlias = tuple[Any, ...]
@@ -148,9 +149,11 @@ class Checkpoints:
             except RAISED as error:
                 self._forget()
                 if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in UNUSABLE:
-                    with suppress(OSError):
-                        os.unlink(self.path)
+                    self._delete()
                 return None
+            except BaseException:  # Ctrl-C: a transaction left open would keep all others waiting
+                self._forget()
+                raise
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -168,6 +171,12 @@ class Checkpoints:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _delete(self) -> None:
+        """The file and what belongs to it: what was written ahead would damage the next one."""
+        for part in PARTS:
+            with suppress(OSError):
+                os.unlink(f"{self.path}{part}")
 
 
 def _write(connection: sqlite3.Connection, key: tuple[int, str, str], rows: Iterable[Row]) -> None:
