@@ -20,6 +20,7 @@ Found = dict[str, Any]
 FEW, MANY = 100, 4_000
 """Turns of the two conversations that are forked in the middle."""
 FORKS = 15
+"""Forks of each, and rounds of what takes turns."""
 COLD, COLD_ROUNDS = 1_000, 9
 """Turns of the conversation that a new process opens, and how often."""
 PAYLOAD, ENTRY = 1.3, 450
@@ -43,14 +44,21 @@ def run(bench: Bench) -> None:
 
 
 def growth(bench: Bench) -> None:
-    """Turns one after the other under a budget: the first tenth, and the last."""
-    turns = bench.plan.growth // STEPS
-    with bench.running("stenolog_32k") as child:
-        child.ask("open", path=bench.path("stenolog_32k", "growth"))
-        wall = child.ask("turns", patience=3_600, conversation=TALK, first=1, count=turns)["wall"]
-    tenth = len(wall) // 10
-    first, last = median(wall[:tenth]), median(wall[-tenth:])
-    bench.found["stenolog_32k"]["growth"] = {"entries": turns * STEPS, "first": first, "last": last}
+    """Turns under a budget in the middle of the first tenth and of the last, two processes in turns."""
+    whole, block = bench.plan.growth // STEPS, bench.plan.block
+    at = {"first": whole // 20, "last": whole - whole // 20}
+    walls: dict[str, list[float]] = {which: [] for which in at}
+    with ExitStack() as stack:
+        children = {which: stack.enter_context(bench.running("stenolog_32k")) for which in at}
+        for which, child in children.items():
+            child.ask("open", path=bench.path("stenolog_32k", f"growth-{which}"))
+            child.ask("turns", patience=3_600, conversation=TALK, first=1, count=at[which])
+        for number in range(FORKS):
+            for which, child in children.items():
+                first = at[which] + 1 + number * block
+                walls[which] += child.ask("turns", conversation=TALK, first=first, count=block)["wall"]
+    times = {which: median(wall) for which, wall in walls.items()}
+    bench.found["stenolog_32k"]["growth"] = {"entries": whole * STEPS, **times}
 
 
 def cold(bench: Bench) -> None:
