@@ -224,6 +224,31 @@ class TestOnDisk:
             said(log["demo"], *["another needle"] * 3)
             assert len(log.search("needle", limit=1000)) == 53
 
+    @pytest.mark.parametrize("deleted", [["a"], ["a", "b"]])
+    @pytest.mark.parametrize("deleted_there", [[], ["c"]])
+    def test_what_comes_back_with_a_backup_is_found(
+        self, path: Path, deleted: list[str], deleted_there: list[str]
+    ) -> None:
+        """The newest entry is the same before and after; what was deleted differs."""
+        copy = path.with_name("copy.db")
+        with stenolog.open(path) as log:
+            for name in "abcb":
+                said(log[name], f"a needle in {name}")
+            log.search("needle")
+            log.backup(copy)
+            for name in deleted:
+                log[name].delete()
+        with stenolog.open(copy) as log:
+            for name in deleted_there:
+                log[name].delete()
+        shutil.move(copy, path)
+
+        with stenolog.open(path) as log:
+            standing = [("a", 2), ("b", 2), ("b", 3)] + [("c", 2)] * (not deleted_there)
+            assert places(log, "needle") == standing
+            said(log["d"], "another needle")
+            assert places(log, "needle") == [*standing, ("d", 2)]
+
     def test_one_of_another_release_is_made_anew(
         self, path: Path, beside: Path, indexed: Counted, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from stenolog.adapters.stores import events, reading
+from stenolog.adapters.stores import events, reading, streams, tracking
 from stenolog.adapters.stores.datastore import LogDatastore
 from stenolog.adapters.stores.failures import RAISED
 from stenolog.domain.errors import StoredDataError
@@ -15,7 +15,7 @@ from stenolog.domain.events import Event, ToolResult
 from stenolog.projections.said import agent_of, said
 
 from . import index
-from .index import Index, Mark, Place, Stale
+from .index import End, Index, Mark, Place, Stale
 from .query import folded
 
 LONGEST = 1_000_000
@@ -58,7 +58,7 @@ def version() -> str:
 
 
 def catch_up(
-    source: Source, connection: sqlite3.Connection, end: tuple[int, bytes], progress: Callable[[int], object]
+    source: Source, connection: sqlite3.Connection, end: End, progress: Callable[[int], object]
 ) -> None:
     """Index what was appended since the last time, up to what was the `newest` entry a moment ago.
 
@@ -67,7 +67,7 @@ def catch_up(
     mark = index.mark(connection)
     if mark.sheds:
         index.shed(connection, mark.sheds)
-    if (*end, version()) == mark[:3]:
+    if (mark.end, mark.version) == (end, version()):
         return
     while come := _next(source, connection):
         progress(come)
@@ -79,27 +79,30 @@ def _next(source: Source, connection: sqlite3.Connection) -> int:
     """Index the next batch; the notification id come to, 0 where nothing was left."""
     with index.changing(connection):
         mark = _checked(source, connection)
-        rows = _page(source, BEHIND, mark.id)
+        rows = _page(source, BEHIND, mark.end.id)
         if not rows:
             return 0
         index.add(connection, *_worded(source, rows))
-        index.advance(connection, Mark(rows[-1].id, rows[-1].digest, version(), mark.sheds))
+        end = End(rows[-1].id, rows[-1].digest, mark.end.deletions)
+        index.advance(connection, Mark(end, version(), mark.sheds))
     return rows[-1].id
 
 
 def _checked(source: Source, connection: sqlite3.Connection) -> Mark:
-    """The mark, if it is one on this log: the entry that was indexed last stands there with its digest."""
+    """The mark, if it is one on this log: the entry that was indexed last stands there with its digest, and
+    nothing that came before it was deleted since, or came back with a backup."""
     mark = index.mark(connection)
-    if mark.id and (mark.version != version() or newest(source, mark.id) != mark[:2]):
+    end = newest(source, mark.end.id)
+    if mark.version and (mark.end, mark.version) != (end, version()):
         raise Stale("made from another log, or by another release")
-    return mark
+    return mark._replace(end=end)
 
 
-def newest(source: Source, upto: int = events.LAST) -> tuple[int, bytes]:
-    """The notification id and the digest of the log's last entry up to an id; 0 where there is none."""
+def newest(source: Source, upto: int = events.LAST) -> End:
+    """The log's last entry up to a notification id, and what the log's deletions have come to."""
     with source.datastore.reading() as connection:
-        row = connection.execute(NEWEST, (upto,)).fetchone()
-    return (row[0], row[1]) if row else (0, b"")
+        id, digest = connection.execute(NEWEST, (upto,)).fetchone() or (0, b"")
+        return End(id, digest, tracking.mark(connection, streams.DELETIONS).position)
 
 
 def _page(source: Source, statement: str, *values: int) -> list[Stored]:
@@ -178,7 +181,7 @@ def _without(found: Index, source: Source, stream: int) -> sqlite3.Connection | 
     try:
         connection = found.open()
         connection.execute("BEGIN IMMEDIATE")
-        last, position = _checked(source, connection).id, 0
+        last, position = _checked(source, connection).end.id, 0
         while rows := _page(source, OF_STREAM, stream, position, last):
             index.remove(connection, _worded(source, rows)[0])
             position = rows[-1].position
@@ -192,7 +195,7 @@ def _end(found: Index, source: Source, connection: sqlite3.Connection) -> None:
     """Commit that: the entry that was indexed last may be gone, and the one before it is the mark then."""
     try:
         mark = index.mark(connection)
-        index.advance(connection, Mark(*newest(source, mark.id), version(), mark.sheds + 1))
+        index.advance(connection, Mark(newest(source, mark.end.id), version(), mark.sheds + 1))
         connection.execute("COMMIT")
     except RAISED:
         found.discard()

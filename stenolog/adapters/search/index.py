@@ -33,7 +33,9 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS entries (
         id INTEGER PRIMARY KEY, stream INTEGER, position INTEGER, at INTEGER, kind INTEGER, agent TEXT
     )""",
-    "CREATE TABLE IF NOT EXISTS mark (id INTEGER, digest BLOB, version TEXT, sheds INTEGER)",
+    """CREATE TABLE IF NOT EXISTS mark (
+        id INTEGER, digest BLOB, deletions INTEGER, version TEXT, sheds INTEGER
+    )""",
     "CREATE TEMP TABLE scope (stream INTEGER PRIMARY KEY, after INTEGER, upto INTEGER)",
 )
 ADD = "INSERT INTO words (rowid, said) VALUES (?, ?)"
@@ -56,12 +58,20 @@ class Place(NamedTuple):
     agent: str
 
 
-class Mark(NamedTuple):
-    """How far the index has come: the last entry's notification id and digest, and what it was made by.
-    `sheds`: so many times something was taken out whose bytes are still in the file."""
+class End(NamedTuple):
+    """Where a log ends, or an index of it: the last entry's notification id and digest (0 where there is
+    none), and the number that is another one after each of the log's deletions."""
 
     id: int = 0
     digest: bytes = b""
+    deletions: int = 0
+
+
+class Mark(NamedTuple):
+    """How far the index has come, and what it was made by: nothing, while it is new.
+    `sheds`: so many times something was taken out whose bytes are still in the file."""
+
+    end: End = End()
     version: str = ""
     sheds: int = 0
 
@@ -154,14 +164,14 @@ def changing(connection: sqlite3.Connection) -> Iterator[None]:
 
 def mark(connection: sqlite3.Connection) -> Mark:
     """How far the index has come."""
-    row = connection.execute("SELECT id, digest, version, sheds FROM mark").fetchone()
-    return Mark._make(row) if row else Mark()
+    row = connection.execute("SELECT id, digest, deletions, version, sheds FROM mark").fetchone()
+    return Mark(End(*row[:3]), *row[3:]) if row else Mark()
 
 
 def advance(connection: sqlite3.Connection, to: Mark) -> None:
     """Note how far it has come."""
     connection.execute("DELETE FROM mark")
-    connection.execute("INSERT INTO mark VALUES (?, ?, ?, ?)", to)
+    connection.execute("INSERT INTO mark VALUES (?, ?, ?, ?, ?)", (*to.end, *to[1:]))
 
 
 def add(connection: sqlite3.Connection, said: Iterable[tuple[int, str]], places: Iterable[Place]) -> None:

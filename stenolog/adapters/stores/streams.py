@@ -21,6 +21,10 @@ LINEAGE = """
         FROM line JOIN conversations c ON c.stream = line.parent
         WHERE line.depth < 10000
     ) SELECT stream, fork_position FROM line ORDER BY depth"""
+DELETIONS = "deletions"
+"""The name in `tracking` of a number that is another one after each deletion: a backup put in the log's place
+has the number that it had, so that what is kept beside the log can tell."""
+DELETED = "INSERT OR REPLACE INTO tracking (name, stream, position, piece) VALUES (?, 0, random(), 0)"
 
 
 class Segment(NamedTuple):
@@ -132,3 +136,4 @@ def delete(connection: sqlite3.Connection, stream: int) -> None:
     connection.execute("DELETE FROM claims WHERE stream = ?", (stream,))
     connection.execute("DELETE FROM stored_events WHERE originator_id = ?", (stream,))
     connection.execute("DELETE FROM conversations WHERE stream = ?", (stream,))
+    connection.execute(DELETED, (DELETIONS,))
