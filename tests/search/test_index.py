@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import threading
@@ -201,6 +202,28 @@ class TestOnDisk:
         beside.write_bytes(content)
 
         assert self.found(path) == 50
+
+    @pytest.mark.parametrize("cut", [1, 700, 4000])
+    def test_one_that_is_cut_within_a_page_is_made_anew(self, path: Path, beside: Path, cut: int) -> None:
+        """SQLite takes what is missing for zeros."""
+        with stenolog.open(path) as log:
+            log["demo"].extend([UserMessage(text=f"a needle, {number}") for number in range(400)])
+            log.search("needle")
+        os.truncate(beside, beside.stat().st_size - cut)
+
+        assert self.found(path) == 450
+        assert beside.stat().st_size % 4096 == 0
+
+    def test_one_that_another_log_writes_to_is_not_taken_for_cut(
+        self, path: Path, beside: Path, indexed: Counted
+    ) -> None:
+        with stenolog.open(path) as one:
+            for number in range(10):
+                said(one["demo"], f"a needle, {number}")
+                one.search("needle")
+                indexed()
+                assert self.found(path) == 51 + number
+                assert indexed() == 0
 
     def test_one_of_another_log_is_made_anew(self, path: Path, beside: Path) -> None:
         for each in path.parent.glob("talks.db*"):

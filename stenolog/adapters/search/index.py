@@ -77,7 +77,7 @@ class Mark(NamedTuple):
 
 
 class Stale(sqlite3.DatabaseError):
-    """The file is the index of another log, or of another release."""
+    """The file is the index of another log, of another release, or a part of one."""
 
 
 class Index:
@@ -117,8 +117,11 @@ class Index:
             self._connection = sqlite3.connect(
                 self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
             )
-            for statement in (*(f"PRAGMA {pragma}" for pragma in PRAGMAS), *TABLES):
-                self._connection.execute(statement)
+            for pragma in PRAGMAS:
+                self._connection.execute(f"PRAGMA {pragma}")
+            _check_size(self._connection, self.path)
+            for table in TABLES:
+                self._connection.execute(table)
         return self._connection
 
     def discard(self) -> None:
@@ -141,6 +144,16 @@ class Index:
 
 def _is_unusable(error: sqlite3.Error | UnicodeDecodeError) -> bool:
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in UNUSABLE
+
+
+def _check_size(connection: sqlite3.Connection, path: str) -> None:
+    """Raises `Stale` for a file that ends within a page: SQLite reads zeros there, which FTS5 takes for the
+    end of what it looks for. Whoever writes to the file writes whole pages. Only its size is asked for: to
+    open it beside SQLite, and close it again, would give up SQLite's locks."""
+    (page,) = connection.execute("PRAGMA page_size").fetchone()
+    with suppress(OSError):
+        if path != MEMORY and os.stat(path).st_size % page:
+            raise Stale("cut within a page")
 
 
 def _check_fts5(error: Exception) -> None:
