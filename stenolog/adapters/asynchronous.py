@@ -62,6 +62,7 @@ class AsyncLog:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="stenolog")
         self._landing: Landing | None = None
         self._log: Log | None = None
+        self._closed = False
 
     @property
     def sync(self) -> Log:
@@ -83,9 +84,13 @@ class AsyncLog:
         await self.close()
 
     async def close(self) -> None:
+        """Give the file back; closing again does nothing."""
+        if self._closed:
+            return
         if self._log is not None:
             await self.run(self._log.close)
         self._threads.shutdown(wait=False)
+        self._closed = True
 
     def __getitem__(self, name: str) -> AsyncConversation:
         return AsyncConversation(self, name)

@@ -37,6 +37,16 @@ def opened(path: Path | str = ":memory:") -> AsyncLog:
 
 
 @run
+async def test_closing_again_does_nothing(path: Path) -> None:
+    async with opened(path) as log:
+        await log["demo"].append(HI)
+        await log.close()
+        await log.close()
+
+    assert log.sync.datastore.closed
+
+
+@run
 async def test_every_answer_is_that_of_the_log_itself(path: Path) -> None:
     async with opened(path) as log:
         talk = log["demo"]
