@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import Conversation, Entry, Log, StoreBusy, StoreFailed, UserMessage
+from stenolog import Conversation, Draft, Entry, Log, StoreBusy, StoreFailed, UserMessage
 from stenolog.adapters.stores import filelock
 from stenolog.adapters.stores.filelock import FileLock
 from stenolog.adapters.stores.grouping import Waiting
 from stenolog.adapters.verify import verify
-from tests.stores.conftest import said
+from tests.stores.conftest import said, texts
 from tests.stores.together import at_once, in_groups, outcome
 from tests.stores.workers import PATIENCE
 
@@ -80,6 +80,38 @@ def test_a_hook_that_appends_is_refused_and_holds_up_nobody(path: Path) -> None:
 
         assert [kind for kind, _ in outcomes] == [StoreBusy] * 2
         assert talk.append(HI).position == 3
+
+
+def refused(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask for an append to "demo" that takes a thread, while there is none to be had."""
+
+    def none_left(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    waiting = Waiting(log["demo"].sealing([Draft(HI)], None).write, lambda: None)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", none_left)
+        with pytest.raises(StoreFailed, match="can't start new thread"):
+            log.datastore.group.submit(waiting)
+
+
+def test_what_is_refused_for_want_of_a_thread_is_not_written_later(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = log["demo"]
+    said(talk, "a")
+    refused(log, monkeypatch)
+    said(talk, "b")
+    at_once(log, partial(said, talk, "c"))
+
+    assert texts(talk) == ["a", "b", "c"]
+
+
+def test_a_log_whose_thread_never_began_can_be_closed(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused(log, monkeypatch)
+    log.close()
+
+    assert log.datastore.closed
 
 
 def test_when_the_log_is_closed_everybody_is_told(path: Path) -> None:

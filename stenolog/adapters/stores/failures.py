@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from threading import Thread
 
 from stenolog.domain.errors import CorruptLog, InvalidEvent, NotALog, StenologError, StoreBusy, StoreFailed
 
@@ -29,6 +30,14 @@ def translated(error: sqlite3.Error | UnicodeDecodeError, where: str) -> Stenolo
     if primary == sqlite3.SQLITE_TOOBIG:
         return InvalidEvent(f"{where}: one entry or blob can be 1 GB long at most ({error})")
     return StoreFailed(f"{where}: {error} ({error.sqlite_errorname})")
+
+
+def started(thread: Thread, where: str) -> None:
+    """Start a thread. Raises `StoreFailed` where the machine has none to give."""
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise StoreFailed(f"{where}: {error}") from error
 
 
 def _own(error: sqlite3.Error, where: str) -> StenologError:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from stenolog.domain.errors import StoreBusy
 
-from .failures import RAISED, translated
+from .failures import RAISED, started, translated
 
 if TYPE_CHECKING:
     from .appending import Stream
@@ -139,10 +139,10 @@ class Group:
         """Have a job done by the thread that writes; those of one caller keep their order."""
         self._store.check()
         with self._guard:
-            self._queue.put(waiting)
             if self._thread is None or not self._thread.is_alive():  # one that was interrupted as it began
                 self._thread = Thread(target=self._run, name="stenolog-writer", daemon=True)
-                self._thread.start()
+                started(self._thread, self._store.path)
+            self._queue.put(waiting)  # only now: what is refused here must not be written later
 
     def close(self) -> None:
         """End the thread; what is still queued fails, since the datastore is closed."""
@@ -150,7 +150,7 @@ class Group:
             thread = self._thread
             if thread is not None:
                 self._queue.put(None)
-        if thread is not None:
+        if thread is not None and thread.is_alive():
             thread.join()
 
     def _wait(self, job: Job[T]) -> T:
