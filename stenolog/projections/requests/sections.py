@@ -13,7 +13,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from threading import Lock
 from typing import Any
 
 FRONT = ("system", "instructions", "systemInstruction", "system_instruction", "tools")
@@ -30,19 +29,20 @@ TURN = re.compile(r"\n\n(?=(?:System|User|Assistant|Tool)(?: \([^()\n]*\))?: )")
 
 
 class Known:
-    """The messages that a writer has written to stay, each as JSON: made once for all bodies, whichever
-    thread asks first."""
+    """The messages that a writer has written to stay, each as JSON: made once for all bodies.
+
+    Threads may ask at once: whoever finds one missing writes it, and another who does writes the same.
+    """
 
     def __init__(self, messages: list[Any]) -> None:
         self.messages = messages
-        self._written: list[bytes] = []
-        self._turn = Lock()
+        self._written: dict[int, bytes] = {}
 
     def upto(self, number: int) -> list[bytes]:
         """The first of them as JSON."""
-        with self._turn:
-            self._written += map(written, self.messages[len(self._written) : number])
-            return self._written[:number]
+        for index in range(len(self._written), number):
+            self._written[index] = written(self.messages[index])
+        return [self._written[index] for index in range(number)]
 
 
 class Encoded:
