@@ -9,9 +9,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, TypeAlias, get_args
 
 from eventsourcing.sqlite import SQLiteCursor, SQLiteDatastore
@@ -24,6 +23,7 @@ from .failures import RAISED, translated
 from .filelock import FileLock
 from .grouping import Group
 from .room import Room
+from .transaction import Transaction
 
 Synchronous: TypeAlias = Literal["full", "normal"]
 MEMORY = ":memory:"
@@ -67,16 +67,21 @@ class LogDatastore(SQLiteDatastore):
         self._lock = None if self.in_memory else FileLock(f"{self.file}-lock")
         durable = synchronous == "full" and not self.in_memory  # with "normal", a commit waits for nothing
         self._room = Room(f"{self.file}-wal", WAL_BYTES) if durable else None
-        self._transaction = Transaction(self)
         self.group = Group(self)
         self._process = os.getpid()
         self._closed = True
         self._writer = self._open()
         self._closed = False
 
-    def writing(self) -> Transaction:
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction that commits when the block ends and leaves nothing behind when it raises."""
-        return self._transaction
+        transaction = Transaction(self)
+        try:
+            with transaction as connection:
+                yield connection
+        finally:
+            transaction.end()
 
     @property
     def taken(self) -> bool:
@@ -87,29 +92,42 @@ class LogDatastore(SQLiteDatastore):
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection to read from; finish each cursor, so that the write-ahead log can be folded in."""
         self.check()
-        connection = self._take_reader()
+        connection, held = self._writer, False
         try:
+            if self.in_memory:
+                (held,) = map(self._turn.acquire, (True,), (self.deadline,))  # see `Transaction`
+                if not held:
+                    raise self._busy()
+            else:
+                connection = self._take_reader()
             yield connection
         except RAISED as error:
             raise translated(error, self.path) from error
         finally:
-            self._put_back(connection)
+            if held:
+                self._turn.release()
+            elif connection is not self._writer:
+                self._put_back(connection)
 
     @contextmanager
     def glancing(self) -> Iterator[sqlite3.Connection]:
         """A connection for one short look: the writer's own while nobody writes, for it has in memory what it
         wrote last, and the others must read that again; else one to read from."""
         self.check()
-        if self.in_memory or not self._turn.acquire(blocking=False):
-            with self.reading() as connection:
-                yield connection
-            return
+        held = False
         try:
-            yield self._writer
+            if not self.in_memory:
+                (held,) = map(self._turn.acquire, (False,))  # see `Transaction`
+            if held:
+                yield self._writer
+            else:
+                with self.reading() as connection:
+                    yield connection
         except RAISED as error:
             raise translated(error, self.path) from error
         finally:
-            self._turn.release()
+            if held:
+                self._turn.release()
 
     @contextmanager
     def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
@@ -132,72 +150,25 @@ class LogDatastore(SQLiteDatastore):
         self.group.close()
         while self._idle:
             self._idle.pop().close()
-        with self._turn:
-            if self._room:
-                self._room.close()
-            self._writer.close()
+        held = self._turn.acquire(timeout=self.deadline)
+        try:
+            if held:  # else somebody still writes: what is closed under him takes the process with it
+                if self._room:
+                    self._room.close()
+                self._writer.close()
             if self._lock:
                 self._lock.close()
-
-    def _take_turn(self) -> sqlite3.Connection:
-        self.check()
-        start = time.monotonic()
-        if not self._turn.acquire(timeout=self.deadline):
-            raise self._busy()
-        if self._lock:
-            try:
-                if not self._lock.acquire(max(0.0, self.deadline - (time.monotonic() - start))):
-                    raise self._busy()
-            except BaseException:
-                self._turn.release()
-                raise
-        return self._writer
-
-    def _begin(self) -> sqlite3.Connection:
-        connection = self._take_turn()
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            if self._room:
-                self._room.make()
-        except BaseException:
-            self._end_turn()
-            raise
-        return connection
-
-    def _commit(self) -> None:
-        try:
-            for keep_up in tuple(self.kept_up):
-                keep_up(self._writer)
-            self._writer.execute("COMMIT")
         finally:
-            self._end_turn()
-
-    def _end_turn(self) -> None:
-        """Undo what was not committed, and let the next one write."""
-        try:
-            if self._writer.in_transaction:
-                self._writer.execute("ROLLBACK")
-        finally:
-            try:
-                if self._lock:
-                    self._lock.release()
-            finally:
+            if held:
                 self._turn.release()
 
     def _take_reader(self) -> sqlite3.Connection:
-        if self.in_memory:
-            if not self._turn.acquire(timeout=self.deadline):
-                raise self._busy()
-            return self._writer
         try:
             return self._idle.pop()
         except IndexError:
             return self._guarded(self.connect)
 
     def _put_back(self, connection: sqlite3.Connection) -> None:
-        if self.in_memory:
-            self._turn.release()
-            return
         self._idle.append(connection)
         if self._closed:
             connection.close()
@@ -306,35 +277,6 @@ class LogDatastore(SQLiteDatastore):
                     yield -failures
         finally:
             self._put_back(connection)
-
-
-class Transaction(AbstractContextManager[sqlite3.Connection]):
-    """See `LogDatastore.writing`. (A generator would cost every append some microseconds more.)"""
-
-    def __init__(self, store: LogDatastore) -> None:
-        self._store = store
-
-    def __enter__(self) -> sqlite3.Connection:
-        try:
-            return self._store._begin()
-        except RAISED as error:
-            raise translated(error, self._store.path) from error
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        store = self._store
-        try:
-            if error is None:
-                store._commit()
-            else:
-                store._end_turn()
-        except RAISED as failed:
-            raise translated(failed, store.path) from failed
-        if error is None:
-            store.bell.ring()
-        elif isinstance(error, RAISED):
-            raise translated(error, store.path) from error
 
 
 def _copy(source: sqlite3.Connection, path: Path) -> None:

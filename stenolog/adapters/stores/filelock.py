@@ -11,6 +11,8 @@ from threading import Event, Lock, Thread
 
 from stenolog.domain.errors import StoreFailed
 
+from .failures import started
+
 try:
     import fcntl
 except ImportError:  # pragma: no cover - not on POSIX
@@ -28,13 +30,16 @@ class FileLock:
         """True once the lock is held; False when `timeout` seconds have passed."""
         if fcntl is None:
             return True
-        if self._file is None:
-            self._file = self._open()
         try:
+            if self._file is None:
+                self._file = self._open()
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
         except BlockingIOError:
             return self._wait(timeout)
-        return True
+        except BaseException:  # Ctrl-C, just as it has come
+            self.close()
+            raise
 
     def release(self) -> None:
         """Let the next one write."""
@@ -43,9 +48,9 @@ class FileLock:
 
     def close(self) -> None:
         """Give the file back, and the lock with it."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
 
     def _open(self) -> int:
         try:
@@ -56,11 +61,24 @@ class FileLock:
     def _wait(self, timeout: float) -> bool:
         """Sleep in the kernel until it is our turn: in a thread, since flock itself knows no deadline."""
         waiter = _Waiter(self._open())
-        if not waiter.wait(timeout):
-            return False
-        self.close()
-        self._file = waiter.file
-        return True
+        try:
+            self._start(waiter)
+            if not waiter.wait(timeout):
+                return False
+            self.close()
+            self._file = waiter.file
+            return True
+        except BaseException:  # Ctrl-C: nobody must wait for a lock that nobody uses
+            self._file = None
+            waiter.let_go()
+            raise
+
+    def _start(self, waiter: _Waiter) -> None:
+        try:
+            started(waiter.thread, self.path)
+        except StoreFailed:
+            os.close(waiter.file)
+            raise
 
 
 class _Waiter:
@@ -68,19 +86,19 @@ class _Waiter:
 
     def __init__(self, file: int) -> None:
         self.file = file
+        self.thread = Thread(target=self._run, name="stenolog-lock", daemon=True)
         self._held = Event()
         self._abandoned = False
         self._turn = Lock()
-        Thread(target=self._run, name="stenolog-lock", daemon=True).start()
 
     def wait(self, timeout: float) -> bool:
-        try:
-            self._held.wait(timeout)
-        except BaseException:  # Ctrl-C: nobody must wait for a lock that nobody uses
-            if not self._abandon():
-                os.close(self.file)
-            raise
+        self._held.wait(timeout)
         return not self._abandon()
+
+    def let_go(self) -> None:
+        """Give the lock back, now or when it comes."""
+        if not self._abandon():
+            os.close(self.file)
 
     def _abandon(self) -> bool:
         """Give up waiting; False where the lock has come by now."""

@@ -1,0 +1,94 @@
+"""One transaction that writes: the turn among the threads, the lock among the processes, and SQLite's own."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from .failures import RAISED, translated
+
+if TYPE_CHECKING:
+    from .datastore import LogDatastore
+
+
+class Transaction(AbstractContextManager[sqlite3.Connection]):
+    """What `LogDatastore.writing` begins and ends; appends do without its generator, to be quicker.
+
+    Ctrl-C may come behind every call, and before the first line of every function, `__exit__` too: so the
+    turn is taken and noted with no call between, and whoever uses this calls `end` once more in the end.
+    """
+
+    _held = False
+
+    def __init__(self, store: LogDatastore) -> None:
+        self._store = store
+
+    def __enter__(self) -> sqlite3.Connection:
+        try:
+            return self._begin()
+        except BaseException as error:
+            self.end()
+            if isinstance(error, RAISED):
+                raise translated(error, self._store.path) from error
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        store = self._store
+        try:
+            if error is None:
+                self._commit()
+            self.end()
+        except BaseException as failed:
+            self.end()
+            if isinstance(failed, RAISED):
+                raise translated(failed, store.path) from failed
+            raise
+        if error is None:
+            store.bell.ring()
+        elif isinstance(error, RAISED):
+            raise translated(error, store.path) from error
+
+    def _begin(self) -> sqlite3.Connection:
+        store = self._store
+        store.check()
+        start = time.monotonic()
+        (self._held,) = map(store._turn.acquire, (True,), (store.deadline,))
+        if not self._held:
+            raise store._busy()
+        if store._lock and not store._lock.acquire(max(0.0, store.deadline - (time.monotonic() - start))):
+            raise store._busy()
+        store._writer.execute("BEGIN IMMEDIATE")
+        if store._room:
+            store._room.make()
+        return store._writer
+
+    def _commit(self) -> None:
+        store = self._store
+        for keep_up in tuple(store.kept_up):
+            keep_up(store._writer)
+        store._writer.execute("COMMIT")
+
+    def end(self) -> None:
+        """Undo what was not committed, and let the next one write; where that is done already, nothing."""
+        if not self._held:
+            return
+        store, lock = self._store, self._store._lock
+        try:
+            if store._writer.in_transaction:
+                store._writer.execute("ROLLBACK")
+        finally:
+            try:
+                if lock:
+                    lock.release()
+            except BaseException:
+                if lock:
+                    lock.close()
+                raise
+            finally:
+                self._held = False
+                store._turn.release()

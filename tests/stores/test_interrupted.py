@@ -1,0 +1,141 @@
+"""Ctrl-C at every instant at which it may come: whoever is interrupted keeps nothing from the others.
+
+Python runs the handler of a signal as a function begins, and behind each call of one written in C. These are
+the instants at which a profiler is called, too: so one that raises finds them all, one by one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+import threading
+from collections.abc import Callable
+from inspect import CO_GENERATOR
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+import stenolog
+from stenolog import Log, UserMessage
+from stenolog.adapters.stores import filelock, glance
+from stenolog.adapters.stores.filelock import FileLock
+from stenolog.adapters.verify import verify
+from tests.stores.conftest import said, texts
+from tests.stores.workers import PATIENCE
+
+PLACES = (str(Path(filelock.__file__).parent), contextlib.__file__)
+
+
+def done(work: Callable[[], object], instant: int) -> bool:
+    """Do the work, and interrupt it at that instant; True where it has not so many."""
+    instants = itertools.count()
+
+    def profiler(frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        begins = event == "call" and not code.co_flags & CO_GENERATOR  # one may be called to be thrown into
+        comes = (begins or event == "c_return") and code.co_filename.startswith(PLACES)
+        if comes and next(instants) == instant:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(profiler)
+    try:
+        work()
+    except KeyboardInterrupt:
+        return False
+    finally:
+        sys.setprofile(None)
+    return True
+
+
+def free(log: Log) -> bool:
+    """Whether anybody else may write now, in this process or another."""
+    if log.datastore.taken or log.datastore._writer.in_transaction:
+        return False
+    lock = FileLock(f"{log.datastore.file}-lock")
+    try:
+        return log.datastore.in_memory or lock.acquire(0)
+    finally:
+        lock.close()
+
+
+def append(log: Log) -> None:
+    log["demo"].append(UserMessage(text="hi"))
+
+
+def write(log: Log) -> None:
+    with log.datastore.writing() as connection:
+        connection.execute("UPDATE conversations SET archived_at = NULL")
+
+
+def undo(log: Log) -> None:
+    with contextlib.suppress(LookupError), log.datastore.writing() as connection:
+        connection.execute("UPDATE conversations SET name = 'other'")
+        raise LookupError
+
+
+def read(log: Log) -> None:
+    with log.datastore.reading() as connection:
+        connection.execute("SELECT * FROM conversations").fetchall()
+
+
+def look(log: Log) -> None:
+    stream = log["demo"].stream
+    glance.since(log.datastore, stream, 1, b"")
+
+
+@pytest.mark.parametrize("where", ["talks.db", ":memory:"])
+@pytest.mark.parametrize("work", [append, write, undo, read, look])
+def test_whoever_is_interrupted_keeps_nobody_from_writing(
+    tmp_path: Path, where: str, work: Callable[[Log], None]
+) -> None:
+    place = where if where == ":memory:" else tmp_path / where
+    with stenolog.open(place, synchronous="normal", deadline=0.1) as log:
+        said(log["demo"], "a")
+        for instant in itertools.count():
+            if done(lambda: work(log), instant):
+                break
+            assert free(log), f"kept at instant {instant}"
+
+        assert instant > 3
+        assert texts(log["demo"])[0] == "a"
+        assert verify(log).ok
+
+
+def test_nobody_waits_for_a_lock_that_came_to_somebody_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other, third = (FileLock(str(tmp_path / "lock")) for _ in range(3))
+
+    class Released(threading.Event):
+        """One that is waited for until the lock has come."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            one.release()
+            return super().wait(timeout)
+
+    monkeypatch.setattr(filelock, "Event", Released)
+    for instant in itertools.count():
+        assert one.acquire(0)
+        if done(lambda: other.acquire(PATIENCE), instant):
+            break
+        one.release()
+        assert third.acquire(PATIENCE), f"kept at instant {instant}"
+        third.close()
+
+    assert instant > 3
+    for lock in (one, other, third):
+        lock.close()
+
+
+def test_closing_waits_no_longer_than_the_deadline(path: Path) -> None:
+    log = stenolog.open(path, deadline=0.01)
+    with log.datastore.writing() as connection:
+        log.close()
+        connection.execute("SELECT 1").fetchall()
+    connection.close()
+
+    with stenolog.open(path) as again:
+        said(again["demo"], "a")
