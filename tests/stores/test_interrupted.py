@@ -7,10 +7,12 @@ the instants at which a profiler is called, too: so one that raises finds them a
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from inspect import CO_GENERATOR
 from pathlib import Path
 from types import FrameType
@@ -20,12 +22,15 @@ import pytest
 import stenolog
 from stenolog import Log, UserMessage
 from stenolog.adapters.stores import filelock, glance
+from stenolog.adapters.stores.datastore import LogDatastore
 from stenolog.adapters.stores.filelock import FileLock
 from stenolog.adapters.verify import verify
 from tests.stores.conftest import said, texts
 from tests.stores.workers import PATIENCE
 
 PLACES = (str(Path(filelock.__file__).parent), contextlib.__file__)
+
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")  # one to read from, lost
 
 
 def done(work: Callable[[], object], instant: int) -> bool:
@@ -59,6 +64,10 @@ def free(log: Log) -> bool:
         return log.datastore.in_memory or lock.acquire(0)
     finally:
         lock.close()
+
+
+def opening(path: str, opened: list[LogDatastore]) -> None:
+    opened.append(LogDatastore(path, synchronous="normal"))
 
 
 def append(log: Log) -> None:
@@ -102,6 +111,33 @@ def test_whoever_is_interrupted_keeps_nobody_from_writing(
         assert instant > 3
         assert texts(log["demo"])[0] == "a"
         assert verify(log).ok
+
+
+def test_whoever_is_interrupted_as_he_opens_a_log_keeps_nobody_from_opening_it(tmp_path: Path) -> None:
+    opened: list[LogDatastore] = []
+    for instant in itertools.count():
+        path = str(tmp_path / f"{instant}.db")
+        if done(partial(opening, path, opened), instant):
+            break
+        gc.collect()  # what closes itself as it is collected must not be interrupted in that
+        other = FileLock(f"{path}-lock")
+        assert other.acquire(0), f"kept at instant {instant}"
+        other.close()
+
+    assert instant > 9
+    opened[0].close()
+
+
+def test_whoever_is_interrupted_as_he_takes_a_lock_has_not_got_it(tmp_path: Path) -> None:
+    one, other = (FileLock(str(tmp_path / "lock")) for _ in range(2))
+    for instant in itertools.count():
+        if done(lambda: one.acquire(0), instant):
+            break
+        assert other.acquire(0), f"kept at instant {instant}"
+        other.release()
+
+    assert instant > 1
+    one.close(), other.close()
 
 
 def test_nobody_waits_for_a_lock_that_came_to_somebody_interrupted(

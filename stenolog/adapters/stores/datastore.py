@@ -201,6 +201,8 @@ class LogDatastore(SQLiteDatastore):
             raise translated(error, self.path) from error
         except BaseException:
             connection.close()
+            if self._lock:  # Ctrl-C, just as it is given back
+                self._lock.close()
             raise
         return connection
 
