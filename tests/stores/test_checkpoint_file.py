@@ -152,7 +152,8 @@ def test_who_is_interrupted_while_he_writes_keeps_nobody_else_waiting(
     other.put(1, "f", "v", Run(80, b"d", ((80, b"u"),)))
 
     assert [run.last for run in one.runs(1, "f", "v")] == [1, 80]
-    one.close(), other.close()
+    one.close()
+    other.close()
 
 
 def test_of_a_damaged_one_nothing_is_left(path: Path) -> None:

@@ -45,6 +45,7 @@ def done(work: Callable[[], object], instant: int) -> bool:
             sys.setprofile(None)
             raise KeyboardInterrupt
 
+    gc.disable()  # what closes itself as it is collected must not be interrupted in that
     sys.setprofile(profiler)
     try:
         work()
@@ -52,6 +53,7 @@ def done(work: Callable[[], object], instant: int) -> bool:
         return False
     finally:
         sys.setprofile(None)
+        gc.enable()
     return True
 
 
@@ -119,7 +121,6 @@ def test_whoever_is_interrupted_as_he_opens_a_log_keeps_nobody_from_opening_it(t
         path = str(tmp_path / f"{instant}.db")
         if done(partial(opening, path, opened), instant):
             break
-        gc.collect()  # what closes itself as it is collected must not be interrupted in that
         other = FileLock(f"{path}-lock")
         assert other.acquire(0), f"kept at instant {instant}"
         other.close()
@@ -137,7 +138,8 @@ def test_whoever_is_interrupted_as_he_takes_a_lock_has_not_got_it(tmp_path: Path
         other.release()
 
     assert instant > 1
-    one.close(), other.close()
+    one.close()
+    other.close()
 
 
 def test_nobody_waits_for_a_lock_that_came_to_somebody_interrupted(

@@ -69,7 +69,8 @@ class FileLock:
             self._file = waiter.file
             return True
         except BaseException:  # Ctrl-C: nobody must wait for a lock that nobody uses
-            self._file = None
+            if self._file == waiter.file:
+                self._file = None
             waiter.let_go()
             raise
 
