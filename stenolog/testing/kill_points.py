@@ -78,7 +78,7 @@ def _cutting(log: Log, folder: Path, world: Callable[[], Any]) -> Iterator[list[
                 cuts.append((f"before {what}", before, seen))
             cuts.append((f"after {what}", copy, world()))
 
-    store.writing = cut  # type: ignore[method-assign, assignment]
+    store.writing = cut  # type: ignore[method-assign]
     try:
         yield cuts
     finally:

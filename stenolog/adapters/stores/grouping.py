@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from stenolog.domain.errors import StoreBusy
 
 from .failures import RAISED, started, translated
-from .transaction import Transaction
 
 if TYPE_CHECKING:
     from .appending import Stream
@@ -121,14 +120,9 @@ class Group:
         """Do the job; it is durable when this returns. Raises what it raises, `StoreBusy`, `StoreFailed`."""
         if (self._store.taken or not self._queue.empty()) and current_thread() is not self._thread:
             return self._wait(job)
-        transaction = Transaction(self._store)
-        try:
-            with transaction as connection:
-                part = Part(connection, alone=True)
-                result = job(part)
-        except BaseException:  # Ctrl-C, just as it begins or ends
-            transaction.end()
-            raise
+        with self._store.writing() as connection:
+            part = Part(connection, alone=True)
+            result = job(part)
         part.remember()
         return result
 
@@ -184,7 +178,7 @@ class Group:
     def _commit(self, taken: list[Waiting[Any]]) -> None:
         """One transaction of what is taken and what else has come by then; its end is told to all in it."""
         try:
-            with Transaction(self._store) as connection:  # no signal comes to this thread
+            with self._store.writing() as connection:
                 part = Part(connection, alone=False)
                 for waiting in self._gathering(taken):
                     waiting.run(part, self._store.path)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Transaction(AbstractContextManager[sqlite3.Connection]):
-    """What `LogDatastore.writing` begins and ends; appends do without its generator, to be quicker.
+    """What `LogDatastore.writing` begins and ends.
 
     Ctrl-C may come behind every call, and before the first line of every function, `__exit__` too: so the
     turn is taken and noted with no call between, and whoever uses this calls `end` once more in the end.
