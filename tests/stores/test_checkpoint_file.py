@@ -12,6 +12,7 @@ import pytest
 import stenolog
 from stenolog import UserMessage
 from stenolog.adapters.keeping import STATE
+from stenolog.adapters.stores import beside as side_file
 from stenolog.adapters.stores import checkpoints
 from stenolog.adapters.stores.checkpoints import Checkpoints, Run
 from stenolog.adapters.verify import verify
@@ -130,7 +131,7 @@ def test_one_that_belongs_to_another_log_is_not_used(
 def test_one_that_another_process_holds_is_done_without(
     path: Path, beside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "PATIENCE", 0.01)
+    monkeypatch.setattr(side_file, "PATIENCE", 0.01)
     holder = sqlite3.connect(beside, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
 

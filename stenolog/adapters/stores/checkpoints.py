@@ -1,8 +1,5 @@
 """States of folds, kept at positions: beside the log, in a file that may be thrown away at any time.
 
-Nothing here is ever truth, and nothing here may stop anybody: a file that is damaged, locked or gone is
-as good as an empty one, and costs time alone.
-
 What is kept are runs: the state of a fold at each of so many positions in a row, the last one as it is,
 those before it packed together, for they are much alike. What is kept of a fold is in proportion to the log:
 at worst some 200 bytes an entry, as a rule less than 50.
@@ -11,19 +8,17 @@ at worst some 200 bytes an entry, as a rule less than 50.
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import threading
 import zlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from itertools import accumulate
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
+from .beside import Beside
 from .datastore import MEMORY
-from .failures import RAISED
 
 RUN = 32
 """So many positions make a run."""
@@ -31,8 +26,6 @@ SMALL = 2048
 """Up to so many bytes a state is kept for each position; packed, those of a run may take no more together."""
 LIGHT = 16
 """So many bytes an entry may larger states take: one is kept in so many positions."""
-PATIENCE = 0.2
-"""Seconds to wait for another process before doing without."""
 LAYOUT = 2
 """The `user_version` of the file; one of another layout begins anew."""
 PRAGMAS = ("page_size = 8192", "journal_mode = WAL", "synchronous = OFF")
@@ -58,11 +51,8 @@ THIN = """DELETE FROM checkpoints
     WHERE stream = ? AND fold = ? AND version = ? AND first >= ? AND first < ?"""
 OUTDATED = "DELETE FROM checkpoints WHERE stream = ? AND fold = ? AND version <> ?"
 DROP = "DELETE FROM checkpoints WHERE stream = ?"
-PARTS = ("-wal", "-shm", "")
-UNUSABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 Row: TypeAlias = tuple[Any, ...]
-T = TypeVar("T")
 
 
 class Checkpoint(NamedTuple):
@@ -95,13 +85,18 @@ class Run(NamedTuple):
         return next(state for changed, state in reversed(self.changes) if changed <= position)
 
 
-class Checkpoints:
+class Checkpoints(Beside):
     """Checkpoints by stream, and by name and version of the fold; safe to share between threads."""
 
+    pragmas = PRAGMAS
+
     def __init__(self, path: str) -> None:
-        self.path = MEMORY if path == MEMORY else f"{path}-checkpoints"
-        self._turn = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
+        super().__init__(MEMORY if path == MEMORY else f"{path}-checkpoints")
+
+    def prepare(self, connection: sqlite3.Connection) -> None:
+        if connection.execute("PRAGMA user_version").fetchone() != (LAYOUT,):
+            for statement in PREPARE:
+                connection.execute(statement)
 
     def get(self, stream: int, fold: str, version: str, upto: int) -> Checkpoint | None:
         """The last checkpoint at or before `upto`; None where there is none that is whole."""
@@ -127,56 +122,14 @@ class Checkpoints:
     def put(self, stream: int, fold: str, version: str, *runs: Run) -> None:
         """Keep runs. Where a state is large, it takes the place of those before it in its stretch."""
         rows = [_row(run) for run in runs]
-        self._work(lambda connection: _write(connection, (stream, fold, version), rows))
+        self.work(lambda connection: _write(connection, (stream, fold, version), rows))
 
     def drop(self, stream: int) -> None:
         """Forget all that is kept of a stream."""
         self._select(DROP, stream)
 
-    def close(self) -> None:
-        """Give the file back."""
-        with self._turn:
-            self._forget()
-
     def _select(self, statement: str, *values: object) -> list[Row]:
-        return self._work(lambda connection: connection.execute(statement, values).fetchall()) or []
-
-    def _work(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
-        """What the work gives; None where the file does not let it."""
-        with self._turn:
-            try:
-                return work(self._open())
-            except RAISED as error:
-                self._forget()
-                if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in UNUSABLE:
-                    self._delete()
-                return None
-            except BaseException:  # Ctrl-C: a transaction left open would keep all others waiting
-                self._forget()
-                raise
-
-    def _open(self) -> sqlite3.Connection:
-        if self._connection is None:
-            self._connection = sqlite3.connect(
-                self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
-            )
-            for pragma in PRAGMAS:
-                self._connection.execute(f"PRAGMA {pragma}")
-            if self._connection.execute("PRAGMA user_version").fetchone() != (LAYOUT,):
-                for statement in PREPARE:
-                    self._connection.execute(statement)
-        return self._connection
-
-    def _forget(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def _delete(self) -> None:
-        """The file and what belongs to it: what was written ahead would damage the next one."""
-        for part in PARTS:
-            with suppress(OSError):
-                os.unlink(f"{self.path}{part}")
+        return self.work(lambda connection: connection.execute(statement, values).fetchall()) or []
 
 
 def _write(connection: sqlite3.Connection, key: tuple[int, str, str], rows: Iterable[Row]) -> None:
