@@ -28,11 +28,15 @@ BOOKMARK = Rows(Bookmark)
 
 
 class Left(NamedTuple):
-    """What was left of a live: by which writer, how many messages, and a checksum of each piece of them."""
+    """What was left of a live: by which writer, how many messages, and a checksum of each piece of them.
+
+    `tried`: how many there were when it was tried last, be it in vain.
+    """
 
     writer: object = None
     messages: int = 0
     sums: tuple[int, ...] = ()
+    tried: int = 0
 
 
 class Found(NamedTuple):
@@ -62,9 +66,11 @@ def leave(log: Log, key: Key, held: Held, *, further: int) -> None:
         if live.writer is None or not isinstance(name, str):
             continue
         if before.writer is not live.writer:
-            before = NOTHING
-        if len(live.writer.sheet.messages) >= max(NEAR, before.messages + further):
-            held.left[name] = _left(log, key, name, live, held.digest, before)
+            before = Left(live.writer)
+        written = len(live.writer.sheet.messages)
+        if written >= max(NEAR, before.tried + further):
+            left = _left(log, key, name, live, held.digest, before)
+            held.left[name] = left._replace(tried=written)
 
 
 def _left(log: Log, key: Key, wire: str, live: Live, digest: str, before: Left) -> Left:
@@ -81,7 +87,7 @@ def _left(log: Log, key: Key, wire: str, live: Live, digest: str, before: Left) 
         return before
     head = BOOKMARK.dump(mark) + b"\n" + said
     is_kept = log.bookmarks.put(key.stream, _name(key, wire), head, len(sums), [fresh])
-    return Left(live.writer, len(messages) - 1, sums) if is_kept else NOTHING
+    return Left(live.writer, len(messages) - 1, sums) if is_kept else Left(live.writer)
 
 
 def find(log: Log, key: Key, wire: str) -> Found | None:

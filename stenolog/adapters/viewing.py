@@ -104,7 +104,8 @@ def _resumed(talk: Conversation, key: Key, wire: str | Wire, policy: PolicyLike)
     live = held.live(wire)
     if not live.resume(found.mark, found.messages):
         return None
-    held.left[wire] = Left(live.writer, len(found.messages) - 1, found.sums)
+    number = len(found.messages)
+    held.left[wire] = Left(live.writer, number - 1, found.sums, number)
     return held if _goes_on(talk, held) else None
 
 

@@ -158,7 +158,7 @@ class Live:
         """Let go of what was written, but for the messages themselves: no other wire can write it then, and
         nobody can ask this window what it was made of. The next requests are quicker, and memory is freed.
         """
-        if self._has_written_all() and len(self.window.settled.units) >= SHED:
+        if len(self.window.settled.units) >= SHED and self._has_written_all():
             self.window.shed()
             assert self._rests_on is not None
             self._rests_on = (self.window.settled, *self._rests_on[1:])
