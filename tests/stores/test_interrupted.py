@@ -156,7 +156,7 @@ def test_nobody_waits_for_a_lock_that_came_to_somebody_interrupted(
 
     monkeypatch.setattr(filelock, "Event", Released)
     for instant in itertools.count():
-        assert one.acquire(0)
+        assert one.acquire(PATIENCE), f"kept at instant {instant}"
         if done(lambda: other.acquire(PATIENCE), instant):
             break
         one.release()
