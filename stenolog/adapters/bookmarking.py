@@ -55,7 +55,7 @@ def leave_all(log: Log) -> None:
     """Leave a bookmark of whatever the log holds, and still has: deleted words are not written again."""
     for key, held in log.holding:
         stream = Stream("", key.stream)
-        if since(log.datastore, stream, held.window.position, bytes.fromhex(held.digest)) is not None:
+        if since(log.datastore, stream, held.window.position, held.digest) is not None:
             leave(log, key, held, further=1)
 
 

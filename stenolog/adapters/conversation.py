@@ -216,7 +216,10 @@ class Conversation:
     def _entry(self, record: Record, draft: Draft) -> Entry:
         """The entry that a draft has become."""
         at = EPOCH + record.at * MICROSECOND
-        return Entry(self.name, record.position, record.id, at, record.digest.hex(), draft.event)
+        entry = Entry(self.name, record.position, record.id, at, record.digest.hex(), draft.event)
+        if self.stream.recent is not None:
+            self.stream.recent.append(entry)
+        return entry
 
 
 def drafted(events: Iterable[Event | Draft]) -> list[Draft]:

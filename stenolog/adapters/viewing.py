@@ -120,7 +120,7 @@ def _goes_on(talk: Conversation, held: Held) -> bool:
     """Take what is new in the log into a window; whether it is the window of this log still."""
     while held.usable:
         here = held.window.position
-        new = since(talk.log.datastore, talk.stream, here, bytes.fromhex(held.digest))
+        new = since(talk.log.datastore, talk.stream, here, held.digest)
         if new is None:
             return False
         held.extend(new)

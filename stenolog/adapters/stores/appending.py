@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from stenolog.adapters.edge import Edge
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.entry import OPENING_ID, Draft, Record, check_name, microseconds, seal
+from stenolog.domain.entry import OPENING_ID, Draft, Entry, Record, check_name, microseconds, seal
 from stenolog.domain.errors import IdTaken, InvalidEvent, StaleAppend, UnknownConversation
 from stenolog.domain.events import ModeSwitch
 
@@ -47,15 +48,17 @@ class Stream:
 
     `key` and `head` are None while unknown. A head that is out of date does no harm: the position it
     leads to is taken, and the head is read again. `alone`: it is known to be no fork, and never becomes one.
+    `recent` are the last entries that this process appended itself, once somebody wants to know (see `glance`).
     """
 
-    __slots__ = ("alone", "head", "key", "name")
+    __slots__ = ("alone", "head", "key", "name", "recent")
 
     def __init__(self, name: str, key: int | None = None) -> None:
         self.name = name
         self.key = key
         self.head: Head | None = None
         self.alone = False
+        self.recent: deque[Entry] | None = None
 
 
 class Append(NamedTuple):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from stenolog.domain.entry import Entry
 
-from . import reading
+from . import events, reading
 from .appending import Stream
 from .datastore import LogDatastore
 
@@ -17,16 +19,32 @@ SINCE = f"""SELECT originator_version, entry_id, at, digest, topic,
 """The columns of `events.EVENT`; the payload of the first is known, and may be long."""
 
 
-def since(datastore: LogDatastore, stream: Stream, position: int, digest: bytes) -> list[Entry] | None:
+def since(datastore: LogDatastore, stream: Stream, position: int, digest: str) -> list[Entry] | None:
     """The next entries of the stream itself behind a position that has this digest, at most `SOME`.
 
-    None where it has not: the conversation is gone, or the position is one that it inherits.
+    None where it has not: the conversation is gone, or the position is one that it inherits. What this process
+    has appended is not read again, where the log ends with it: the digest there is made of all before it.
     """
     key = reading.resolve(datastore, stream)
     if key is None:
         return None
+    own = _own(stream, position, digest)
     with datastore.glancing() as connection:
+        if own:
+            head = events.head(connection, key)
+            if head == (own[-1].position, bytes.fromhex(own[-1].digest)):
+                return own[1:]
         rows = connection.execute(SINCE, (position, key, position)).fetchall()
-    if not rows or (rows[0][0], rows[0][3]) != (position, digest):
+    if not rows or (rows[0][0], rows[0][3]) != (position, bytes.fromhex(digest)):
         return None
     return [*reading._decoded(stream.name, rows[1:])]
+
+
+def _own(stream: Stream, position: int, digest: str) -> list[Entry]:
+    """What this process has appended from a position on; nothing where that is not known without a gap."""
+    if stream.recent is None:
+        stream.recent = deque(maxlen=SOME)
+    own = [entry for entry in tuple(stream.recent) if entry.position >= position]
+    if not own or own[0].digest != digest:
+        return []
+    return own if [entry.position for entry in own] == [*range(position, position + len(own))] else []

@@ -213,7 +213,8 @@ class Live:
     def _around(self, tools: dict[str, None], entries: list[Entry]) -> _Around:
         """What stands around the conversation; made anew where something that it rests on has changed."""
         window, own = self.window, self.window.own
-        rests_on = (own.set_at, own.handoff, own.model, own.turns, window.cuts, tools)
+        turns = own.turns if window.policy.reminder is not None else 0
+        rests_on = (own.set_at, own.handoff, own.model, turns, window.cuts, tools)
         if entries or self._settings is not window.settings or self._around_rests_on != rests_on:
             note = around.cut_note(window)
             behind = around.last(window, window.settings.card_of(window.lane.agent), entries)

@@ -77,6 +77,7 @@ class Writer(writer.Writer):
 
     def begin(self) -> None:
         super().begin()
+        self.has_thought, self.looked_at = False, 0
         self.tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in self.prefix.tools]
         self.asked = parameters(self.sheet, self.prefix, PARAMETERS, _say)
         match self.asked:
@@ -105,13 +106,20 @@ class Writer(writer.Writer):
         body |= self.asked
         if self._reasons():
             body["include"] = list(dict.fromkeys([ENCRYPTED, *self.asked.get("include", [])]))
-        return body | {"input": self.sheet.messages.copy()}
+        return body | {"input": self.sheet.lend()}
 
     def _reasons(self) -> bool:
         """Whether the model has thought, or will."""
         if _thinks(self.prefix.model) or "reasoning" in self.asked:
             return True
-        return any(item["type"] == "reasoning" for item in self.sheet.messages)
+        items, stays = self.sheet.messages, self.sheet.stays
+        self.has_thought |= any(map(_is_reasoning, items[self.looked_at : stays]))
+        self.looked_at = stays
+        return self.has_thought or any(map(_is_reasoning, items[stays:]))
+
+
+def _is_reasoning(item: Body) -> bool:
+    return bool(item["type"] == "reasoning")
 
 
 def _thinks(model: str) -> bool:
