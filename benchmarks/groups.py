@@ -23,7 +23,7 @@ from stenolog.adapters.asynchronous import AsyncConversation
 from stenolog.adapters.stores.grouping import Group, Waiting
 
 WRITERS = 64
-EACH = 20
+EACH = 50
 ROUNDS = 9
 LIMIT = 1 / 4
 MESSAGE = UserMessage(text="Which test fails, and since which commit? " * 7)
@@ -37,19 +37,22 @@ class Alone(Group):
 
 
 def run() -> Iterable[Row]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "talks.db")
-        with stenolog.open(path) as log, stenolog.open(path) as other:
-            other.datastore.group = Alone(other.datastore)
-            one_after_another(log)  # it opens the conversations
-            ways: tuple[Callable[[], float], ...] = (
-                lambda: one_after_another(log),
-                lambda: in_threads(log),
-                lambda: in_threads(other),
-                lambda: in_tasks(path, Group),
-                lambda: in_tasks(path, Alone),
-            )
-            taken = [[way() * 1e6 for way in ways] for _ in range(ROUNDS)]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        stenolog.open(Path(folder, "talks.db")) as log,
+        stenolog.open(Path(folder, "alone.db")) as other,
+    ):
+        other.datastore.group = Alone(other.datastore)
+        one_after_another(log)  # it opens the conversations
+        one_after_another(other)
+        ways: tuple[Callable[[], float], ...] = (
+            lambda: one_after_another(log),
+            lambda: in_threads(log),
+            lambda: in_threads(other),
+            lambda: in_tasks(Path(folder, "tasks.db"), Group),
+            lambda: in_tasks(Path(folder, "tasks alone.db"), Alone),
+        )
+        taken = [[way() * 1e6 for way in ways] for _ in range(ROUNDS)]
     one, *rest = (median(column) for column in zip(*taken, strict=True))
     for what, together, each in (("threads", *rest[:2]), ("tasks of asyncio", *rest[2:])):
         note = f"{together:.0f} against {each:.0f} µs; one thread in turns: {one:.0f} µs"

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeAlias
 
 Clock: TypeAlias = Callable[[], datetime]
 SALT_BYTES = 16
+DRAWN = 16
+"""Bytes of the pieces that randomness is drawn in, more than are asked for at a time."""
+AT_ONCE = 256
+"""Pieces that are drawn from the system at once."""
+_pool: deque[bytes] = deque()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.clear)  # what parent and child both have is not random
 
 
 def now() -> datetime:
@@ -18,7 +26,20 @@ def now() -> datetime:
 
 def new_id() -> str:
     """A new entry id: 16 hexadecimal digits."""
-    return os.urandom(8).hex()  # as the module `secrets` does, which takes long to import
+    return random_bytes(8).hex()
+
+
+def random_bytes(number: int) -> bytes:
+    """Random bytes, as `os.urandom` gives them. Where few are asked for, many are drawn at once: a thread
+    that asks the system has to wait for all others that compute."""
+    if number > DRAWN:
+        return os.urandom(number)
+    while True:
+        try:
+            return _pool.popleft()[:number]
+        except IndexError:
+            drawn = os.urandom(DRAWN * AT_ONCE)
+            _pool.extend(drawn[at : at + DRAWN] for at in range(0, len(drawn), DRAWN))
 
 
 class Edge(NamedTuple):
@@ -26,7 +47,7 @@ class Edge(NamedTuple):
 
     clock: Clock = now
     id: Callable[[], str] = new_id
-    entropy: Callable[[int], bytes] = os.urandom
+    entropy: Callable[[int], bytes] = random_bytes
 
     def salt(self) -> bytes:
         """What makes the hash of a short payload impossible to guess: 16 bytes."""

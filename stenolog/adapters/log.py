@@ -24,7 +24,7 @@ from stenolog.domain.entry import Entry, check_name, microseconds
 from stenolog.domain.errors import ConversationInUse, UnknownConversation
 
 from .conversation import Conversation
-from .edge import Edge, new_id, now
+from .edge import Edge, new_id, now, random_bytes
 from .search.index import Index
 from .stores import reading, streams
 from .stores.appending import Stream
@@ -49,7 +49,7 @@ def open(
     *,
     clock: Callable[[], datetime] = now,
     ids: Callable[[], str] = new_id,
-    entropy: Callable[[int], bytes] = os.urandom,
+    entropy: Callable[[int], bytes] = random_bytes,
     synchronous: Synchronous = "full",
     deadline: float = DEADLINE,
 ) -> Log:

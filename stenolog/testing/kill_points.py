@@ -65,7 +65,7 @@ def _cutting(log: Log, folder: Path, world: Callable[[], Any]) -> Iterator[list[
     turn = Lock()  # several threads may write: one at a time, copy and all
 
     @contextmanager
-    def cut() -> Iterator[sqlite3.Connection]:
+    def cut(**_: bool) -> Iterator[sqlite3.Connection]:
         with turn:
             before = cuts[-1][1] if cuts else None
             seen = world()

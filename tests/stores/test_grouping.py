@@ -31,7 +31,8 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.adapters.stores.claims import Claim, Claims
-from stenolog.adapters.stores.grouping import Part, Waiting
+from stenolog.adapters.stores.grouping import Waiting
+from stenolog.adapters.stores.parts import Part
 from stenolog.adapters.verify import verify
 from stenolog.domain.errors import ClaimLost
 from tests.stores.conftest import fixed_clock, fixed_ids, said, texts
@@ -190,6 +191,21 @@ def test_a_conflict_fails_its_own_append_alone(log: Log) -> None:
     assert refused == [StaleAppend, IdTaken, InvalidEvent, IdTaken, ClaimLost, UnknownConversation]
     assert talk.position == 5
     assert verify(log).ok
+
+
+@pytest.mark.parametrize("number", [60, 64, 65, 200])
+def test_of_any_number_that_wait_one_that_is_refused_fails_alone(log: Log, number: int) -> None:
+    talk = log["demo"]
+    said(talk, "a")
+    calls: list[Callable[[], Any]] = [partial(said, log[str(nth % 7)], f"{nth}") for nth in range(number)]
+    middle = number // 2
+    calls[middle:middle] = [partial(talk.append, HI, id="x"), partial(talk.append, HI, expected=2)]
+
+    outcomes = at_once(log, *calls)
+
+    assert [each[0] for each in outcomes if type(each) is tuple] == [StaleAppend]
+    assert sorted(t for nth in range(7) for t in texts(log[str(nth)])) == sorted(map(str, range(number)))
+    assert (talk.position, verify(log).ok) == (3, True)
 
 
 @pytest.mark.parametrize("others", [0, 2])

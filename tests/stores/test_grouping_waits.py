@@ -167,6 +167,22 @@ def test_who_is_interrupted_while_he_waits_takes_nobody_with_him(log: Log) -> No
     assert verify(log).ok
 
 
+def test_who_is_interrupted_as_he_wakes_leaves_nobody_asleep(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = log.datastore.group
+    wake_one = group._wake_one
+
+    def interrupted() -> None:
+        if threading.current_thread().name == "stenolog-writer":
+            wake_one()
+
+    monkeypatch.setattr(group, "_wake_one", interrupted)
+    outcomes = at_once(log, *(partial(log[str(number)].append, HI) for number in range(5)))
+
+    assert [outcome.position for outcome in outcomes] == [2] * 5
+
+
 def test_who_is_interrupted_while_he_writes_leaves_nothing_behind(log: Log) -> None:
     talk = log["demo"]
     said(talk, "a")

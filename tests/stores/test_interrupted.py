@@ -94,7 +94,7 @@ def read(log: Log) -> None:
 
 def look(log: Log) -> None:
     stream = log["demo"].stream
-    glance.since(log.datastore, stream, 1, b"")
+    glance.since(log.datastore, stream, 1, "")
 
 
 @pytest.mark.parametrize("where", ["talks.db", ":memory:"])

@@ -16,7 +16,7 @@ from stenolog.domain.events import ModeSwitch
 
 from . import claims, events, streams
 from .events import START, Head
-from .grouping import Part
+from .parts import Part
 
 SWITCH = "mode_switch@"
 
@@ -48,7 +48,7 @@ class Stream:
 
     `key` and `head` are None while unknown. A head that is out of date does no harm: the position it
     leads to is taken, and the head is read again. `alone`: it is known to be no fork, and never becomes one.
-    `recent` are the last entries that this process appended itself, once somebody wants to know (see `glance`).
+    `recent` are the last entries that this process appended, once somebody wants to know (see `glance`).
     """
 
     __slots__ = ("alone", "head", "key", "name", "recent")
@@ -83,6 +83,8 @@ class Append(NamedTuple):
         written then.
         """
         stream = self.stream
+        if self.fence is not None:
+            part.flush()
         key, head = part.heads.get(stream) or (stream.key, stream.head)
         if key is not None and head is not None:
             records = self._behind(part, key, head)
@@ -103,8 +105,8 @@ class Append(NamedTuple):
             return None
         records = sealed(head, self.items)
         try:
-            if len(records) == 1 and self.fence is None:
-                events.insert(part.connection, key, records)
+            if self.fence is None:
+                part.insert(key, records)
             else:
                 with part:
                     events.insert(part.connection, key, records)

@@ -31,7 +31,7 @@ DEADLINE = 10.0
 """Seconds that a call waits for others, unless told otherwise."""
 CACHE_KB = 16_000
 """Of what is read, so much at most stays in memory, per connection: some 30,000 entries."""
-WAL_BYTES = 1_000_000
+WAL_BYTES = 4_000_000
 """The write-ahead log is moved into the file when it has grown to this."""
 PRAGMAS = (
     "foreign_keys = ON",
@@ -74,9 +74,12 @@ class LogDatastore(SQLiteDatastore):
         self._closed = False
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that commits when the block ends and leaves nothing behind when it raises."""
-        transaction = Transaction(self)
+    def writing(self, *, lazily: bool = False) -> Iterator[sqlite3.Connection]:
+        """A transaction that commits when the block ends and leaves nothing behind when it raises.
+
+        `lazily`: whoever writes with more than one statement begins it.
+        """
+        transaction = Transaction(self, lazily=lazily)
         try:
             with transaction as connection:
                 yield connection

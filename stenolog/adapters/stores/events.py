@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,9 +23,12 @@ WHOLE = (
 EVENT = "originator_version, entry_id, at, digest, topic, state"
 """What an `Entry` is made of."""
 payload_of = itemgetter(5)
-INSERT = """INSERT INTO stored_events
+VALUES = "(?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT = f"""INSERT INTO stored_events
     (originator_id, originator_version, entry_id, at, topic, salt, digest, state)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+    VALUES {VALUES}"""
+AT_ONCE = 64
+"""Rows that are written by one statement, at most."""
 BETWEEN = """FROM stored_events
     WHERE originator_id = ? AND originator_version > ? AND originator_version <= ?"""
 PAGE = f"ORDER BY originator_version LIMIT {PAGE_ROWS}"
@@ -53,11 +58,24 @@ START = Head(0, GENESIS)
 
 def insert(connection: sqlite3.Connection, stream: int, records: Iterable[Record]) -> None:
     """Write the records; `sqlite3.IntegrityError` where a position or an id is taken."""
-    rows = [(stream, r.position, r.id, r.at, r.topic, r.salt, r.digest, r.payload) for r in records]
-    if len(rows) == 1:
-        connection.execute(INSERT, rows[0])
-    else:
-        connection.executemany(INSERT, rows)
+    insert_rows(connection, rows(stream, records))
+
+
+def rows(stream: int, records: Iterable[Record]) -> list[Row]:
+    """The records as `insert_rows` takes them."""
+    return [(stream, r.position, r.id, r.at, r.topic, r.salt, r.digest, r.payload) for r in records]
+
+
+def insert_rows(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    """Write rows of any streams, many by one statement: with each, other threads get their turn."""
+    for first in range(0, len(rows), AT_ONCE):
+        some = rows[first : first + AT_ONCE]
+        connection.execute(_insert(len(some)), [*chain.from_iterable(some)])
+
+
+@cache
+def _insert(rows: int) -> str:
+    return INSERT + f", {VALUES}" * (rows - 1)
 
 
 def page(

@@ -22,8 +22,8 @@ SINCE = f"""SELECT originator_version, entry_id, at, digest, topic,
 def since(datastore: LogDatastore, stream: Stream, position: int, digest: str) -> list[Entry] | None:
     """The next entries of the stream itself behind a position that has this digest, at most `SOME`.
 
-    None where it has not: the conversation is gone, or the position is one that it inherits. What this process
-    has appended is not read again, where the log ends with it: the digest there is made of all before it.
+    None where it has not: the conversation is gone, or the position is one that it inherits. What this
+    process has appended is not read again where the log ends with it: that digest is made of all before it.
     """
     key = reading.resolve(datastore, stream)
     if key is None:

@@ -4,90 +4,55 @@ Whoever finds nobody writing writes at once, in his own thread, as if there were
 are queued; a thread takes whatever has gathered into one transaction, tells everybody when it is durable,
 and ends a while after there is nothing left to do. So 64 writers wait for one `fsync` where they would
 wait for 64, and nobody ever waits for others to come.
+
+Threads that sleep meanwhile wake each other, one by one: woken all at once, they would wait again, for the
+interpreter.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread, current_thread
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from stenolog.domain.errors import StoreBusy
 
 from .failures import RAISED, started, translated
+from .parts import Part, Together, Whole
 
 if TYPE_CHECKING:
-    from .appending import Stream
     from .datastore import LogDatastore
-    from .events import Head
 
 T = TypeVar("T")
 Job: TypeAlias = "Callable[[Part], T]"
 """Something to be written, in a transaction with others: all of it or, where it raises, nothing of it."""
 MOST = 256
 """Jobs in one transaction."""
-UNDO = {True: ("ROLLBACK", "BEGIN IMMEDIATE"), False: ("ROLLBACK TO part", "RELEASE part")}
 LINGER = 1.0
 """Seconds until a thread that nobody needs any more ends."""
-
-
-class Part:
-    """A job's part in a transaction. What is done in `with part:` is undone when the block raises.
-
-    `heads`: the streams that the transaction has appended to, their keys, and where they stand once it is
-    committed. `alone`: nothing else is in the transaction, so that all of it can be undone.
-    """
-
-    __slots__ = ("alone", "connection", "heads")
-
-    def __init__(self, connection: sqlite3.Connection, *, alone: bool) -> None:
-        self.connection = connection
-        self.alone = alone
-        self.heads: dict[Stream, tuple[int, Head]] = {}
-
-    def smaller(self) -> Part:
-        """A part of this part, for a job that goes on where something in it is refused."""
-        part = Part(self.connection, alone=False)
-        part.heads = self.heads
-        return part
-
-    def __enter__(self) -> None:
-        if not self.alone:
-            self.connection.execute("SAVEPOINT part")
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            if not self.alone:
-                self.connection.execute("RELEASE part")
-        elif self.connection.in_transaction:  # some failures of the machine end it
-            self.heads.clear()  # some of them are undone; of the others, the log knows
-            for statement in UNDO[self.alone]:
-                self.connection.execute(statement)
-
-    def remember(self) -> None:
-        """Note where the streams stand, once that is durable: a head that never was would leave a gap."""
-        for stream, (key, head) in self.heads.items():
-            stream.key, stream.head = key, head
+ASLEEP = 0.005
+"""Seconds until all are woken whom none of them has woken: whoever should have was interrupted as he woke."""
 
 
 class Waiting(Generic[T]):
     """A job in the queue; `done` says when it is done or refused, and the thread that writes calls `wake`.
 
-    Those of a transaction that have the same `wake` are woken by one call of it.
+    Those of a transaction that have the same `wake` are woken by one call of it. `wakes`: whoever is woken so
+    wakes the next one.
     """
 
-    __slots__ = ("_result", "done", "error", "job", "wake")
+    __slots__ = ("_result", "done", "error", "job", "wake", "wakes")
     _result: T
 
-    def __init__(self, job: Job[T], wake: Callable[[], object]) -> None:
+    def __init__(self, job: Job[T], wake: Callable[[], object], *, wakes: bool = False) -> None:
         self.job = job
         self.wake = wake
+        self.wakes = wakes
         self.done = False
         self.error: BaseException | None = None
 
@@ -96,7 +61,7 @@ class Waiting(Generic[T]):
         try:
             self._result = self.job(part)
         except Exception as error:
-            if not part.connection.in_transaction:
+            if not part.goes_on:
                 raise
             self.error = translated(error, path) if isinstance(error, RAISED) else error
 
@@ -113,6 +78,7 @@ class Group:
     def __init__(self, store: LogDatastore) -> None:
         self._store = store
         self._queue: SimpleQueue[Waiting[Any] | None] = SimpleQueue()
+        self._asleep: deque[Callable[[], object]] = deque()
         self._guard = Lock()
         self._thread: Thread | None = None
 
@@ -120,8 +86,8 @@ class Group:
         """Do the job; it is durable when this returns. Raises what it raises, `StoreBusy`, `StoreFailed`."""
         if (self._store.taken or not self._queue.empty()) and current_thread() is not self._thread:
             return self._wait(job)
-        with self._store.writing() as connection:
-            part = Part(connection, alone=True)
+        with self._store.writing(lazily=True) as connection:
+            part = Whole(connection)
             result = job(part)
         part.remember()
         return result
@@ -157,31 +123,48 @@ class Group:
         """Queue the job, and sleep until it is done. Whoever is interrupted meanwhile does not stop it."""
         done = Lock()
         done.acquire()
-        waiting = Waiting(job, done.release)
+        waiting = Waiting(job, done.release, wakes=True)
         self.submit(waiting)
         done.acquire()
+        self._wake_one()
         return waiting.result()
+
+    def _wake_one(self) -> None:
+        with suppress(IndexError):
+            self._asleep.popleft()()
 
     def _run(self) -> None:
         while True:
             first = None
             with suppress(Empty):
-                first = self._queue.get(timeout=0 if self._store.closed else LINGER)
+                first = self._queue.get(timeout=self._patience)
             if first is not None:
                 self._commit([first])
+                continue
+            if self._asleep:
+                while self._asleep:
+                    self._wake_one()
                 continue
             with self._guard:
                 if self._queue.empty():
                     self._thread = None
                     return
 
+    @property
+    def _patience(self) -> float:
+        """Seconds to wait for a job."""
+        if self._asleep:
+            return ASLEEP
+        return 0 if self._store.closed else LINGER
+
     def _commit(self, taken: list[Waiting[Any]]) -> None:
         """One transaction of what is taken and what else has come by then; its end is told to all in it."""
         try:
-            with self._store.writing() as connection:
-                part = Part(connection, alone=False)
+            with self._store.writing(lazily=True) as connection:
+                part = Together(connection, self._store.path)
                 for waiting in self._gathering(taken):
-                    waiting.run(part, self._store.path)
+                    part.run(waiting)
+                part.flush()
         except BaseException as error:
             if isinstance(error, StoreBusy):  # nobody shall wait for the same once more
                 taken += self._queued()
@@ -191,17 +174,17 @@ class Group:
             part.remember()
         for waiting in taken:
             waiting.done = True
-        for wake in dict.fromkeys(waiting.wake for waiting in taken):
+        for wake in dict.fromkeys(waiting.wake for waiting in taken if not waiting.wakes):
             wake()
+        self._asleep.extend(waiting.wake for waiting in taken if waiting.wakes)
+        self._wake_one()
 
     def _gathering(self, taken: list[Waiting[Any]]) -> Iterator[Waiting[Any]]:
         """What is taken, and then what is queued, even what comes meanwhile; it is taken as it is given."""
         yield from taken
-        for waiting in self._queued():
+        for waiting in islice(self._queued(), MOST - len(taken)):
             taken.append(waiting)
             yield waiting
-            if len(taken) == MOST:
-                return
 
     def _queued(self) -> Iterator[Waiting[Any]]:
         with suppress(Empty):

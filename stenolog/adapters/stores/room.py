@@ -17,7 +17,7 @@ ZEROS = bytes(STEP)
 
 
 class Room:
-    """The room in one write-ahead log, up to some `enough` bytes; for whoever holds SQLite's write lock."""
+    """The room in one write-ahead log, up to some `enough` bytes; made at its end alone, wherever that is."""
 
     def __init__(self, path: str, enough: int) -> None:
         self.path = path

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class Transaction(AbstractContextManager[sqlite3.Connection]):
-    """What `LogDatastore.writing` begins and ends.
+    """What `LogDatastore.writing` begins and ends. `lazily`: SQLite's own is begun by whoever needs it, which
+    one statement does not; the turn and the lock are taken all the same.
 
     Ctrl-C may come behind every call, and before the first line of every function, `__exit__` too: so the
     turn is taken and noted with no call between, and whoever uses this calls `end` once more in the end.
@@ -23,8 +24,9 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
 
     _held = False
 
-    def __init__(self, store: LogDatastore) -> None:
+    def __init__(self, store: LogDatastore, *, lazily: bool = False) -> None:
         self._store = store
+        self._lazily = lazily
 
     def __enter__(self) -> sqlite3.Connection:
         try:
@@ -62,7 +64,8 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
             raise store._busy()
         if store._lock and not store._lock.acquire(max(0.0, store.deadline - (time.monotonic() - start))):
             raise store._busy()
-        store._writer.execute("BEGIN IMMEDIATE")
+        if not self._lazily or store.kept_up:
+            store._writer.execute("BEGIN IMMEDIATE")
         if store._room:
             store._room.make()
         return store._writer
@@ -71,7 +74,8 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
         store = self._store
         for keep_up in tuple(store.kept_up):
             keep_up(store._writer)
-        store._writer.execute("COMMIT")
+        if store._writer.in_transaction:
+            store._writer.execute("COMMIT")
 
     def end(self) -> None:
         """Undo what was not committed, and let the next one write; where that is done already, nothing."""

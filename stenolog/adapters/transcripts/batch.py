@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stenolog.adapters.stores import appending, blobs
 from stenolog.adapters.stores.appending import Append, Item, Stream
-from stenolog.adapters.stores.grouping import Part
+from stenolog.adapters.stores.parts import Part
 from stenolog.domain.entry import Draft
 from stenolog.domain.errors import CallerError
 
