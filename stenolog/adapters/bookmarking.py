@@ -95,14 +95,14 @@ def find(log: Log, key: Key, wire: str) -> Found | None:
 
     The checksums tell pieces from those that another process has left.
     """
-    head, *pieces = log.bookmarks.get(key.stream, _name(key, wire)) or (b"",)
+    (head, _), *pieces = log.bookmarks.get(key.stream, _name(key, wire)) or ((b"", 0),)
     written, _, rest = head.partition(b"\n")
     try:
         mark, said = BOOKMARK.load(written), from_json(rest)
-        sums = tuple(map(crc32, pieces))
+        sums = tuple(total for _, total in pieces)
         if list(sums) != said["sums"]:
             return None
-        messages = [message for piece in pieces for message in from_json(piece)]
+        messages = [message for piece, _ in pieces for message in from_json(piece)]
     except (ValueError, TypeError, KeyError):
         return None
     messages.append(said["last"])

@@ -14,12 +14,16 @@ Point(x=1, tags=('far',))
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from datetime import datetime
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
+from pydantic import JsonValue
 from pydantic_core import to_json
+
+from stenolog.domain.values import trusted
 
 Reader: TypeAlias = Callable[[Any], Any]
 """What makes a value of what JSON made of it; it may change lists that it is given."""
@@ -51,10 +55,12 @@ def reader(kind: Any) -> Reader:
         return _tuple(*inner)
     if origin is dict:
         return _dict(*inner)
+    if kind is JsonValue:
+        return same
     if hasattr(kind, "_fields"):
         return _named(kind)
     if hasattr(kind, "__pydantic_validator__"):
-        return lambda value: kind.__pydantic_validator__.validate_json(to_json(value))
+        return _value(kind)
     raise TypeError(f"expected a type that can be read by its annotations, found {kind!r}")
 
 
@@ -72,6 +78,8 @@ def _tuple(*inner: Any) -> Reader:
         read = reader(inner[0])
         return tuple if read is same else lambda values: tuple(map(read, values))
     readers = [reader(one) for one in inner]
+    if all(read is same for read in readers):
+        return tuple
     return lambda values: tuple(read(value) for read, value in zip(readers, values, strict=True))
 
 
@@ -95,3 +103,13 @@ def _named(kind: Any) -> Reader:
         return make(row)
 
     return read_row if readers else make
+
+
+def _value(kind: Any) -> Reader:
+    """What reads a value that events are made of: its validator does where a field is of several types."""
+    hints = get_type_hints(kind, include_extras=True)
+    try:
+        readers = {field.name: reader(hints[field.name]) for field in fields(kind)}
+    except TypeError:
+        return lambda value: kind.__pydantic_validator__.validate_json(to_json(value))
+    return lambda value: trusted(kind, **{name: readers[name](inner) for name, inner in value.items()})

@@ -30,6 +30,7 @@ from stenolog.projections.requests.window import Window
 
 from . import keeping
 from .bookmarking import FAR, Left, find, leave
+from .collecting import without_collecting
 from .counters import COUNTERS
 from .holding import Held, Key, Marking
 from .keeping import Kept
@@ -75,7 +76,9 @@ def _newest(talk: Conversation, lane: Lane, wire: str | Wire, policy: PolicyLike
     key = Key(reading.resolve(talk.log.datastore, talk.stream) or 0, lane, holding.named(policy))
     held = holding.take(key)
     if held is None or not _goes_on(talk, held):
-        held = _resumed(talk, key, wire, policy) or _fresh(talk, lane, None, policy, COUNTERS, whole=False)
+        with without_collecting():
+            held = _resumed(talk, key, wire, policy)
+            held = held or _fresh(talk, lane, None, policy, COUNTERS, whole=False)
     try:
         request = held.request(wire)
     except BrokenWindow:

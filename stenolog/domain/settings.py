@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import reduce
+from functools import cache, reduce
 from typing import NamedTuple, TypeVar
 
 from .entry import Entry
 from .events import UNCHANGED, ModeSwitch
-from .values import Card, Link, Run, Span, Turns
+from .values import Card, Link, Run, Span, Turns, trusted
 
 T = TypeVar("T")
 DEFAULT_MODE = "chat"
@@ -35,7 +35,7 @@ class Settings(NamedTuple):
 
     def card_of(self, agent: str) -> Card:
         """An agent's card; an empty one where it has none."""
-        return self.cards.get(agent) or Card()
+        return self.cards.get(agent) or _no_card()
 
     def mode_of(self, agent: str) -> str:
         """The mode that an agent works in."""
@@ -73,6 +73,11 @@ def configure(settings: Settings, entry: Entry) -> Settings:
         parent=_set(settings.parent, switch.parent, None),
         is_fork=switch.fork or settings.is_fork,
     )
+
+
+@cache
+def _no_card() -> Card:
+    return trusted(Card)
 
 
 def members_after(members: Iterable[str], switch: ModeSwitch) -> tuple[str, ...]:

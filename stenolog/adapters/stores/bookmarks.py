@@ -37,12 +37,12 @@ class Bookmarks(Beside):
     def prepare(self, connection: sqlite3.Connection) -> None:
         connection.execute(TABLE)
 
-    def get(self, stream: int, name: str) -> list[bytes]:
-        """All the pieces of a bookmark; none where there is none that is whole."""
+    def get(self, stream: int, name: str) -> list[tuple[bytes, int]]:
+        """All the pieces of a bookmark, each with its checksum; none where there is none that is whole."""
         if not os.path.exists(self.path):
             return []
         rows = self.work(lambda connection: connection.execute(GET, (stream, name)).fetchall()) or []
-        return [piece for piece, _ in rows] if all(crc32(piece) == total for piece, total in rows) else []
+        return rows if all(crc32(piece) == total for piece, total in rows) else []
 
     def put(self, stream: int, name: str, head: bytes, first: int, pieces: Sequence[bytes]) -> bool:
         """Keep the first piece anew, and from the piece `first` on (1 or later) these and no others; whether

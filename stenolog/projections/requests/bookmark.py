@@ -7,6 +7,7 @@ were written of it. Whatever would change them makes it useless, and everything 
 from __future__ import annotations
 
 from hashlib import sha256
+from itertools import starmap
 from typing import Any, NamedTuple
 
 from stenolog.domain.parts import Text
@@ -67,7 +68,7 @@ def settled_by(mark: Bookmark) -> Settled:
     """What was settled, without the units themselves."""
     settled = Settled()
     settled.last = mark.last
-    settled.called = {CallKey(*call) for call in mark.calls}
+    settled.called = {*starmap(CallKey, mark.calls)}
     settled.tools = dict.fromkeys(mark.tools)
     if mark.role:
         role: Any = mark.role

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from stenolog.domain.values import Card, Tool
+from stenolog.domain.values import Card, Tool, trusted
 
 from .model import Section
 from .names import tool_name
@@ -53,7 +53,7 @@ def prefix(
     for tool in card.tools or ():
         declared.setdefault(tool_name(tool.name), tool)
     tools = tuple(declared.values())
-    stubs = tuple(Tool(name=name) for name in called if tool_name(name) not in declared)
+    stubs = tuple(trusted(Tool, name=name) for name in called if tool_name(name) not in declared)
     return Prefix(
         speaker=speaker,
         model=card.model or model or DEFAULT_MODEL,

@@ -1,0 +1,19 @@
+"""Reading much at once, all of which is kept."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def without_collecting() -> Iterator[None]:
+    """Do not look for garbage meanwhile: in a large program that takes as long as the reading itself."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
