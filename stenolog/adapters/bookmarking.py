@@ -24,6 +24,8 @@ FAR = 1_024
 """After so many further messages a bookmark is left again, and when the log is closed."""
 NEAR = 128
 """What has fewer messages is made anew as quickly."""
+PIECE = 64
+"""Messages in a piece: larger ones take longer to read, for the memory they need."""
 BOOKMARK = Rows(Bookmark)
 
 
@@ -80,13 +82,14 @@ def _left(log: Log, key: Key, wire: str, live: Live, digest: str, before: Left) 
         return before
     mark, messages = found
     try:
-        fresh = to_json(messages[before.messages : -1])
-        sums = (*before.sums, crc32(fresh))
+        cuts = range(before.messages, len(messages) - 1, PIECE)
+        fresh = [to_json(messages[first : min(first + PIECE, len(messages) - 1)]) for first in cuts]
+        sums = (*before.sums, *map(crc32, fresh))
         said = to_json({"digest": digest, "last": messages[-1], "sums": sums})
     except PydanticSerializationError:  # half a character, say: nothing that JSON can hold
         return before
     head = BOOKMARK.dump(mark) + b"\n" + said
-    is_kept = log.bookmarks.put(key.stream, _name(key, wire), head, len(sums), [fresh])
+    is_kept = log.bookmarks.put(key.stream, _name(key, wire), head, len(before.sums) + 1, fresh)
     return Left(live.writer, len(messages) - 1, sums) if is_kept else Left(live.writer)
 
 
