@@ -6,17 +6,24 @@ A long conversation is handed out in a list before every call, and a copy touche
 
 from __future__ import annotations
 
-import sys
 from collections import deque
-from collections.abc import Callable
+from typing import Any
 
 from stenolog.projections.requests.model import Body
+
+try:
+    from sys import getrefcount
+except ImportError:  # pragma: no cover - not on CPython
+
+    def getrefcount(object: Any, /) -> int:
+        """Nobody counts here: all lists are copied."""
+        return 0
+
 
 KEPT = 2
 """Lists that are kept an eye on: whoever asks for the next request often still has the one before."""
 OURS = 2
 """References to a list that nobody else has, as they are counted here."""
-references: Callable[[object], int] = getattr(sys, "getrefcount", lambda held: 0)
 
 
 class Lent:
@@ -31,7 +38,7 @@ class Lent:
     @property
     def is_free(self) -> bool:
         """Whether nobody has it any more."""
-        return references(self.messages) == OURS
+        return getrefcount(self.messages) == OURS
 
 
 class Lending:
