@@ -32,7 +32,7 @@ DEADLINE = 10.0
 CACHE_KB = 16_000
 """Of what is read, so much at most stays in memory, per connection: some 30,000 entries."""
 WAL_BYTES = 4_000_000
-"""The write-ahead log is moved into the file when it has grown to this."""
+"""The write-ahead log is moved into the file when it has grown to this, SQLite's own measure."""
 PRAGMAS = (
     "foreign_keys = ON",
     "trusted_schema = OFF",

@@ -1,0 +1,43 @@
+"""Ids and salts are random, however many are drawn at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from stenolog.adapters.edge import DRAWN, Edge, new_id, random_bytes
+
+
+def test_no_two_are_the_same_even_where_threads_draw_at_once() -> None:
+    with ThreadPoolExecutor(8) as pool:
+        ids = [id for some in pool.map(lambda _: [new_id() for _ in range(1000)], range(8)) for id in some]
+
+    assert len(set(ids)) == len(ids) == 8000
+    assert {len(id) for id in ids} == {16}
+
+
+@pytest.mark.parametrize("number", [0, 1, DRAWN, DRAWN + 1, 100])
+def test_there_are_as_many_bytes_as_were_asked_for(number: int) -> None:
+    assert len(random_bytes(number)) == number
+
+
+def test_salts_of_an_edge_differ() -> None:
+    edge = Edge()
+
+    assert len({edge.salt() for _ in range(1000)}) == 1000
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot fork here")
+def test_a_process_that_forks_gives_none_of_its_own_to_its_child() -> None:
+    code = (
+        "import os; from stenolog.adapters.edge import new_id\n"
+        "new_id(); child = os.fork(); print(new_id(), flush=True)\n"
+        "if child: os.waitpid(child, 0)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert len(set(found.stdout.split())) == 2

@@ -1,0 +1,123 @@
+"""What this process has appended is not read again, and nothing that anybody else did is missed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import stenolog
+from stenolog import AssistantMessage, Conversation, Draft, Log, ModeSwitch, UserMessage
+from stenolog.adapters.stores import reading
+from stenolog.projections.requests import build
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with stenolog.open(tmp_path / "log.db", synchronous="normal") as log:
+        yield log
+
+
+@pytest.fixture
+def talk(log: Log) -> Conversation:
+    """A conversation that is looked at."""
+    talk = log["talk"]
+    talk.append(ModeSwitch(joins=["coder"]))
+    for text in "abc":
+        talk.append(UserMessage(text=text))
+        talk.request("coder")
+    return talk
+
+
+def anew(talk: Conversation) -> bytes:
+    return build(list(talk.entries()), "coder").bytes
+
+
+def test_what_this_process_appended_is_not_decoded_again(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*asked: Any) -> None:
+        raise AssertionError(f"{asked} was read")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reading, "_decoded", refused)
+        for number in range(40):
+            talk.append(UserMessage(text=f"{number}"))
+            talk.append(AssistantMessage(agent="coder", text=f"{number}"))
+            request = talk.request("coder")
+    assert request.bytes == anew(talk)
+
+
+class Step(NamedTuple):
+    """Some texts that are appended by this process or another; `id`: all under the same id."""
+
+    texts: list[str]
+    elsewhere: bool
+    id: str | None
+
+
+STEPS = st.lists(
+    st.builds(
+        Step,
+        texts=st.lists(st.sampled_from("xyz"), max_size=3),
+        elsewhere=st.booleans(),
+        id=st.sampled_from([None, None, "given"]),
+    ),
+    max_size=8,
+)
+
+
+@given(STEPS, st.booleans())
+@settings(max_examples=40)
+def test_whoever_appends_the_request_is_that_of_the_whole_log(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[Step], renamed: bool
+) -> None:
+    path = tmp_path_factory.mktemp("glance") / "log.db"
+    with (
+        stenolog.open(path, synchronous="normal") as log,
+        stenolog.open(path, synchronous="normal") as other,
+    ):
+        log["talk"].append(ModeSwitch(joins=["coder"]))
+        here, there = log["talk"], other["talk"]
+        for nth, step in enumerate(steps):
+            for text in step.texts:
+                try:
+                    (there if step.elsewhere else here).extend([Draft(UserMessage(text=text), step.id)])
+                except stenolog.IdTaken:
+                    assert step.id
+            if renamed and nth == 3:
+                there.rename("another name")
+            assert here.request("coder").bytes == anew(there)
+            assert there.request("coder").bytes == anew(here)
+
+
+def test_threads_that_append_at_once_are_all_heard(talk: Conversation) -> None:
+    def append(number: int) -> None:
+        for nth in range(25):
+            talk.append(UserMessage(text=f"{number} {nth}"))
+
+    with ThreadPoolExecutor(4) as pool:
+        working = [pool.submit(append, number) for number in range(4)]
+        while not all(future.done() for future in working):
+            request = talk.request("coder")
+            assert request.bytes == build(list(talk.entries(upto=request.upto)), "coder").bytes
+        for future in working:
+            future.result()
+    assert talk.request("coder").bytes == anew(talk)
+
+
+def test_a_conversation_that_was_deleted_elsewhere_and_begun_anew_is_another(
+    talk: Conversation, log: Log
+) -> None:
+    with stenolog.open(log.path, synchronous="normal") as elsewhere:
+        elsewhere["talk"].delete()
+        elsewhere["talk"].append(ModeSwitch(joins=["coder"]))
+        elsewhere["talk"].append(UserMessage(text="anew"))
+
+    assert b"anew" in log["talk"].request("coder").bytes
+    assert log["talk"].request("coder").bytes == anew(log["talk"])
