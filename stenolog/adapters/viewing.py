@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial, reduce
-from itertools import islice
+from functools import partial
 from typing import TYPE_CHECKING
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicy, StenologError, UnknownPosition
 from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.policy import policy as policy_of
-from stenolog.domain.settings import NOTHING, Settings, configure
+from stenolog.domain.settings import NOTHING
 from stenolog.projections.base import Fold
 from stenolog.projections.requests import DEFAULT_WIRE, PIPELINE, Lane, Request, Wire
 from stenolog.projections.requests.bookmark import settled_by
@@ -41,8 +40,6 @@ from .stores.glance import SOME, since
 if TYPE_CHECKING:
     from .conversation import Conversation
 
-HELD = 1_000
-"""So many entries are held in memory between two readings of them; more are read again."""
 GAP, SPARE = 3, 32
 """Rows beyond the window that are read to ask fewer questions: between two runs of it, and in all."""
 WINDOW = "window "
@@ -142,8 +139,7 @@ def _fresh(
     whole: bool = True,
 ) -> Held:
     """A window, made of what was kept of it and the entries since. `whole`: nothing of it is let go of."""
-    recent = _Recent(talk, upto)
-    now = recent.settings() if policy is None else NOTHING
+    now = talk.settings(upto) if policy is None else NOTHING
     chosen, counter = choose(now, lane.agent, policy, counters)
     marks = _marks(lane, chosen, counter) if caps(chosen) else None
     mark = START if marks is None else keeping.start(talk, marks, upto)[0]
@@ -151,7 +147,7 @@ def _fresh(
     marking = Marking() if marks is None else _Marks(talk, marks, window, at_head=upto is None)
     explain = partial(_explained, talk, lane, policy)
     held = Held(window, talk.log.blobs, marking, explain, by_card=policy is None, whole=whole)
-    held.extend(recent.after(mark.position))
+    held.extend(talk.entries(mark.position, upto))
     if policy is None and choose(window.settings, lane.agent, None, counters)[0] != chosen:
         return _fresh(talk, lane, upto, policy, counters, whole=whole)  # a card has come meanwhile
     held.usable = True  # this is the policy that was chosen, whatever cards there were before
@@ -182,36 +178,6 @@ class _Marks(Marking):
         if is_far or self.window.cuts > self._cuts:
             keeping.keep(self.talk, self.marks, self._last, self.window.mark)
             self._at, self._cuts = self.window.position, self.window.cuts
-
-
-class _Recent:
-    """The entries up to a position; those behind the last checkpoint of the settings are read once."""
-
-    def __init__(self, talk: Conversation, upto: int | None) -> None:
-        self.talk, self.upto = talk, upto
-        self._read: list[Entry] | None = None
-        self._since = 0
-
-    def settings(self) -> Settings:
-        """The settings there."""
-        now, self._since = keeping.start(self.talk, keeping.SETTINGS, self.upto)
-        read = list(islice(self.talk.entries(self._since, self.upto), HELD + 1))
-        if len(read) > HELD:
-            return self.talk.settings(self.upto)
-        self._read = read
-        now = reduce(configure, read, now)
-        if self.upto is None and len(read) >= keeping.WORTH_KEEPING:
-            keeping.keep(self.talk, keeping.SETTINGS, read[-1], now)
-        return now
-
-    def after(self, position: int) -> Iterator[Entry]:
-        """The entries behind a position."""
-        if self._read is None:
-            yield from self.talk.entries(position, self.upto)
-            return
-        if position < self._since:
-            yield from self.talk.entries(position, self._since)
-        yield from (entry for entry in self._read if entry.position > position)
 
 
 def _rows(talk: Conversation, mark: Mark) -> Iterator[Entry]:
