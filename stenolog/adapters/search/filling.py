@@ -187,7 +187,7 @@ def _without(found: Index, source: Source, stream: int) -> sqlite3.Connection | 
             position = rows[-1].position
         return connection
     except RAISED:
-        found.discard()
+        found.delete()
         return None
 
 
@@ -198,4 +198,4 @@ def _end(found: Index, source: Source, connection: sqlite3.Connection) -> None:
         index.advance(connection, Mark(newest(source, mark.end.id), version(), mark.sheds + 1))
         connection.execute("COMMIT")
     except RAISED:
-        found.discard()
+        found.delete()

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar, get_args
 
+from stenolog.adapters.stores.beside import Beside
 from stenolog.adapters.stores.datastore import MEMORY
 from stenolog.adapters.stores.failures import RAISED, translated
 from stenolog.domain.errors import StoreFailed
@@ -25,7 +25,6 @@ PATIENCE = 5.0
 """Seconds to wait for another process, which holds the file for a batch at a time."""
 DEPTH = 2_000
 """The best are chosen among so many of the newest that match: to rank every use of a common word is slow."""
-UNUSABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 PRAGMAS = ("journal_mode = WAL", "synchronous = NORMAL", "cache_size = -16000", "wal_autocheckpoint = 4000")
 KINDS = {cls.kind: number for number, cls in enumerate(get_args(Known))}
 TABLES = (
@@ -80,13 +79,14 @@ class Stale(sqlite3.DatabaseError):
     """The file is the index of another log, of another release, or a part of one."""
 
 
-class Index:
-    """The index of one log; safe to share between threads. Nothing is opened until it is used."""
+class Index(Beside):
+    """The index of one log. Where its file cannot be used, it goes on in memory."""
+
+    pragmas = PRAGMAS
+    patience = PATIENCE
 
     def __init__(self, path: str) -> None:
-        self.path = MEMORY if path == MEMORY else f"{path}-search"
-        self.turn = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
+        super().__init__(MEMORY if path == MEMORY else f"{path}-search")
 
     def use(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What `work` gives, called with the index: again where the file is unusable, in memory at last.
@@ -99,7 +99,7 @@ class Index:
                     return work(self.open())
                 except RAISED as error:
                     _check_fts5(error)
-                    self.discard() if _is_unusable(error) else self._forget()
+                    self.give_up(error)
             self.path = MEMORY
             try:
                 return work(self.open())
@@ -111,39 +111,10 @@ class Index:
         """Whether anything was ever indexed here."""
         return self._connection is not None or (self.path != MEMORY and os.path.exists(self.path))
 
-    def open(self) -> sqlite3.Connection:
-        """The connection, for whoever has the `turn`."""
-        if self._connection is None:
-            self._connection = sqlite3.connect(
-                self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
-            )
-            for pragma in PRAGMAS:
-                self._connection.execute(f"PRAGMA {pragma}")
-            _check_size(self._connection, self.path)
-            for table in TABLES:
-                self._connection.execute(table)
-        return self._connection
-
-    def discard(self) -> None:
-        """Throw the index away; for whoever has the `turn`."""
-        self._forget()
-        for file in (self.path, f"{self.path}-wal", f"{self.path}-shm"):
-            with suppress(OSError):
-                os.unlink(file)
-
-    def close(self) -> None:
-        """Give the file back."""
-        with self.turn:
-            self._forget()
-
-    def _forget(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-
-def _is_unusable(error: sqlite3.Error | UnicodeDecodeError) -> bool:
-    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in UNUSABLE
+    def prepare(self, connection: sqlite3.Connection) -> None:
+        _check_size(connection, self.path)
+        for table in TABLES:
+            connection.execute(table)
 
 
 def _check_size(connection: sqlite3.Connection, path: str) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import ClassVar, TypeVar
 
+from .datastore import MEMORY
 from .failures import RAISED
 
 PATIENCE = 0.2
@@ -25,13 +26,17 @@ T = TypeVar("T")
 
 
 class Beside(ABC):
-    """One such file; safe to share between threads. It is opened when it is first worked with."""
+    """One such file; safe to share between threads. It is opened when it is first worked with.
+
+    Whoever calls `open`, `let_go` or `delete` has the `turn`.
+    """
 
     pragmas: ClassVar[tuple[str, ...]]
+    patience: ClassVar[float] = PATIENCE
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._turn = threading.Lock()
+        self.turn = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
     @abstractmethod
@@ -40,46 +45,53 @@ class Beside(ABC):
 
     def close(self) -> None:
         """Give the file back."""
-        with self._turn:
-            self._let_go()
+        with self.turn:
+            self.let_go()
 
     def discard(self) -> None:
         """Throw the file away."""
-        with self._turn:
-            self._let_go()
-            self._delete()
+        with self.turn:
+            self.delete()
 
     def work(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
         """What the work gives; None where the file does not let it."""
-        with self._turn:
+        with self.turn:
             try:
-                return work(self._open())
+                return work(self.open())
             except RAISED as error:
-                self._let_go()
-                if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in UNUSABLE:
-                    self._delete()
+                self.give_up(error)
                 return None
             except BaseException:  # Ctrl-C: a transaction left open would keep all others waiting
-                self._let_go()
+                self.let_go()
                 raise
 
-    def _open(self) -> sqlite3.Connection:
+    def give_up(self, error: Exception) -> None:
+        """Close the file; where the error says that it is damaged, throw it away."""
+        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in UNUSABLE:
+            self.delete()
+        else:
+            self.let_go()
+
+    def open(self) -> sqlite3.Connection:
+        """The connection."""
         if self._connection is None:
             self._connection = sqlite3.connect(
-                self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+                self.path, timeout=self.patience, isolation_level=None, check_same_thread=False
             )
             for pragma in self.pragmas:
                 self._connection.execute(f"PRAGMA {pragma}")
             self.prepare(self._connection)
         return self._connection
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
+        """Close the file."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def _delete(self) -> None:
-        """The file and what belongs to it: what was written ahead would damage the next one."""
-        for part in PARTS:
+    def delete(self) -> None:
+        """Delete the file and what belongs to it: what was written ahead would damage the next one."""
+        self.let_go()
+        for part in PARTS if self.path not in ("", MEMORY) else ():
             with suppress(OSError):
                 os.unlink(f"{self.path}{part}")
