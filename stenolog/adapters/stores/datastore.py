@@ -39,7 +39,7 @@ PRAGMAS = (
     "cell_size_check = ON",
     f"cache_size = -{CACHE_KB}",
     f"wal_autocheckpoint = {WAL_BYTES // schema.PAGE_SIZE}",
-    f"journal_size_limit = {16 * WAL_BYTES}",
+    f"journal_size_limit = {4 * WAL_BYTES}",
 )
 
 

@@ -2,7 +2,7 @@
 
 A commit that makes a file longer waits for the file system, too, to note how long it is now; one that writes
 into what is there already does not, and takes little more than half as long. SQLite writes over its
-write-ahead log again and again, but the first megabyte after each opening makes it longer.
+write-ahead log again and again, but what comes first after each opening makes it longer.
 """
 
 from __future__ import annotations
