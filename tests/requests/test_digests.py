@@ -15,6 +15,7 @@ import pytest
 from stenolog import Request, UserMessage
 from stenolog.domain.policy import Rule
 from stenolog.projections.requests import WIRES, every_request, lanes
+from stenolog.projections.requests import sections as digests
 from stenolog.projections.requests.sections import by_hash, first_difference, sections
 from stenolog.testing import entries
 from tests.requests.histories import BLOBS
@@ -46,6 +47,27 @@ def test_of_another_body_they_are_others() -> None:
     other = replace(request, body={**request.body, "messages": request.body["messages"][1:]})
 
     assert other.sha256 == by_hand(other.body) != request.sha256
+
+
+@pytest.mark.parametrize("wire", ["openai-chat", "openai-responses", "anthropic", "gemini"])
+def test_the_receipt_of_a_long_conversation_hashes_what_is_new_alone(
+    wire: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[object] = []
+    written = digests.written
+
+    def watched(value: object) -> bytes:
+        hashed.append(value)
+        return written(value)
+
+    monkeypatch.setattr(digests, "written", watched)
+    most = []
+    for request in every_request(session_log(3, 600), "coder", wire=wire):
+        hashed.clear()
+        assert request.receipt
+        most.append(len(hashed))
+
+    assert sum(most) < 40 * len(most)
 
 
 def test_threads_that_ask_at_once_get_the_same() -> None:

@@ -218,7 +218,7 @@ bodies = st.fixed_dictionaries(
 
 @settings(max_examples=100, derandomize=True)
 @given(body=bodies, data=st.data())
-def test_sections_name_the_place_of_a_change_within_a_sixteenth(body: dict[str, Any], data: Any) -> None:
+def test_sections_name_the_place_of_a_change_within_an_eighth(body: dict[str, Any], data: Any) -> None:
     assert first_difference(sections(body), body) == ""
     messages = body["messages"]
     if messages:
@@ -228,14 +228,14 @@ def test_sections_name_the_place_of_a_change_within_a_sixteenth(body: dict[str, 
         first, _, last = first_difference(sections(body), other).removeprefix("/messages/").partition("-")
 
         assert int(first) <= at <= int(last or first)
-        assert int(last or first) - int(first) <= len(messages) / CHUNKS + 1
+        assert int(last or first) - int(first) <= 2 * len(messages) / CHUNKS + 1
 
 
 def test_messages_that_came_or_went_at_the_end_are_named_too() -> None:
     said = [{"content": str(n)} for n in range(40)]
 
     assert first_difference(sections({"messages": said}), {"messages": [*said, 1, 2]}) == "/messages/40-41"
-    assert first_difference(sections({"messages": said}), {"messages": said[:-1]}) == "/messages/37-39"
+    assert first_difference(sections({"messages": said}), {"messages": said[:-1]}) == "/messages/36-39"
     assert first_difference(sections({"messages": []}), {"messages": said[:1]}) == "/messages/0"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -22,7 +22,6 @@ from .tokens import COUNTER, IMAGE_TOKENS, OVERHEAD
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Disposition: TypeAlias = Literal["kept", "reworded", "added"]
 Body: TypeAlias = dict[str, Any]
-Written: TypeAlias = Sequence[bytes]
 
 PIPELINE = "requests@4"
 """The name and version of the pipeline; raised whenever the same log would give other bytes."""
@@ -276,7 +275,7 @@ class Request:
     @cached_property
     def sha256(self) -> str:
         """The sha256 of the compact body, each blob's content replaced by `sha256:` and its hash."""
-        return digest(self.body, self._written)
+        return digest(self.body, self._encoded)
 
     @property
     def receipt(self) -> Receipt:
@@ -295,13 +294,13 @@ class Request:
     def plan(self) -> dict[str, Any]:
         """The choices it was built by: the runs that the window left out, and digests of its sections."""
         cut = {"cut": [list(run) for run in self.cut]} if self.cut else {}
-        return {**cut, "sections": sections(self.body, self._written)}
+        return {**cut, "sections": sections(self.body, self._encoded)}
 
-    @cached_property
-    def _written(self) -> Written | None:
+    @property
+    def _encoded(self) -> Encoded | None:
         """Its messages as digests are made of them, where most of them are known from an earlier request."""
         fits = self.encoded is not None and self.encoded.messages is conversation(self.body)
-        return self.encoded() if self.encoded is not None and fits else None
+        return self.encoded if fits else None
 
     @cached_property
     def size(self) -> Size:

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any
+from itertools import islice
+from operator import is_
+from typing import Any, Protocol
 
 FRONT = ("system", "instructions", "systemInstruction", "system_instruction", "tools")
 """The keys, besides the messages, that have a section of their own; the others share one, `PARAMETERS`."""
@@ -23,53 +25,86 @@ PARAMETERS = "parameters"
 ORDER = "the order of the keys"
 """Where two bodies differ that have all sections in common."""
 CHUNKS = 16
+MOST = 256
+"""So many hashes are kept at most: for each number of messages, one of all and of each chunk."""
 SHORT, SHORTER = 8, 4
 """Hexadecimal digits of a section's digest, and of a chunk's, of which there are many."""
 TURN = re.compile(r"\n\n(?=(?:System|User|Assistant|Tool)(?: \([^()\n]*\))?: )")
 
 
-class Known:
-    """The messages that a writer has written to stay, each as JSON: made once for all bodies.
+class Hash(Protocol):
+    """A hash on its way, as `hashlib` has them."""
 
-    Threads may ask at once: whoever finds one missing writes it, and another who does writes the same.
+    def update(self, data: bytes, /) -> None: ...
+    def copy(self) -> Hash: ...
+    def hexdigest(self) -> str: ...
+
+
+class Known:
+    """The messages that a writer has written to stay, hashed: each once, however many bodies begin with them.
+
+    Threads may ask at once: whoever finds that something is missing hashes it, and another who does the same.
     """
 
     def __init__(self, messages: list[Any]) -> None:
         self.messages = messages
-        self._written: dict[int, bytes] = {}
+        self._hashed: dict[tuple[bytes, int], tuple[int, Hash]] = {}
 
-    def upto(self, number: int) -> list[bytes]:
-        """The first of them as JSON."""
-        for index in range(len(self._written), number):
-            self._written[index] = written(self.messages[index])
-        return [self._written[index] for index in range(number)]
+    def hashed(self, before: bytes, first: int, upto: int) -> Hash:
+        """The hash of `before` and of the messages from `first` to before `upto`, to be gone on with."""
+        done, found = self._hashed.get((before, first), (first, None))
+        if found is None or done > upto:
+            done, found = first, sha256(before)
+        whole = found.copy()
+        for index in range(done, upto):
+            whole.update(_following(self.messages[index], index > first))
+        if len(self._hashed) == MOST:
+            self._hashed.clear()
+        self._hashed[before, first] = upto, whole.copy()
+        return whole
 
 
 class Encoded:
-    """The messages of a body, each as the JSON that digests are made of.
+    """The messages of a body, as digests are made of them.
 
-    The first `stays` of them stand in earlier bodies, too, unless this body has another in the place of one.
+    The first `stays` of them stand in earlier bodies, too, but for those that this body has others in the
+    place of: from there on, it is hashed by itself.
     """
 
-    __slots__ = ("_known", "_stays", "messages")
+    __slots__ = ("_common", "_known", "_stays", "messages")
 
-    def __init__(self, messages: list[Any], known: Known | None = None, stays: int = 0) -> None:
+    def __init__(self, messages: Sequence[Any], known: Known | None = None, stays: int = 0) -> None:
         self.messages = messages
         self._known = known
         self._stays = stays
+        self._common = 0 if known is None else -1
 
-    def __call__(self) -> list[bytes]:
-        if self._known is None:
-            return [*map(written, self.messages)]
-        first = zip(self.messages, self._known.messages, self._known.upto(self._stays), strict=False)
-        said = [text if mine is theirs else written(mine) for mine, theirs, text in first]
-        return [*said, *map(written, self.messages[self._stays :])]
+    def hashed(self, before: bytes, first: int = 0, upto: int | None = None) -> Hash:
+        """The hash of `before` and of the messages from `first` to before `upto`, to be gone on with."""
+        end = len(self.messages) if upto is None else upto
+        known = min(max(self._in_common(), first), end)
+        whole = sha256(before) if self._known is None else self._known.hashed(before, first, known)
+        for index in range(known, end):
+            whole.update(_following(self.messages[index], index > first))
+        return whole
+
+    def _in_common(self) -> int:
+        """So many at the beginning are known."""
+        if self._known is not None and self._common < 0:
+            same = [*map(is_, islice(self.messages, self._stays), self._known.messages)]
+            self._common = same.index(False) if False in same else len(same)
+        return self._common
 
     def __deepcopy__(self, memo: object) -> Encoded:
         return self  # of the copied messages it says nothing
 
-    def __reduce__(self) -> tuple[type[Encoded], tuple[list[Any]]]:
+    def __reduce__(self) -> tuple[type[Encoded], tuple[Sequence[Any]]]:
         return Encoded, (self.messages,)
+
+
+def _following(message: Any, behind: bool) -> bytes:
+    """A message as JSON, behind another or not."""
+    return b"," + written(message) if behind else written(message)
 
 
 def written(value: Any) -> bytes:
@@ -77,33 +112,34 @@ def written(value: Any) -> bytes:
     return json.dumps(by_hash(value), ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def digest(body: Mapping[str, Any], messages: Sequence[bytes] | None = None) -> str:
-    """The sha256 of a body. `messages` are its own, where they have been written already."""
-    if messages is None:
-        return sha256(written(body)).hexdigest()
-    whole = sha256()
-    before = b"{"
-    for key, value in body.items():
-        inner = (b"[", b",".join(messages), b"]") if key in MESSAGES else (written(value),)
-        for piece in (before, written(key), b":", *inner):
-            whole.update(piece)
-        before = b","
-    whole.update(b"}")
+def digest(body: Mapping[str, Any], messages: Encoded | None = None) -> str:
+    """The sha256 of a body. `messages` are its own, where some of them are known."""
+    whole: Hash = sha256()
+    text = b"{"
+    for number, (key, value) in enumerate(body.items()):
+        text += (b"," if number else b"") + written(key) + b":"
+        if messages is not None and key in MESSAGES:
+            whole, text = messages.hashed(text + b"["), b"]"
+        else:
+            text += written(value)
+    whole.update(text + b"}")
     return whole.hexdigest()
 
 
-def sections(body: Mapping[str, Any], messages: Sequence[bytes] | None = None) -> dict[str, Any]:
+def sections(body: Mapping[str, Any], messages: Encoded | None = None) -> dict[str, Any]:
     """The digests of a body's sections, about 150 bytes of JSON.
 
     `{"tools": "1f3e…", "parameters": "90ab…", "messages": [number, chunks]}`: the digests of at most
-    16 chunks of the messages stand in one text, four digits each.
+    16 chunks of the messages stand in one text, four digits each. All chunks but the last have the same
+    number of messages, a power of two: so most of them are those of the request before.
     """
     found: dict[str, Any] = {key: _digest(body[key]) for key in FRONT if key in body}
     found[PARAMETERS] = _digest(_rest(body))
     for key in MESSAGES:
         if key in body:
-            said = [*map(written, turns(body[key]))] if messages is None else messages
-            found[key] = [len(said), "".join(_chunks(said, len(said)))]
+            said = messages or Encoded(turns(body[key]))
+            number = len(said.messages)
+            found[key] = [number, "".join(_chunks(said, number))]
     return found
 
 
@@ -146,9 +182,10 @@ def by_hash(value: Any) -> Any:
 
 def _in_messages(key: str, recorded: Sequence[Any], messages: Sequence[Any]) -> str:
     number, chunks = recorded
-    for index, found in enumerate(_chunks([*map(written, messages)], number)):
+    size = _size(number)
+    for index, found in enumerate(_chunks(Encoded(messages), number)):
         if found != chunks[index * SHORTER : (index + 1) * SHORTER]:
-            return _named(key, _bound(number, index), _bound(number, index + 1) - 1)
+            return _named(key, index * size, min((index + 1) * size, number) - 1)
     return "" if len(messages) == number else _named(key, number, max(number, len(messages) - 1))
 
 
@@ -159,16 +196,21 @@ def _named(key: str, first: int, last: int) -> str:
     return f"/{key}/{span}"
 
 
-def _chunks(messages: Sequence[bytes], number: int) -> list[str]:
-    """The digest of each chunk of the written messages, cut as though there were `number` of them."""
-    chunks = (
-        messages[_bound(number, index) : _bound(number, index + 1)] for index in range(min(CHUNKS, number))
-    )
-    return [sha256(b"[%b]" % b",".join(chunk)).hexdigest()[:SHORTER] for chunk in chunks]
+def _chunks(messages: Encoded, number: int) -> Iterator[str]:
+    """The digest of each chunk of the messages, cut as though there were `number` of them."""
+    size, last = _size(number), len(messages.messages)
+    for first in range(0, number, size):
+        chunk = messages.hashed(b"[", min(first, last), min(first + size, number, last))
+        chunk.update(b"]")
+        yield chunk.hexdigest()[:SHORTER]
 
 
-def _bound(number: int, index: int) -> int:
-    return number * index // min(CHUNKS, number)
+def _size(number: int) -> int:
+    """Messages in a chunk, of so many."""
+    size = 1
+    while size * CHUNKS < number:
+        size *= 2
+    return size
 
 
 def _rest(body: Mapping[str, Any]) -> dict[str, Any]:
