@@ -72,10 +72,11 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
 
     def _commit(self) -> None:
         store = self._store
+        if not store._writer.in_transaction:
+            return  # it was one statement; whoever keeps up since then finds it by himself
         for keep_up in tuple(store.kept_up):
             keep_up(store._writer)
-        if store._writer.in_transaction:
-            store._writer.execute("COMMIT")
+        store._writer.execute("COMMIT")
 
     def end(self) -> None:
         """Undo what was not committed, and let the next one write; where that is done already, nothing."""
