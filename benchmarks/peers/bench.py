@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from benchmarks.peers.running import PeerFailed, Running, Unsupported
 
 RESULTS = Path(__file__).parent.parent / "results"
 """Ignored by git."""
-FOUND = RESULTS / "peers"
 PROFILE = RESULTS / "profile.json"
 AT_ONCE = 2
 """Stores that work side by side where nothing is timed."""
@@ -41,9 +40,16 @@ class Plan:
     kills: int = 200
     other_kills: int = 10
     growth: int = 20_000
+    quick: bool = False
+
+    @property
+    def left(self) -> int:
+        """Turns of the conversation that a new process opens."""
+        return min(length for length in self.lengths if length >= min(1_000, max(self.lengths)))
 
 
 QUICK = Plan(
+    quick=True,
     lengths=(10, 100),
     rounds=2,
     short=20,
@@ -65,11 +71,12 @@ class Bench:
     data: Path
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
     pythons: dict[str, str] = field(default_factory=dict)
+    when: str = field(default_factory=lambda: time.strftime("%Y-%m-%d %H:%M %Z"))
 
     def prepare(self) -> None:
         """Have every environment; a store that cannot be installed says why and is left out."""
         for name in list(self.names):
-            self.found[name] = {"when": time.strftime("%Y-%m-%d"), "failed": {}}
+            self.found[name] = {"when": self.when, "plan": asdict(self.plan), "failed": {}}
             try:
                 self.pythons[name] = environments.python(KNOWN[name])
             except NotInstalled as error:
@@ -116,22 +123,33 @@ class Bench:
 
     def save(self) -> None:
         """Keep what was found."""
-        FOUND.mkdir(parents=True, exist_ok=True)
+        where = folder(self.plan.quick)
+        where.mkdir(parents=True, exist_ok=True)
         for name, found in self.found.items():
-            (FOUND / f"{name}.json").write_text(json.dumps(found))
+            (where / f"{name}.json").write_text(json.dumps(found))
 
 
-def kept() -> dict[str, dict[str, Any]]:
+def folder(quick: bool) -> Path:
+    """Where what was found is kept: the rough figures of a quick run never take the place of others."""
+    return RESULTS / ("quick" if quick else "peers")
+
+
+def kept(quick: bool = False) -> dict[str, dict[str, Any]]:
     """What was found about each store when it was measured last."""
-    paths = {name: FOUND / f"{name}.json" for name in KNOWN}
+    paths = {name: folder(quick) / f"{name}.json" for name in KNOWN}
     return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
+
+
+def planned(found: dict[str, dict[str, Any]]) -> Plan:
+    """The plan by which it was found."""
+    return Plan(**next((store["plan"] for store in found.values() if "plan" in store), {}))
 
 
 @contextmanager
 def bench(names: list[str], plan: Plan) -> Iterator[Bench]:
     """A run, whose data is on the disk where the project is."""
     RESULTS.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=RESULTS, prefix="data-") as folder:
-        made = Bench(names, plan, Path(folder))
+    with tempfile.TemporaryDirectory(dir=RESULTS, prefix="data-") as data:
+        made = Bench(names, plan, Path(data))
         made.prepare()
         yield made

@@ -7,6 +7,7 @@ the floors beside it.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from statistics import median
@@ -144,7 +145,6 @@ def cyrillic(bench: Bench) -> None:
 
 def cold(bench: Bench) -> None:
     """From the start of a process to the list of a conversation that was left there."""
-    length = min(length for length in bench.plan.lengths if length >= min(1_000, max(bench.plan.lengths)))
     for _ in range(FEW):
         imports: dict[str, float] = {}
         lists: dict[str, float] = {}
@@ -153,7 +153,7 @@ def cold(bench: Bench) -> None:
         def start(name: str) -> None:
             begun = time.perf_counter()
             with bench.running(name) as child:
-                path = bench.path(name, f"grown{length}")
+                path = bench.path(name, f"grown{bench.plan.left}")
                 lists[name] = child.ask("fresh", path=path, conversation=TALK)["list_s"]  # noqa: B023
                 wholes[name] = time.perf_counter() - begun  # noqa: B023
                 imports[name] = child.loaded["import_s"]  # noqa: B023
@@ -197,12 +197,26 @@ def keep(bench: Bench, what: str, seconds: dict[str, float]) -> None:
 
 def ratio(found: dict[str, Any], what: str, floor: str) -> float | None:
     """How many times the seconds of a floor in the same round, in the middle of all rounds."""
+    return middle(own / other for own, other in pairs(found, what, floor))
+
+
+def against(found: dict[str, Any], what: str, floor: str) -> float | None:
+    """The seconds of a floor, in the middle of the same rounds."""
+    return middle(other for _, other in pairs(found, what, floor))
+
+
+def pairs(found: dict[str, Any], what: str, floor: str) -> list[tuple[float, float]]:
+    """The seconds of a store and of a floor, round by round."""
     beside = 1 + FLOORS.index(floor)
-    pairs = [(round[0], round[beside]) for round in found.get(what, []) if round[beside]]
-    return median(own / other for own, other in pairs) if pairs else None
+    return [(round[0], round[beside]) for round in found.get(what, []) if round[beside]]
 
 
 def seconds(found: dict[str, Any], what: str) -> float | None:
     """The seconds, in the middle of all rounds."""
-    rounds = found.get(what)
-    return median(round[0] for round in rounds) if rounds else None
+    return middle(round[0] for round in found.get(what, []))
+
+
+def middle(numbers: Iterable[float]) -> float | None:
+    """The median, if there is one."""
+    series = list(numbers)
+    return median(series) if series else None

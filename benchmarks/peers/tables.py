@@ -1,0 +1,184 @@
+"""What was found as tables: a row for each store, and for each measure a column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from benchmarks.peers.bench import Plan, planned
+from benchmarks.peers.registry import FLOORS, KNOWN
+from benchmarks.peers.speed import SETTLED, TALK, WARM, ratio, seconds
+from benchmarks.peers.workload import content
+
+Found = dict[str, Any]
+Cell = Callable[[Found], str]
+
+NONE, TIMES = "-", "\u00d7"
+
+
+class Measure(NamedTuple):
+    """A column: its heading, what stands in a row, and what a store needs, seconds or bytes."""
+
+    title: str
+    cell: Cell
+    needed: Callable[[Found], float | None] = lambda _: None
+
+
+def turns(plan: Plan) -> list[Measure]:
+    """Turns at several lengths."""
+    timed = {f"turn {length:,}": f"turn {length}" for length in plan.lengths}
+    timed[f"turn {SETTLED + WARM:,}, settled"] = "turn settled"
+    return [Measure(title, turn(what), partial(seconds, what=what)) for title, what in timed.items()]
+
+
+def beside(plan: Plan) -> list[Measure]:
+    """Bytes, a new process, ways back, many conversations."""
+    short = f"{plan.short} turns"
+    return [
+        disk("latin", f"disk after {short}, Latin"),
+        disk("cyrillic", f"disk after {short}, Cyrillic"),
+        milliseconds("cold whole", f"new process at turn {plan.left:,}, ms"),
+        milliseconds("cold import", "of it imports, ms"),
+        milliseconds("cold list", "of it open + list, ms"),
+        milliseconds("state at the half", f"list at the half of {short}, ms"),
+        milliseconds("fork", f"fork at the half of {short}, ms"),
+        Measure(
+            f"events/s, {plan.conversations} conversations",
+            partial(throughput, plan),
+            partial(seconds, what="interleaved"),
+        ),
+    ]
+
+
+def table(found: dict[str, Found], columns: list[Measure], align: str = "---:") -> str:
+    """A row for each store that was measured, and what a dash means where there is one."""
+    lines = [["", *(column.title for column in columns)], ["---", *[align] * len(columns)]]
+    for name, store in found.items():
+        if "not_measured" not in store:
+            lines.append([KNOWN[name].title, *(column.cell(store) for column in columns)])
+    empty = [title for title, *cells in zip(*lines, strict=True) if cells[1:] and {*cells[1:]} == {NONE}]
+    told = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    if empty:
+        told += f"\n\nNot measured in this run: {'; '.join(empty)}."
+    elif any(NONE in line[1:] for line in lines):
+        told += f"\n\n`{NONE}`: the store has no such thing, or it was not measured."
+    return told
+
+
+def turn(what: str) -> Cell:
+    """A turn, and how many times the floor's."""
+
+    def cell(store: Found) -> str:
+        own, times = seconds(store, what), ratio(store, what, "floor")
+        if not own:
+            return NONE
+        return f"{figure(own * 1e3)} ({figure(times)} {TIMES})" if times else figure(own * 1e3)
+
+    return cell
+
+
+def milliseconds(what: str, title: str) -> Measure:
+    """A time in the middle of all rounds."""
+
+    def cell(store: Found) -> str:
+        own = seconds(store, what)
+        return figure(own * 1e3) if own else NONE
+
+    return Measure(title, cell, partial(seconds, what=what))
+
+
+def disk(alphabet: Any, title: str) -> Measure:
+    """Bytes on disk for a byte that is said; those beside the store, which can be thrown away, apart."""
+
+    def cell(store: Found) -> str:
+        own, more = stored(store, alphabet), stored(store, alphabet, "beside")
+        return f"{figure(own)}{f' + {figure(more)}' if more else ''} {TIMES}" if own else NONE
+
+    return Measure(title, cell, partial(stored, alphabet=alphabet))
+
+
+def stored(store: Found, alphabet: Any, where: str = "bytes") -> float | None:
+    """Bytes on disk for a byte that is said, of the store or "beside" it."""
+    held = store.get(f"{where} {alphabet}")
+    return None if held is None else float(held / content(TALK, store["short"], alphabet))
+
+
+def throughput(plan: Plan, store: Found) -> str:
+    """Events a second, with how far it came where it was cut off."""
+    own = seconds(store, "interleaved")
+    if own is None:
+        return NONE
+    done = store["interleaved turns"]
+    short = "" if done >= plan.conversations * plan.each else f" (first {done:,} turns)"
+    return f"{1 / own:,.0f}{short}"
+
+
+def counted(measure: str, *kinds: str) -> Cell:
+    """What was counted, added up."""
+
+    def cell(store: Found) -> str:
+        return str(sum(store[measure][kind] for kind in kinds)) if measure in store else NONE
+
+    return cell
+
+
+def of_kills(*kinds: str) -> Cell:
+    """What was counted, and of how many kills."""
+
+    def cell(store: Found) -> str:
+        kills = store.get("kills")
+        return f"{sum(kills[kind] for kind in kinds)} of {kills['kills']}" if kills else NONE
+
+    return cell
+
+
+def versions(store: Found) -> str:
+    """The versions of the distributions."""
+    told = store.get("about", {}).get("versions", {})
+    return ", ".join(f"{name} {version}" for name, version in told.items()) or "the standard library"
+
+
+def journal(store: Found) -> str:
+    """The durability of a turn."""
+    about = store.get("about")
+    if not about:
+        return NONE
+    return f"{about['journal']}{' (set by us)' if about['prepared'] else ''}, {about['synchronous']}"
+
+
+WRONG = [
+    Measure("two writers: lost", counted("race", "lost")),
+    Measure("turns refused", counted("race", "refused")),
+    Measure("faults of the next request", counted("race", "broken")),
+    Measure("clock an hour ahead: lost or moved", counted("clock", "lost", "reordered")),
+    Measure("kills: events lost, doubled, moved", of_kills("lost", "doubled", "reordered")),
+    Measure("kills: broken next requests", of_kills("broken")),
+]
+VERSIONS = [Measure("versions", versions), Measure("journal, synchronous", journal)]
+
+
+def ahead(found: dict[str, Found], ours: str) -> str:
+    """Who needs less than a row of stenolog, and how many times; a line for each measure."""
+    plan = planned(found)
+    lines = []
+    for title, _, needed in (*turns(plan), *beside(plan)):
+        own = needed(found.get(ours, {}))
+        others = {name: needed(store) for name, store in found.items()}
+        better = {name: own / other for name, other in others.items() if own and other and other < own}
+        if better:
+            order = sorted(better, key=better.__getitem__, reverse=True)
+            lines.append(
+                f"- {title}: {'; '.join(f'{short(name)} ({figure(better[name])} {TIMES})' for name in order)}"
+            )
+    return "\n".join(lines) or "Nowhere."
+
+
+def short(name: str) -> str:
+    """A floor by its name alone, others with what they store in."""
+    return name if name in FLOORS else KNOWN[name].title
+
+
+def figure(number: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
