@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from stenolog.adapters.cli import exchange, screen
 from stenolog.adapters.cli.progress import STEP, Bytes
+from stenolog.adapters.transcripts import batch
 
 ROOT = Path(__file__).parents[2]
 SESSION = (ROOT / "docs" / "examples" / "session.jsonl").read_bytes()
@@ -92,6 +94,30 @@ def test_an_interrupted_import_says_how_to_go_on(
     assert (ran.status, ran.out) == (130, "")
     assert ran.err == "! interrupted: 0 of 2 files are imported; the same command goes on from there\n"
     assert cli("import", "projects").status == 0
+
+
+def test_an_interrupted_import_counts_the_files_that_the_log_has(
+    cli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "many").mkdir()
+    for number in range(9):
+        (tmp_path / "many" / f"{number}.json").write_text(json.dumps([*CHAT, *CHAT]))
+
+    class Pressed(Bytes):
+        """Ctrl-C while the seventh file is read."""
+
+        def counting(self, files: Sequence[Path]) -> Iterator[Path]:
+            yield from islice(super().counting(files), 6)
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(exchange, "Bytes", Pressed)
+        broken.setattr(batch, "BYTES", 7_000)
+        ran = cli("import", "many")
+
+    assert ran.err == "! interrupted: 6 of 9 files are imported; the same command goes on from there\n"
+    assert len(cli("ls", "--json").envelope["data"]) == 6
+    assert cli("import", "many").out.splitlines()[-1] == "9 files, 15 entries, 30 were there already"
 
 
 # The bar

@@ -132,6 +132,47 @@ def test_an_import_that_ends_anywhere_is_gone_on_with(
     assert salts == last, "the last import was not interrupted: all places were tried"
 
 
+@pytest.mark.parametrize("size", [1, 1_500, 3_000, batch.BYTES])
+def test_an_import_that_is_interrupted_tells_every_file_that_is_durable_and_no_other(
+    files: list[Path], size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "BYTES", size)
+
+    def interrupted() -> Iterator[Path]:
+        yield from files[:number]
+        raise KeyboardInterrupt
+
+    for number in range(len(files)):
+        told: list[Report | Refused] = []
+        with stenolog.open(":memory:") as log:
+            with pytest.raises(KeyboardInterrupt):
+                told.extend(import_files(log, interrupted()))
+
+            assert [each.file for each in told] == [str(file) for file in files[:number]]
+            assert all(not appended(import_file(log, file)) for file in files[:number])
+
+
+def test_a_file_is_told_once_it_is_durable_and_not_at_the_end_of_all(
+    log: Log, files: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "BYTES", 1_500)
+    read: list[Path] = []
+
+    def counted() -> Iterator[Path]:
+        for file in files:
+            read.append(file)
+            yield file
+
+    behind = [len(read) - told for told, _ in enumerate(import_files(log, counted()), 1)]
+
+    assert behind[0] <= 1
+    assert max(behind) < len(files) - 1
+
+
+def appended(report: Report) -> int:
+    return sum(talk.appended for talk in report.conversations)
+
+
 @pytest.mark.slow
 def test_an_import_that_is_killed_anywhere_is_gone_on_with(
     tmp_path: Path, files: list[Path], whole: dict[str, Any]

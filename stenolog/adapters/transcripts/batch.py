@@ -55,6 +55,8 @@ class Batch:
         self.log = log
         self.lost: Exception | None = None
         """Why what waited could not be written: nobody may say that it was, nor go on behind it."""
+        self.writes = 0
+        """How many transactions are durable."""
         self._clear()
 
     @property
@@ -77,13 +79,15 @@ class Batch:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits. Raises `StoreBusy`, `StoreFailed`, and what tables in the log's file raise."""
+        """Write what waits; after an interrupt once more, since what is in the log is not written twice.
+
+        Raises `StoreBusy`, `StoreFailed`, and what tables in the log's file raise.
+        """
         if self.lost is not None:
             raise self.lost
         if self.is_empty:
             return
         shares, content = [share for share in self._shares if share.items], self._blobs
-        self._clear()
 
         def write(part: Part) -> list[int | CallerError]:
             with part:
@@ -97,6 +101,8 @@ class Batch:
             raise
         for share, end in zip(shares, ends, strict=True):
             share.refuse(end) if isinstance(end, CallerError) else share.wrote(end)
+        self._clear()
+        self.writes += 1
 
     def _clear(self) -> None:
         self._shares: list[Share] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -88,7 +89,9 @@ def import_files(
 
     What became of each is told in order, and once it is durable. A file that cannot be imported does not stop
     the others. `progress` is called with the number of bytes read so far, of all files; otherwise as
-    `import_file`. Raises `StoreBusy` and `StoreFailed`.
+    `import_file`. A `KeyboardInterrupt` is raised once what was read so far is written and told.
+
+    Raises `StoreBusy` and `StoreFailed`.
     """
     return _Importing(log, None, keep_raw, agents, progress).all(map(Path, paths), refuse=True)
 
@@ -110,6 +113,14 @@ def import_rows(log: Log, rows: Iterable[Any], *, name: str | None = None) -> Re
     return report
 
 
+class _Done(NamedTuple):
+    """What became of a path, durable once the batch has made so many writes; `file` is to be remembered."""
+
+    what: Report | Refused
+    writes: int
+    file: known.File | None
+
+
 class _Importing:
     """One call of the importers: what it was given, and what waits to be written."""
 
@@ -129,43 +140,53 @@ class _Importing:
         self._progress = progress
         self._done = 0
         self._may_be_known = not (keep_raw or agents or log.datastore.in_memory)
-        self._fresh: list[tuple[known.File, Report]] = []
+        self._waiting: deque[_Done] = deque()
 
     def all(self, paths: Iterable[Path], *, refuse: bool) -> Iterator[Report | Refused]:
         """What became of each path, in order, each once all that was read of it is written."""
-        waiting: list[Report | Refused] = []
-        for path in paths:
-            try:
-                waiting.append(self._folder(path) or self._file(path))
-            except (StenologError, OSError) as error:
-                if not refuse or self.batch.lost or isinstance(error, MachineError):
-                    raise
-                waiting.append(Refused(str(path), error))
-            self._done += size_of(path)
-            self._moved(0)
-            if self.batch.is_empty or self.batch.lost:
-                yield from self._written(waiting)
-                waiting = []
-        yield from self._written(waiting)
+        try:
+            for path in paths:
+                what, file = self._one(path, refuse)
+                if self.batch.lost:
+                    raise self.batch.lost
+                self._waiting.append(_Done(what, self.batch.writes + (not self.batch.is_empty), file))
+                self._done += size_of(path)
+                self._moved(0)
+                yield from self._durable()
+            self.batch.flush()
+        except KeyboardInterrupt:
+            with suppress(Exception):
+                self.batch.flush()
+            yield from self._durable()
+            raise
+        yield from self._durable()
 
-    def _written(self, reports: list[Report | Refused]) -> list[Report | Refused]:
-        """The reports, once what they tell of is durable."""
-        self.batch.flush()
-        fresh, self._fresh = self._fresh, []
-        for file, report in fresh:
-            known.remember(self.log, file, report)
-        return reports
+    def _durable(self) -> Iterator[Report | Refused]:
+        """What has become durable and was not told yet."""
+        while self._waiting and self._waiting[0].writes <= self.batch.writes:
+            what, _, file = self._waiting[0]
+            if file is not None and isinstance(what, Report):
+                known.remember(self.log, file, what)
+            self._waiting.popleft()
+            yield what
 
-    def _file(self, path: Path) -> Report:
+    def _one(self, path: Path, refuse: bool) -> tuple[Report | Refused, known.File | None]:
+        """What becomes of a path, and the file that is to be remembered."""
+        try:
+            folder = self._folder(path)
+            return (folder, None) if folder else self._file(path)
+        except (StenologError, OSError) as error:
+            if not refuse or self.batch.lost or isinstance(error, MachineError):
+                raise
+            return Refused(str(path), error), None
+
+    def _file(self, path: Path) -> tuple[Report, known.File | None]:
         with path.open("rb", BUFFER) as stream:
             if not self._may_be_known:
-                return self._read(path, stream)
+                return self._read(path, stream), None
             file = known.file(path, self._name, stream)
             report = known.recall(self.log, file)
-            if report is None:
-                report = self._read(path, stream)
-                self._fresh.append((file, report))
-            return report
+            return (report, None) if report else (self._read(path, stream), file)
 
     def _read(self, path: Path, stream: BinaryIO) -> Report:
         report = Report(str(path), recognise_stream(stream))
