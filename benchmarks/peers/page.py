@@ -141,8 +141,8 @@ def headline(found: dict[str, Found]) -> str:
             "- A turn (five durable events, two requests) behind 1,000 others takes "
             f"{ours} ms with the whole history in each request, {bounded} ms under a budget of 32,000 "
             f"tokens. A loop by hand that holds its list in memory takes {held} ms, "
-            f"the libraries {of_turns}. Behind {SETTLED + WARM:,}, where commits cost least, it takes "
-            f"{figure(settled * 1e3)} ms, the loop {figure(at_best * 1e3)} ms.",
+            f"the libraries {of_turns}. Behind {SETTLED + WARM:,}, where commits cost least, stenolog "
+            f"takes {figure(settled * 1e3)} ms, the loop {figure(at_best * 1e3)} ms.",
             f"- On disk it takes {figure(disks['stenolog'])} {TIMES} what was said after "
             f"{planned(found).short} turns, {cyrillic} {TIMES} in Cyrillic; the libraries {of_disks}.",
             f"- {kills} times `kill -9`, two writers at once, a clock that is an hour ahead: "
