@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from stenolog.domain.decide import decide
-from stenolog.domain.entry import EPOCH, MICROSECOND, Draft, Entry, Record, check_name, microseconds
-from stenolog.domain.errors import StaleAppend
+from stenolog.domain.entry import EPOCH, MICROSECOND, Draft, Entry, Record, microseconds
+from stenolog.domain.errors import StaleAppend, UnknownAgent
 from stenolog.domain.events import Event
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
@@ -17,7 +17,7 @@ from stenolog.projections.timeline import Item as TimelineItem
 from stenolog.projections.timeline import timeline
 from stenolog.projections.transitions import transitions
 
-from . import forking, keeping, tailing
+from . import asking, forking, keeping, tailing
 from .keeping import Kept
 from .stores import appending, reading
 from .stores.appending import Append, Stream
@@ -37,7 +37,8 @@ class Conversation:
     """A handle on one conversation of a log; it begins to exist with its first append.
 
     The handle stays with the conversation when it is renamed. A position counts from 1; 0 is before the
-    first entry. `upto` is a position too: the conversation as it stood there; None is now.
+    first entry. `upto` is a position too: the conversation as it stood there; None is now. One that it has
+    not come to raises `UnknownPosition`.
     """
 
     def __init__(self, log: Log, stream: Stream) -> None:
@@ -106,7 +107,10 @@ class Conversation:
         return [self._entry(*pair) for pair in zip(records, drafts, strict=True)]
 
     def entries(self, after: int = 0, upto: int | None = None) -> Iterator[Entry]:
-        """The entries with `after` < position <= `upto`, read in pages; a fork's inherited ones too."""
+        """The entries with `after` < position <= `upto`, read in pages; a fork's inherited ones too.
+
+        The two are bounds: there need be no entry at either, and what is appended meanwhile is read too.
+        """
         return reading.entries(self._datastore, self.stream, after, upto)
 
     def records(self, after: int = 0, upto: int | None = None) -> Iterator[Record]:
@@ -123,23 +127,23 @@ class Conversation:
 
     def state(self, upto: int | None = None) -> State:
         """Where every lane stands."""
-        return keeping.current(self, keeping.STATE, upto)
+        return keeping.current(self, keeping.STATE, self._at(upto))
 
     def settings(self, upto: int | None = None) -> Settings:
         """What is configured: mode, cards, members."""
-        return keeping.current(self, keeping.SETTINGS, upto)
+        return keeping.current(self, keeping.SETTINGS, self._at(upto))
 
     def fold(self, kept: Kept[S], upto: int | None = None) -> S:
         """The state of any fold, kept up to date by checkpoints; see `keeping.kept`."""
-        return keeping.current(self, kept, upto)
+        return keeping.current(self, kept, self._at(upto))
 
     def timeline(self, upto: int | None = None) -> list[TimelineItem]:
         """What a person is shown."""
-        return timeline(self.entries(upto=upto))
+        return timeline(self.entries(upto=self._at(upto)))
 
     def transitions(self, upto: int | None = None) -> list[Transition]:
         """What the engine did, entry by entry."""
-        return list(transitions(self.entries(upto=upto)))
+        return list(transitions(self.entries(upto=self._at(upto))))
 
     def request(
         self,
@@ -153,12 +157,18 @@ class Conversation:
         """What the agent would be sent at a position: the exact body, and where every part came from.
 
         `policy` is a value of `stenolog.context`, or its JSON; None: the one on the agent's card. `wire` is
-        one of `stenolog.projections.requests.WIRES`. Raises `UnknownAgent`, `UnknownPosition`,
-        `InvalidPolicy`, and `LaterRelease` where an entry needs one.
+        one of `stenolog.projections.requests.WIRES`. Raises `UnknownConversation`, `UnknownAgent`,
+        `UnknownPosition`, `InvalidPolicy`, and `LaterRelease` where an entry needs one.
         """
         from . import viewing  # late: a program that builds no request need not wait for it
 
-        return viewing.request(self, agent, task, upto, wire, policy)
+        at = self._at(upto, least=1)
+        try:
+            return viewing.request(self, agent, task, at, wire, policy)
+        except UnknownAgent:
+            if self.position:
+                raise
+        raise asking.missing(self.name, self.log.path)
 
     @property
     def outputs(self) -> Outputs:
@@ -187,13 +197,13 @@ class Conversation:
 
         No entry is copied. Tool calls that are open there are closed with "not run in this fork";
         `pending="keep"` leaves them open. The name is `<name>~1` and so on unless it is given.
-        Raises `UnknownPosition`, and `ConversationInUse` for a name that is taken.
+        Raises `UnknownConversation`, `UnknownPosition`, and `ConversationInUse` for a name that is taken.
         """
         return forking.fork(self, after, name, close=pending == "close")
 
     def rename(self, name: str) -> None:
         """Give the conversation another name. Raises `ConversationInUse` when that is taken."""
-        self.log.rename(self.stream, check_name(name, what="conversation"))
+        self.log.rename(self.stream, asking.name("conversation", name))
 
     def archive(self) -> None:
         """Leave the conversation out of the list of names; it is read and appended to as before."""
@@ -210,6 +220,9 @@ class Conversation:
         """
         self.log.delete(self.stream)
 
+    def _at(self, upto: int | None, *, least: int = 0) -> int | None:
+        return None if upto is None else asking.position(self, upto, least=least)
+
     def _unread(self, after: int) -> Iterator[tuple[int, Entry]]:
         return ((entry.position, entry) for entry in self.entries(after))
 
@@ -217,8 +230,7 @@ class Conversation:
         """The entry that a draft has become."""
         at = EPOCH + record.at * MICROSECOND
         entry = Entry(self.name, record.position, record.id, at, record.digest.hex(), draft.event)
-        if self.stream.recent is not None:
-            self.stream.recent.append(entry)
+        self.stream.note(entry)
         return entry
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from stenolog.domain.decide import unrun
 from stenolog.domain.entry import Draft, check_name
-from stenolog.domain.errors import ConversationInUse, UnknownConversation, UnknownPosition
+from stenolog.domain.errors import ConversationInUse, UnknownConversation
 from stenolog.domain.events import Event, ModeSwitch
 from stenolog.domain.values import Link
 
+from . import asking
 from .stores import appending, events, reading, streams
 from .stores.appending import Stream
 from .stores.events import Head
@@ -23,10 +24,10 @@ NOT_RUN = "not run in this fork"
 
 def fork(talk: Conversation, after: int | None, name: str | None, *, close: bool) -> Conversation:
     """The new conversation; see `Conversation.fork`."""
-    head = reading.head(talk.log.datastore, talk.stream)
-    at = head.position if after is None else after
-    if not head.position or not 0 <= at <= head.position:
-        raise UnknownPosition(f"{talk.name!r}: cannot fork after {at}: it stands at {head.position}")
+    head = reading.head(talk.log.datastore, talk.stream).position
+    if not head:
+        raise asking.missing(talk.name, talk.log.path)
+    at = head if after is None else asking.position(talk, after)
     digest = reading.digest_at(talk.log.datastore, talk.stream, at)
     link = Link(conversation=talk.name, position=at, digest=digest.hex())
     written: list[Event] = [ModeSwitch(fork=True, parent=link)]
@@ -36,7 +37,7 @@ def fork(talk: Conversation, after: int | None, name: str | None, *, close: bool
     now = talk.log.edge.clock()
     items = [appending.item(talk.log.edge, Draft(event, at=now)) for event in written]
     with talk.log.datastore.writing() as connection:
-        made = _create(connection, talk, at, None if name is None else check_name(name, what="fork"))
+        made = _create(connection, talk, at, None if name is None else asking.name("fork", name))
         assert made.key is not None
         events.insert(connection, made.key, appending.sealed(Head(at, digest), items))
     return talk.log.handle(made)

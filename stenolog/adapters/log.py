@@ -20,9 +20,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from stenolog.domain.entry import Entry, check_name, microseconds
-from stenolog.domain.errors import ConversationInUse, UnknownConversation
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import ConversationInUse
 
+from . import asking
 from .conversation import Conversation
 from .edge import Edge, new_id, now, random_bytes
 from .search.index import Index
@@ -120,7 +121,7 @@ class Log:
 
     def __getitem__(self, name: str) -> Conversation:
         """The conversation of that name; one that does not exist yet is made by its first append."""
-        check_name(name, what="conversation")
+        asking.name("conversation", name)
         with self.datastore.reading() as connection:
             key = streams.find(connection, name)
         return self.handle(Stream(name, key))
@@ -153,8 +154,11 @@ class Log:
         Fewer of them: `begins`, what a name begins with; `like`, what it holds, Latin letters of either case;
         `since`, an aware time that something was appended at or after; `before`, the name of one that all
         of these are older than; `limit`, at most so many, counted in `order`: "oldest" or "newest" by when
-        they were begun, "a-z" or "z-a" by name.
+        they were begun, "a-z" or "z-a" by name. Raises `InvalidEvent` for what is none of these.
         """
+        if limit is not None:
+            asking.number("limit", limit)
+        asking.some_of("order", (order,), streams.ORDERS)
         which = self._which(archived, begins, like, since, before)
         with self.datastore.reading() as connection:
             return streams.names(connection, which, limit=limit, order=order)
@@ -175,7 +179,9 @@ class Log:
 
     @staticmethod
     def _which(archived: bool, begins: str, like: str, since: datetime | None, before: str) -> Which:
-        return Which(archived, begins, like, None if since is None else microseconds(since), before)
+        for what, asked in (("begins", begins), ("like", like), ("before", before)):
+            asking.text(what, asked)
+        return Which(archived, begins, like, asking.instant("since", since), before)
 
     def search(
         self,
@@ -183,7 +189,7 @@ class Log:
         *,
         conversation: str | None = None,
         agent: str | None = None,
-        kinds: Sequence[str] = (),
+        kinds: str | Sequence[str] = (),
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int = 20,
@@ -195,10 +201,11 @@ class Log:
 
         Words are looked for together; `"a phrase"`, `begin*`, `this OR that`, `-without`. Case and accents
         do not matter. `conversation` finds what it inherits, too; `agent` what that agent said; `kinds` are
-        those of events; `since` and `until` are aware times. The first search of a log indexes it, a later
-        one what was appended; `progress` is told how far that has come, in notification ids.
+        those of events, or one; `since` and `until` are aware times. The first search of a log indexes it, a
+        later one what was appended; `progress` is told how far that has come, in notification ids.
 
-        Raises `InvalidEvent` for a query without a word and an unknown kind, `UnknownConversation`.
+        Raises `InvalidEvent` for a query without a word and whatever else cannot be looked for, and
+        `UnknownConversation`.
         """
         from .search import finding  # late: a program that looks for nothing need not wait for it
 
@@ -214,7 +221,7 @@ class Log:
             by_age=newest,
             progress=progress,
         )
-        return list(islice(found, limit))
+        return list(islice(found, asking.number("limit", limit)))
 
     @property
     def newest(self) -> int:
@@ -272,10 +279,11 @@ class Log:
         self.checkpoints.drop(key)
         if "holding" in vars(self):
             self.holding.drop(key)
+        stream.recent = None
         self.bookmarks.forget(key)
 
     def _existing(self, stream: Stream) -> int:
         key = reading.resolve(self.datastore, stream)
         if key is None:
-            raise UnknownConversation(f"{stream.name!r}: no such conversation in {self.path}")
+            raise asking.missing(stream.name, self.path)
         return key

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import InvalidPolicy, StenologError, UnknownPosition
+from stenolog.domain.errors import InvalidPolicy, StenologError
 from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.settings import NOTHING
@@ -59,11 +59,7 @@ def request(
     out = DEFAULT_WIRE if wire is None else wire
     lane = Lane(agent, task)
     if upto is not None or counters is not COUNTERS:
-        held = _fresh(talk, lane, upto, policy, counters)
-        if upto is not None and held.window.position != upto:
-            last = held.window.position
-            raise UnknownPosition(f"{talk.name!r}: no position {upto}; the last one is {last}")
-        return held.request(out)
+        return _fresh(talk, lane, upto, policy, counters).request(out)
     return _newest(talk, lane, out, policy)
 
 

@@ -61,7 +61,7 @@ class Registry:
             return self._dump_unknown(event)
         topic = self._topics.get(type(event))
         if topic is None:
-            raise InvalidEvent(f"expected one of the five kinds of event, found {type(event).__name__}")
+            raise InvalidEvent(_no_event(event))
         try:
             encoder = self._classes[topic].__pydantic_serializer__
             return topic, encoder.to_json(event, exclude_defaults=True)
@@ -102,6 +102,11 @@ class Registry:
         for _ in self.upcasts:
             topic = self.upcasts[topic].to if topic in self.upcasts else topic
         return topic
+
+
+def _no_event(found: object) -> str:
+    how = "; of a message's fields, UserMessage(**fields) makes one" if isinstance(found, dict) else ""
+    return f"expected one of the five kinds of event, found {type(found).__name__}{how}"
 
 
 def _unknown(topic: str, payload: bytes) -> Unknown:

@@ -65,6 +65,8 @@ def complaint(error: ValidationError, cls: Any) -> str:
     place = "/".join(map(str, ours))
     if first["type"] == "union_tag_invalid":
         return f"/{place}: no such type"
+    if first["type"] == "missing":
+        return f"/{place}: expected a value, found none"
     return f"/{place}: {first['msg']}, found {cls.found(first['input'])}"
 
 

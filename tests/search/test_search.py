@@ -150,12 +150,35 @@ class TestWhich:
             log.search("needle", conversation="nobody")
 
     def test_a_kind_that_is_none_is_refused(self, log: Log) -> None:
-        with pytest.raises(InvalidEvent, match="expected kinds of user_message"):
+        with pytest.raises(InvalidEvent, match="kinds: expected user_message"):
             log.search("needle", kinds=["tool"])
 
-    def test_a_naive_time_is_refused(self, log: Log) -> None:
-        with pytest.raises(InvalidEvent, match="aware"):
-            log.search("needle", since=START.replace(tzinfo=None))
+    def test_a_single_kind_may_stand_for_itself(self, log: Log) -> None:
+        assert log.search("needle", kinds="tool_result") == log.search("needle", kinds=["tool_result"]) != []
+
+    @pytest.mark.parametrize(
+        ("wrong", "told"),
+        [
+            ({"query": None}, "search: expected text, found None"),
+            ({"query": ["needle"]}, r"search: expected text, found \['needle'\]"),
+            ({"since": "2026-01-01"}, "since: expected an aware datetime, .*, found '2026-01-01'"),
+            (
+                {"until": START.replace(tzinfo=None)},
+                r"until: expected an aware datetime, .*, found datetime\.",
+            ),
+            ({"limit": -1}, "limit: expected a number from 0, found -1"),
+            ({"limit": "3"}, "limit: expected a number from 0, found '3'"),
+            ({"limit": None}, "limit: expected a number from 0, found None"),
+            ({"kinds": "result"}, "kinds: expected user_message, .*; found 'result'"),
+            ({"kinds": 3}, "kinds: expected user_message, .*; found 3"),
+            ({"kinds": [["tool_result"]]}, r"kinds: expected user_message, .*; found \['tool_result'\]"),
+            ({"agent": 3}, "agent: expected text, found 3"),
+            ({"conversation": 3}, "conversation: expected text, found 3"),
+        ],
+    )
+    def test_what_cannot_be_meant_is_refused(self, log: Log, wrong: dict[str, Any], told: str) -> None:
+        with pytest.raises(InvalidEvent, match=f"^{told}"):
+            log.search(**{"query": "needle", **wrong})
 
 
 class TestForks:

@@ -147,7 +147,7 @@ def test_a_checkpoint_equals_the_fold_from_zero(events: list[Event], upto: int) 
             talk.append(event, expected=talk.position)
             talk.state(), talk.settings()
 
-        for at in (None, upto):
+        for at in (None, min(upto, talk.position)):
             assert talk.state(at) == state_of(talk.entries(upto=at))
             assert talk.settings(at) == settings_of(talk.entries(upto=at))
         assert STATE.load(STATE.dump(talk.state())) == talk.state()

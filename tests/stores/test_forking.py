@@ -84,7 +84,7 @@ def test_a_position_that_is_not_there_is_refused(talk: Conversation, after: int)
 
 
 def test_nothing_can_be_forked_from_a_conversation_without_entries(log: Log) -> None:
-    with pytest.raises(UnknownPosition):
+    with pytest.raises(UnknownConversation, match="'nobody': no such conversation"):
         log["nobody"].fork()
 
 

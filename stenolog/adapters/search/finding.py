@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from stenolog.adapters import asking
 from stenolog.adapters.stores import streams
 from stenolog.adapters.stores.events import EVENT, LAST, Row
 from stenolog.adapters.stores.streams import Segment
-from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, microseconds
-from stenolog.domain.errors import InvalidEvent, UnknownConversation
+from stenolog.domain.entry import EPOCH, MICROSECOND, Entry
 from stenolog.projections.words import describe
 
 from . import index
@@ -53,7 +53,7 @@ def search(
     *,
     conversation: str | None = None,
     agent: str | None = None,
-    kinds: Sequence[str] = (),
+    kinds: str | Sequence[str] = (),
     since: datetime | None = None,
     until: datetime | None = None,
     limit: int,
@@ -61,13 +61,12 @@ def search(
     progress: Callable[[int], object],
 ) -> Iterator[Hit]:
     """The hits; see `Log.search`."""
-    if unknown := [kind for kind in kinds if kind not in index.KINDS]:
-        raise InvalidEvent(f"search: expected kinds of {', '.join(index.KINDS)}; found {unknown[0]!r}")
-    match, source = expression(query), Source(log.datastore, log.blobs)
+    match, source = expression(asking.text("search", query)), Source(log.datastore, log.blobs)
+    chosen = asking.some_of("kinds", kinds, index.KINDS)
+    times = asking.instant("since", since), asking.instant("until", until)
+    speaker = None if agent is None else streams.whole(asking.text("agent", agent))
     end = newest(source)
-    times = (None if time is None else microseconds(time) for time in (since, until))
-    speaker = None if agent is None else streams.whole(agent)
-    wanted = Filter(_scope(log, conversation), speaker, kinds, *times)
+    wanted = Filter(_scope(log, conversation), speaker, chosen, *times)
 
     def look(connection: sqlite3.Connection) -> list[int]:
         catch_up(source, connection, end, progress)
@@ -88,9 +87,9 @@ def _scope(log: Log, conversation: str | None) -> Scope | None:
     if conversation is None:
         return None
     with log.datastore.reading() as connection:
-        key = streams.find(connection, conversation)
+        key = streams.find(connection, asking.text("conversation", conversation))
         if key is None:
-            raise UnknownConversation(f"{conversation!r}: no such conversation in {log.path}")
+            raise asking.missing(conversation, log.path)
         segments = streams.lineage(connection, key, LAST)
         ends = [id for segment in segments for id in _ends(connection, segment) if id]
     return Scope(segments, min(ends, default=0), max(ends, default=0))
