@@ -29,7 +29,6 @@ def main(arguments: list[str]) -> int:
         raise SystemExit(
             "expected figures that are fit for the docs, found --quick with --write: it is rough"
         )
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the data, gigabytes, goes away
     if not asked.report:
         measure(asked)
     if asked.write:
@@ -39,6 +38,7 @@ def main(arguments: list[str]) -> int:
 
 def measure(asked: argparse.Namespace) -> None:
     """Measure, and keep what was found."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the data, gigabytes, goes away
     with bench(names(asked.peers), plan(asked)) as made:
         for measures in (speed, counts, acceptance):
             measures.run(made)

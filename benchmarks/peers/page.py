@@ -39,9 +39,7 @@ TITLE = "Milliseconds of a turn, by how many turns came before it"
 
 def show(quick: bool = False) -> int:
     """Print everything; 1 where a limit is missed: of a quick run only one of what is counted."""
-    found = kept(quick)
-    if not found:
-        raise SystemExit(f"nothing was measured yet: python -m benchmarks peers{' --quick' if quick else ''}")
+    found = last(quick)
     print(tables(found))
     rows = list(acceptance.rows(found))
     print(f"\n{'':4} {'value':>10} {'limit':>10}  what stenolog must keep to")
@@ -54,7 +52,7 @@ def show(quick: bool = False) -> int:
 
 def write() -> None:
     """Put the tables and the plot into the docs."""
-    found = kept()
+    found = last()
     put(PAGE, "peers", tables(found))
     put(PAGE, "limits", limits(found))
     if PROFILE.exists():
@@ -63,6 +61,14 @@ def write() -> None:
         put(README, "figures", headline(found))
     PICTURE.parent.mkdir(exist_ok=True)
     PICTURE.write_text(picture(found))
+
+
+def last(quick: bool = False) -> dict[str, Found]:
+    """What was found when it was measured last."""
+    found = kept(quick)
+    if not found:
+        raise SystemExit(f"nothing was measured yet: python -m benchmarks peers{' --quick' if quick else ''}")
+    return found
 
 
 def put(page: Path, name: str, text: str) -> None:

@@ -58,12 +58,12 @@ def table(found: dict[str, Found], columns: list[Measure], align: str = "---:") 
         if "not_measured" not in store:
             lines.append([KNOWN[name].title, *(column.cell(store) for column in columns)])
     empty = [title for title, *cells in zip(*lines, strict=True) if cells[1:] and {*cells[1:]} == {NONE}]
-    told = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    told = ["\n".join(f"| {' | '.join(line)} |" for line in lines)]
+    if any(NONE in line for line in lines):
+        told.append(f"`{NONE}`: the store has no such thing, or it was not measured.")
     if empty:
-        told += f"\n\nNot measured in this run: {'; '.join(empty)}."
-    elif any(NONE in line[1:] for line in lines):
-        told += f"\n\n`{NONE}`: the store has no such thing, or it was not measured."
-    return told
+        told.append(f"Not measured in this run: {'; '.join(empty)}.")
+    return "\n\n".join(told)
 
 
 def turn(what: str) -> Cell:
