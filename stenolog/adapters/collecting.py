@@ -11,8 +11,8 @@ from contextlib import contextmanager
 def without_collecting() -> Iterator[None]:
     """Do not look for garbage meanwhile: in a large program that takes as long as the reading itself."""
     collects = gc.isenabled()
-    gc.disable()
     try:
+        gc.disable()
         yield
     finally:
         if collects:

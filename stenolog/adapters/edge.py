@@ -12,11 +12,10 @@ Clock: TypeAlias = Callable[[], datetime]
 SALT_BYTES = 16
 DRAWN = 16
 """Bytes of the pieces that randomness is drawn in, more than are asked for at a time."""
-AT_ONCE = 256
+AT_ONCE = 64
 """Pieces that are drawn from the system at once."""
-_pool: deque[bytes] = deque()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.clear)  # what parent and child both have is not random
+_pools: dict[int, deque[bytes]] = {}
+"""By process: what parent and child both have is not random."""
 
 
 def now() -> datetime:
@@ -32,14 +31,15 @@ def new_id() -> str:
 def random_bytes(number: int) -> bytes:
     """Random bytes, as `os.urandom` gives them. Where few are asked for, many are drawn at once: a thread
     that asks the system has to wait for all others that compute."""
-    if number > DRAWN:
+    if not 0 <= number <= DRAWN:
         return os.urandom(number)
+    pool = _pools.setdefault(os.getpid(), deque())
     while True:
         try:
-            return _pool.popleft()[:number]
+            return pool.popleft()[:number]
         except IndexError:
             drawn = os.urandom(DRAWN * AT_ONCE)
-            _pool.extend(drawn[at : at + DRAWN] for at in range(0, len(drawn), DRAWN))
+            pool.extend(drawn[at : at + DRAWN] for at in range(0, len(drawn), DRAWN))
 
 
 class Edge(NamedTuple):

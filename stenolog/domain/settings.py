@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache, reduce
+from functools import reduce
 from typing import NamedTuple, TypeVar
 
 from .entry import Entry
@@ -35,7 +35,7 @@ class Settings(NamedTuple):
 
     def card_of(self, agent: str) -> Card:
         """An agent's card; an empty one where it has none."""
-        return self.cards.get(agent) or _no_card()
+        return self.cards.get(agent) or trusted(Card)
 
     def mode_of(self, agent: str) -> str:
         """The mode that an agent works in."""
@@ -73,11 +73,6 @@ def configure(settings: Settings, entry: Entry) -> Settings:
         parent=_set(settings.parent, switch.parent, None),
         is_fork=switch.fork or settings.is_fork,
     )
-
-
-@cache
-def _no_card() -> Card:
-    return trusted(Card)
 
 
 def members_after(members: Iterable[str], switch: ModeSwitch) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from stenolog.adapters import edge
 from stenolog.adapters.edge import DRAWN, Edge, new_id, random_bytes
 
 
@@ -35,9 +36,19 @@ def test_salts_of_an_edge_differ() -> None:
 def test_a_process_that_forks_gives_none_of_its_own_to_its_child() -> None:
     code = (
         "import os; from stenolog.adapters.edge import new_id\n"
-        "new_id(); child = os.fork(); print(new_id(), flush=True)\n"
+        "new_id(); child = os.fork(); os.write(1, f'{new_id()} '.encode())\n"
         "if child: os.waitpid(child, 0)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert len(set(found.stdout.split())) == 2
+
+
+def test_nor_does_one_that_was_copied_without_a_word_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = [new_id() for _ in range(3)]
+    left = list(edge._pools[os.getpid()])
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    theirs = [random_bytes(DRAWN) for _ in range(1000)]
+
+    assert not {*theirs} & {*left}
+    assert len({*mine, *(some.hex()[:16] for some in theirs)}) == 1003

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import AssistantMessage, Conversation, Draft, Log, ModeSwitch, UserMessage
+from stenolog import AssistantMessage, Card, Conversation, Draft, Log, ModeSwitch, UserMessage
 from stenolog.adapters.stores import reading
 from stenolog.projections.requests import build
 
@@ -94,6 +94,25 @@ def test_whoever_appends_the_request_is_that_of_the_whole_log(
                 there.rename("another name")
             assert here.request("coder").bytes == anew(there)
             assert there.request("coder").bytes == anew(here)
+
+
+def test_who_changes_what_he_appended_changes_no_request(talk: Conversation) -> None:
+    card = Card(parameters={"temperature": 1})
+    note = UserMessage(text="noted", meta={"app": {"mood": "fine"}})
+    talk.append(ModeSwitch(cards={"coder": card}), expected=talk.position)
+    talk.append(note)
+    card.parameters["temperature"] = 0
+    note.meta["app"] = "changed"
+
+    assert talk.request("coder").body["temperature"] == 1
+    assert talk.request("coder").bytes == anew(talk)
+    assert note not in [entry.event for entry in talk.stream.recent or ()]
+
+
+def test_of_a_deleted_conversation_nothing_is_remembered(talk: Conversation) -> None:
+    talk.delete()
+
+    assert talk.stream.recent is None
 
 
 def test_threads_that_append_at_once_are_all_heard(talk: Conversation) -> None:

@@ -144,7 +144,7 @@ def test_what_comes_while_somebody_writes_is_committed_together(log: Log) -> Non
 
     entries = at_once(log, *(partial(talk.append, HI) for talk in talks))
 
-    assert ended == ["COMMIT"] * 2
+    assert ended == ["COMMIT"]
     assert entries == [next(talk.entries(after=1)) for talk in talks]
     assert verify(log).ok
 
@@ -206,6 +206,40 @@ def test_of_any_number_that_wait_one_that_is_refused_fails_alone(log: Log, numbe
     assert [each[0] for each in outcomes if type(each) is tuple] == [StaleAppend]
     assert sorted(t for nth in range(7) for t in texts(log[str(nth)])) == sorted(map(str, range(number)))
     assert (talk.position, verify(log).ok) == (3, True)
+
+
+class Full:
+    """A connection to a disk that is full whenever something is committed."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.connection, name)
+
+    def execute(self, statement: str, *given: Any) -> Any:
+        if statement.startswith("COMMIT"):
+            raise sqlite3.OperationalError("database or disk is full")
+        return self.connection.execute(statement, *given)
+
+
+def test_what_waits_beside_one_that_settles_a_claim_is_durable_with_it_or_not_at_all(log: Log) -> None:
+    talk, other = log["demo"], log["other"]
+    said(talk, "a")
+    said(other, "a")
+    claims = Claims(log.datastore, talk.stream)
+    (claim,) = claims.take([Claim(0, "a", "model", 2, 1, "key", "me", 0)], 2)
+    writer, log.datastore._writer = log.datastore._writer, Full(log.datastore._writer)  # type: ignore[assignment]
+    assert claim is not None
+    settling = partial(talk.extend, [HI], fence=claim.fence)
+    outcomes = at_once(log, partial(other.append, HI), settling, partial(other.append, HI))
+    log.datastore._writer = writer
+
+    assert [kind for kind, _ in outcomes] == [StoreFailed] * 3
+    assert (talk.position, other.position) == (2, 2)
+    assert other.append(HI).position == 3
+    assert settling()[0].position == 3
+    assert verify(log).ok
 
 
 @pytest.mark.parametrize("others", [0, 2])

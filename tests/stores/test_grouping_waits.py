@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,22 @@ def test_longer_than_the_deadline_nobody_waits_for_another_process(path: Path) -
         holder.close()
 
         assert [kind for kind, _ in outcomes] == [StoreBusy] * 6
+        assert [talk.append(HI).position for talk in talks] == [3] * 6
+
+
+def test_longer_than_the_deadline_nobody_waits_for_another_program(path: Path) -> None:
+    with stenolog.open(path, deadline=0.1) as log, closing(sqlite3.connect(path)) as program:
+        talks = [log[str(number)] for number in range(6)]
+        for talk in talks:
+            said(talk, "a")
+        statements: list[str] = []
+        log.datastore._writer.set_trace_callback(statements.append)
+        program.execute("BEGIN IMMEDIATE")
+        outcomes = at_once(log, *(partial(talk.append, HI) for talk in talks))
+        program.rollback()
+
+        assert [kind for kind, _ in outcomes] == [StoreBusy] * 6
+        assert [one.split()[0] for one in statements if one != "ROLLBACK"] == ["INSERT"]
         assert [talk.append(HI).position for talk in talks] == [3] * 6
 
 
@@ -165,22 +183,6 @@ def test_who_is_interrupted_while_he_waits_takes_nobody_with_him(log: Log) -> No
         held.result(PATIENCE)
     said(talk, "b")
     assert verify(log).ok
-
-
-def test_who_is_interrupted_as_he_wakes_leaves_nobody_asleep(
-    log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    group = log.datastore.group
-    wake_one = group._wake_one
-
-    def interrupted() -> None:
-        if threading.current_thread().name == "stenolog-writer":
-            wake_one()
-
-    monkeypatch.setattr(group, "_wake_one", interrupted)
-    outcomes = at_once(log, *(partial(log[str(number)].append, HI) for number in range(5)))
-
-    assert [outcome.position for outcome in outcomes] == [2] * 5
 
 
 def test_who_is_interrupted_while_he_writes_leaves_nothing_behind(log: Log) -> None:

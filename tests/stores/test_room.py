@@ -38,6 +38,30 @@ def test_it_does_not_grow_beyond_what_is_used_again_and_again(path: Path) -> Non
         assert wal(path).stat().st_size < 3 * WAL_BYTES
 
 
+def test_where_there_is_no_room_nothing_of_others_is_cut_off(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with stenolog.open(path) as log, closing(sqlite3.connect(path, isolation_level=None)) as program:
+        said(log["demo"], "a")
+        program.execute("CREATE TABLE others (words TEXT)")
+        write = os.write
+
+        def full(file: int, words: bytes) -> int:
+            if len(words) != STEP:
+                return write(file, words)
+            program.executemany("INSERT INTO others VALUES (?)", [("x" * 3000,)] * 60)
+            raise OSError(28, "No space left on device")
+
+        assert log.datastore._room is not None
+        log.datastore._room._end = 0
+        monkeypatch.setattr(os, "write", full)
+        said(log["demo"], "b")
+
+        assert program.execute("SELECT count(*) FROM others").fetchone() == (60,)
+        assert program.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert texts(log["demo"]) == ["a", "b"]
+
+
 def test_however_often_a_log_is_opened_there_is_room_but_once(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"frames")

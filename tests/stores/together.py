@@ -31,7 +31,7 @@ def at_once(log: Log, *calls: Callable[[], Any]) -> list[Any]:
 
     group.submit = watched  # type: ignore[method-assign]
     with ThreadPoolExecutor(len(calls)) as pool:
-        with log.datastore.writing():
+        with log.datastore.writing(lazily=True):  # it keeps the turn
             futures = []
             for call in calls:
                 futures.append(pool.submit(outcome, call))

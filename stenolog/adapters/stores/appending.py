@@ -12,7 +12,7 @@ from stenolog.adapters.edge import Edge
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import OPENING_ID, Draft, Entry, Record, check_name, microseconds, seal
 from stenolog.domain.errors import IdTaken, InvalidEvent, StaleAppend, UnknownConversation
-from stenolog.domain.events import ModeSwitch
+from stenolog.domain.events import ModeSwitch, Unknown
 
 from . import claims, events, streams
 from .events import START, Head
@@ -59,6 +59,12 @@ class Stream:
         self.head: Head | None = None
         self.alone = False
         self.recent: deque[Entry] | None = None
+
+    def note(self, entry: Entry) -> None:
+        """Remember an entry that this process has appended, unless its owner could still change it."""
+        event = entry.event
+        if self.recent is not None and not isinstance(event, ModeSwitch | Unknown) and not event.meta:
+            self.recent.append(entry)
 
 
 class Append(NamedTuple):

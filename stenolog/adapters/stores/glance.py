@@ -44,7 +44,7 @@ def _own(stream: Stream, position: int, digest: str) -> list[Entry]:
     """What this process has appended from a position on; nothing where that is not known without a gap."""
     if stream.recent is None:
         stream.recent = deque(maxlen=SOME)
-    own = [entry for entry in tuple(stream.recent) if entry.position >= position]
+    own = [entry for entry in list(stream.recent) if entry.position >= position]
     if not own or own[0].digest != digest:
         return []
     return own if [entry.position for entry in own] == [*range(position, position + len(own))] else []

@@ -4,15 +4,11 @@ Whoever finds nobody writing writes at once, in his own thread, as if there were
 are queued; a thread takes whatever has gathered into one transaction, tells everybody when it is durable,
 and ends a while after there is nothing left to do. So 64 writers wait for one `fsync` where they would
 wait for 64, and nobody ever waits for others to come.
-
-Threads that sleep meanwhile wake each other, one by one: woken all at once, they would wait again, for the
-interpreter.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
@@ -35,24 +31,20 @@ MOST = 256
 """Jobs in one transaction."""
 LINGER = 1.0
 """Seconds until a thread that nobody needs any more ends."""
-ASLEEP = 0.005
-"""Seconds until all are woken whom none of them has woken: whoever should have was interrupted as he woke."""
 
 
 class Waiting(Generic[T]):
     """A job in the queue; `done` says when it is done or refused, and the thread that writes calls `wake`.
 
-    Those of a transaction that have the same `wake` are woken by one call of it. `wakes`: whoever is woken so
-    wakes the next one.
+    Those of a transaction that have the same `wake` are woken by one call of it.
     """
 
-    __slots__ = ("_result", "done", "error", "job", "wake", "wakes")
+    __slots__ = ("_result", "done", "error", "job", "wake")
     _result: T
 
-    def __init__(self, job: Job[T], wake: Callable[[], object], *, wakes: bool = False) -> None:
+    def __init__(self, job: Job[T], wake: Callable[[], object]) -> None:
         self.job = job
         self.wake = wake
-        self.wakes = wakes
         self.done = False
         self.error: BaseException | None = None
 
@@ -78,7 +70,6 @@ class Group:
     def __init__(self, store: LogDatastore) -> None:
         self._store = store
         self._queue: SimpleQueue[Waiting[Any] | None] = SimpleQueue()
-        self._asleep: deque[Callable[[], object]] = deque()
         self._guard = Lock()
         self._thread: Thread | None = None
 
@@ -123,39 +114,23 @@ class Group:
         """Queue the job, and sleep until it is done. Whoever is interrupted meanwhile does not stop it."""
         done = Lock()
         done.acquire()
-        waiting = Waiting(job, done.release, wakes=True)
+        waiting = Waiting(job, done.release)
         self.submit(waiting)
         done.acquire()
-        self._wake_one()
         return waiting.result()
-
-    def _wake_one(self) -> None:
-        with suppress(IndexError):
-            self._asleep.popleft()()
 
     def _run(self) -> None:
         while True:
             first = None
             with suppress(Empty):
-                first = self._queue.get(timeout=self._patience)
+                first = self._queue.get(timeout=0 if self._store.closed else LINGER)
             if first is not None:
                 self._commit([first])
-                continue
-            if self._asleep:
-                while self._asleep:
-                    self._wake_one()
                 continue
             with self._guard:
                 if self._queue.empty():
                     self._thread = None
                     return
-
-    @property
-    def _patience(self) -> float:
-        """Seconds to wait for a job."""
-        if self._asleep:
-            return ASLEEP
-        return 0 if self._store.closed else LINGER
 
     def _commit(self, taken: list[Waiting[Any]]) -> None:
         """One transaction of what is taken and what else has come by then; its end is told to all in it."""
@@ -164,7 +139,7 @@ class Group:
                 part = Together(connection, self._store.path)
                 for waiting in self._gathering(taken):
                     part.run(waiting)
-                part.flush()
+                part.finish()
         except BaseException as error:
             if isinstance(error, StoreBusy):  # nobody shall wait for the same once more
                 taken += self._queued()
@@ -174,10 +149,8 @@ class Group:
             part.remember()
         for waiting in taken:
             waiting.done = True
-        for wake in dict.fromkeys(waiting.wake for waiting in taken if not waiting.wakes):
+        for wake in dict.fromkeys(waiting.wake for waiting in taken):
             wake()
-        self._asleep.extend(waiting.wake for waiting in taken if waiting.wakes)
-        self._wake_one()
 
     def _gathering(self, taken: list[Waiting[Any]]) -> Iterator[Waiting[Any]]:
         """What is taken, and then what is queued, even what comes meanwhile; it is taken as it is given."""

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import events
+from .failures import BUSY
 
 if TYPE_CHECKING:
     from stenolog.domain.entry import Record
@@ -97,7 +98,8 @@ class Together(Part):
     with each statement, other threads get their turn. Whoever uses the connection finds them written.
 
     Where one of them is in the way of another, or of the log, each job is done again by itself. The
-    transaction begins, as for one, where several statements are needed.
+    transaction begins, as for one, where several statements are needed: before the first of them, so that all
+    jobs are durable together.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
@@ -110,7 +112,6 @@ class Together(Part):
 
     @property
     def connection(self) -> sqlite3.Connection:
-        self._begin()
         self.flush()
         return self._connection
 
@@ -131,6 +132,13 @@ class Together(Part):
         self._gathered.append(self._job)
 
     def flush(self) -> None:
+        if not self._begun:
+            self._begun = True  # whoever cannot begin ends it for all: they would wait for the same once more
+            self._connection.execute("BEGIN IMMEDIATE")
+        self.finish()
+
+    def finish(self) -> None:
+        """Write what was gathered, as the last that is done, or behind the beginning of the transaction."""
         if not self._rows:
             return
         rows, gathered, job = self._rows, self._gathered, self._job
@@ -141,15 +149,10 @@ class Together(Part):
             else:
                 with self:
                     events.insert_rows(self._connection, rows)
-        except sqlite3.Error:
-            if not self.goes_on:
+        except Exception as error:
+            if not self.goes_on or getattr(error, "sqlite_errorcode", 0) & 0xFF in BUSY:
                 raise
             self.heads.clear()
             for each in gathered:
                 each.run(self, self._path)
         self._job = job
-
-    def _begin(self) -> None:
-        if not self._begun:
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._begun = True

@@ -8,7 +8,6 @@ write-ahead log again and again, but what comes first after each opening makes i
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
 STEP = 65_536
 """Bytes at once: a few appends' worth, so that nobody waits long for those of others."""
@@ -17,7 +16,7 @@ ZEROS = bytes(STEP)
 
 
 class Room:
-    """The room in one write-ahead log, up to some `enough` bytes; made at its end alone, wherever that is."""
+    """The room in one write-ahead log, up to some `enough` bytes; it is made at its end, wherever that is."""
 
     def __init__(self, path: str, enough: int) -> None:
         self.path = path
@@ -36,17 +35,9 @@ class Room:
             if end >= self.enough:  # others have made it
                 self._end = end
             elif end != self._end:
-                self._end = end + self._longer(self._file, end)
+                self._end = end + os.write(self._file, ZEROS)
         except OSError:
             self._end = self.enough
-
-    def _longer(self, file: int, end: int) -> int:
-        try:
-            return os.write(file, ZEROS)
-        except OSError:  # the last of the disk is for what is said
-            with suppress(OSError):
-                os.ftruncate(file, end)
-            raise
 
     def close(self) -> None:
         """Give the file back."""

@@ -50,9 +50,9 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
             if isinstance(failed, RAISED):
                 raise translated(failed, store.path) from failed
             raise
-        if error is None:
-            store.bell.ring()
-        elif isinstance(error, RAISED):
+        finally:
+            store.bell.ring()  # for whoever was interrupted behind a commit, too: a false alarm does no harm
+        if isinstance(error, RAISED):
             raise translated(error, store.path) from error
 
     def _begin(self) -> sqlite3.Connection:

@@ -73,9 +73,8 @@ class Writer(writer.Writer):
         if cached:
             mark_prefix(body)
             mark(*([] if late else [body]))
-        marked = ends if cached and late else []
-        messages = sheet.lend(but=[message for message, _ in marked])
-        for message, block in marked:
+        messages = sheet.messages.copy()
+        for message, block in ends if cached and late else ():
             messages[message] = _marked(messages[message], block)
         body["messages"] = messages
         return body
