@@ -151,6 +151,8 @@ def test_all_commands_are_tried_here_but_one_that_fails_one_that_never_ends_and_
         (("fork", "demo", "--after", "4", "--name", "demo"), 2, "ConversationInUse"),
         (("delete", "demo"), 2, "UsageError"),
         (("log", "demo", "--db", "note.txt"), 4, "NotALog"),
+        (("ls", "--db", "."), 3, "FileNotFoundError"),
+        (("import", "note.txt", "--db", "."), 3, "FileNotFoundError"),
     ],
 )
 def test_a_failure_is_an_envelope_and_an_exit_code(

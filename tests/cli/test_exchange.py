@@ -67,8 +67,18 @@ def test_what_is_no_transcript_is_refused_and_no_conversation_is_made(
     (tmp_path / "note.txt").write_text("Buy bread.")
 
     assert cli("import", "note.txt").status == 2
-    assert cli("import", "nowhere.txt").status == 2
     assert cli("ls", "--json").envelope["data"] == []
+
+
+@pytest.mark.parametrize("command", ["import", "doctor"])
+def test_a_file_that_is_not_there_is_not_found_whatever_else_was_named(
+    cli: Callable[..., Any], tmp_path: Path, command: str
+) -> None:
+    for files in (["nowhere.json"], [SESSION, "nowhere.json"]):
+        ran = cli(command, *files)
+
+        assert (ran.status, ran.err) == (3, "✗ No such file or directory nowhere.json\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_export_imports_back_to_the_same_digests(cli: Callable[..., Any]) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -40,7 +43,7 @@ def test_all_transcripts_in_a_folder_come_in(cli: Callable[..., Any], projects: 
     ran = cli("import", "projects")
 
     assert (ran.status, ran.err) == (0, "")
-    assert ran.out.splitlines()[-1] == "2 files, 18 entries"
+    assert ran.out.splitlines()[-1] == "2 files, 18 entries; 1 other passed over"
     assert len(cli("ls", "--json").envelope["data"]) == 2
 
 
@@ -52,8 +55,57 @@ def test_a_file_that_cannot_be_recognised_is_named_and_stops_no_other(
     ran = cli("import", "projects")
 
     assert ran.status == 1
-    assert "projects/a.json: expected a Claude Code session" in ran.err
-    assert ran.out.splitlines()[-1] == "3 files, 1 of them refused, 18 entries"
+    assert ran.err.splitlines()[0] == "✗ projects/a.json: found an empty object"
+    assert ran.out.splitlines()[-1] == "3 files, 1 of them refused, 18 entries; 1 other passed over"
+
+
+def test_refusals_for_one_reason_are_one_line_and_what_would_be_taken_is_told_once(
+    cli: Callable[..., Any], projects: Path
+) -> None:
+    for number in range(7):
+        (projects / f"{number}.json").write_text("{}")
+    (projects / "list.json").write_text("[1, 2]")
+
+    lines = cli("import", "projects").err.splitlines()
+
+    assert lines[0].startswith("✗ 7 files, projects/0.json, projects/1.json, ")
+    assert lines[0].endswith(" projects/4.json and 2 more (--json names them): found an empty object")
+    assert lines[1] == "✗ projects/list.json: found a list of 2 items"
+    assert [line[:36] for line in lines[2:]] == ["· expected a Claude Code session, a C"[:36]]
+
+
+def test_programs_are_told_of_each_file_that_is_refused_and_how_many_are_passed_over(
+    cli: Callable[..., Any], projects: Path
+) -> None:
+    for number in range(7):
+        (projects / f"{number}.json").write_text("{}")
+
+    notes = cli("import", "projects", "--json").envelope["diagnostics"]
+
+    assert [note["code"] for note in notes] == ["NotATranscript"] * 7 + ["passed-over"]
+    assert all("expected a Claude Code session" in note["message"] for note in notes[:7])
+    assert notes[7]["message"] == "1 file passed over by name"
+
+
+def test_the_sum_of_all_stands_below_what_was_refused(projects: Path) -> None:
+    (projects / "a.json").write_text("{}")
+    command = [sys.executable, "-m", "stenolog", "import", "projects"]
+
+    ran = subprocess.run(
+        command, cwd=projects.parent, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+
+    assert ran.stdout.splitlines()[-1].startswith("3 files, 1 of them refused")
+
+
+def test_a_file_in_which_nobody_says_anything_gets_no_tick(cli: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "aside.jsonl").write_text('{"type":"summary","leafUuid":"x","summary":"A title"}\n')
+
+    ran = cli("import", "aside.jsonl")
+
+    assert ran.out.splitlines() == ["· aside  nothing to import  claude-code", "  not messages: 1 summary"]
+    assert cli("ls", "--json").envelope["data"] == []
 
 
 def test_a_folder_again_brings_what_is_new_alone(cli: Callable[..., Any], projects: Path) -> None:
@@ -62,7 +114,7 @@ def test_a_folder_again_brings_what_is_new_alone(cli: Callable[..., Any], projec
 
     again = cli("import", "projects")
 
-    assert again.out.splitlines()[-1] == "2 files, 1 entries, 18 were there already"
+    assert again.out.splitlines()[-1] == "2 files, 1 entry, 18 were there already; 1 other passed over"
 
 
 def test_a_folder_without_transcripts_is_an_error(cli: Callable[..., Any], tmp_path: Path) -> None:

@@ -32,7 +32,10 @@ def test_files_come_before_folders_and_both_by_their_names(tmp_path: Path) -> No
 def test_hidden_files_and_what_has_another_suffix_are_passed_over(tmp_path: Path) -> None:
     made(tmp_path, ".a.jsonl", ".git/a.jsonl", "note.txt", "jsonl", "talk.jsonl.gz", "talk.jsonl")
 
-    assert found(tmp_path) == ["talk.jsonl"]
+    passed: list[Path] = []
+
+    assert [path.name for path in files_in(tmp_path, passed_over=passed.append)] == ["talk.jsonl"]
+    assert [path.name for path in passed] == ["jsonl", "note.txt", "talk.jsonl.gz"]
 
 
 def test_no_folder_is_entered_twice_whatever_links_lead_to_it(tmp_path: Path) -> None:

@@ -43,8 +43,8 @@ class Answer(NamedTuple):
 
     `data` is what `--json` shows, or a function that makes it when it is asked for. `draw` makes what a
     person sees; a string in it is printed as it is. `failed`: the check that the command is there for has
-    failed. `streams`: the data comes piece by piece, each in an envelope of its own. `drawn`: the drawing
-    says what the diagnostics say.
+    failed. `streams`: the data comes piece by piece, each in an envelope of its own. `said`: what a
+    person is told in the place of the diagnostics, where that is less. `closing` stands below them.
     """
 
     data: object = None
@@ -52,7 +52,8 @@ class Answer(NamedTuple):
     failed: bool = False
     diagnostics: tuple[Diagnostic, ...] = ()
     streams: bool = False
-    drawn: bool = False
+    said: tuple[Diagnostic, ...] | None = None
+    closing: tuple[Piece, ...] = ()
 
 
 def envelope(status: str, data: object, diagnostics: Iterable[Diagnostic] = ()) -> dict[str, Any]:

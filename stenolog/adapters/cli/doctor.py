@@ -19,7 +19,8 @@ from stenolog.projections.requests.rules import RULES
 
 from .answer import Answer, Diagnostic
 from .chat_standing import is_words
-from .exchange import FILES, diagnostics
+from .draw_import import diagnostics
+from .files import FILES, there
 from .lines import Piece, line
 from .positions import backwards
 from .progress import Bytes
@@ -63,6 +64,8 @@ class Finding(NamedTuple):
 @FILES
 def doctor_command(files: tuple[Path, ...], agent: str | None, wire: str, raw: bool) -> Answer | None:
     """Say what is wrong with transcripts. And show the request that would be accepted; nothing is kept."""
+    for file in files:
+        there(file)
     if len(files) > 1:
         if raw or agent:
             raise click.UsageError("--raw and --agent are for one file")
@@ -81,7 +84,7 @@ def doctor_command(files: tuple[Path, ...], agent: str | None, wire: str, raw: b
 def _of_many(found: list[Finding]) -> Answer:
     notes = tuple(note for one in found for note in one.notes)
     failed = any(one.problems for one in found)
-    return Answer([_data(one) for one in found], lambda: _table(found), failed, notes, drawn=True)
+    return Answer([_data(one) for one in found], lambda: _table(found), failed, notes, said=())
 
 
 def _examined_or_refused(file: Path, wire: str) -> Finding:

@@ -13,7 +13,6 @@ import click
 
 from stenolog.adapters.transcripts import (
     SUFFIXES,
-    Imported,
     Refused,
     Report,
     export_crewagent,
@@ -28,21 +27,20 @@ from stenolog.domain.errors import NotATranscript
 
 from .acts import done
 from .answer import Answer, Diagnostic
-from .files import STDOUT, whole_or_not_at_all
-from .lines import Piece, line
+from .draw_import import diagnostics, lines, said_of, summary
+from .files import FILES, STDOUT, there, whole_or_not_at_all
 from .progress import Bytes
 from .safety import Unarmed
 from .screen import say
 from .shell import command, found, opened, takes_conversation, takes_db
 from .views import lane, only_agent, takes_agent_else
+from .words import counted
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
     from stenolog.adapters.log import Log
 
-FILE = click.Path(exists=True, path_type=Path)
 PLACE = click.Path(allow_dash=True, path_type=Path)
-FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
 
 
 @command("import")
@@ -65,9 +63,13 @@ def import_command(
     Claude Code sessions, Codex rollouts, lists of OpenAI messages, Nostr events and others: what a file is,
     is seen from what it holds. A folder is gone through for files that end with .jsonl, .ndjson, .json and
     .csv, however deep, and without hidden ones. Of what has grown since, only what is new is appended.
+
+    A conversation that was imported before is looked for by its name: one that was renamed or deleted since
+    comes in once more.
     """
     given = dict(map(_named, agents))
-    paths = _paths(files)
+    others: list[Path] = []
+    paths = _paths(files, others)
     if name and len(paths) > 1:
         raise click.UsageError("--name is for one file")
     log = opened(db, create=True)
@@ -77,12 +79,15 @@ def import_command(
     except KeyboardInterrupt:
         _say_how_far(len(done), len(paths))
         raise
-    return _answer(done)
+    return _answer(done, len(others))
 
 
-def _paths(given: tuple[Path, ...]) -> list[Path]:
-    """The files to be imported. Raises `NotATranscript` where there is nothing in a folder."""
-    paths = [file for path in given for file in files_in(path)]
+def _paths(given: tuple[Path, ...], others: list[Path]) -> list[Path]:
+    """The files to be imported; the `others` in folders are added to those that are passed over.
+
+    Raises `NotATranscript` where there is nothing in a folder, FileNotFoundError for a path of nothing.
+    """
+    paths = [file for path in given for file in files_in(there(path), passed_over=others.append)]
     if not paths:
         wanted = f"files that end with {', '.join(sorted(SUFFIXES))}"
         raise NotATranscript(f"expected {wanted} in {', '.join(map(str, given))}, found none")
@@ -115,62 +120,21 @@ def _named(given: str) -> tuple[str, str]:
     return key, name
 
 
-def _answer(done: list[Report | Refused]) -> Answer:
+def _answer(done: list[Report | Refused], passed_over: int) -> Answer:
     reports = [each for each in done if isinstance(each, Report)]
     refused = [each for each in done if isinstance(each, Refused)]
-    notes = [Diagnostic("error", type(error).__name__, f"{file}: {error}") for file, error in refused]
-    notes += (note for report in reports for note in diagnostics(report))
-    failed = any(note.severity == "error" for note in notes)
-    return Answer(reports, lambda: _lines(reports, refused), failed=failed, diagnostics=tuple(notes))
-
-
-def diagnostics(report: Report) -> Iterator[Diagnostic]:
-    """What could not be taken over, and what was mended on the way."""
-    for talk in report.conversations:
-        if talk.failed:
-            yield Diagnostic("error", "failed", f"{report.file}: {talk.name}: {talk.failed}", talk.name)
-    skipped = [("", skip) for skip in report.skipped]
-    for talk in report.conversations:
-        whose = f"{talk.name}: " if len(report.conversations) > 1 else ""
-        skipped += ((whose, skip) for skip in talk.skipped)
-    for whose, skip in skipped:
-        yield Diagnostic(
-            "warning", "skipped", f"{report.file}: {whose}{skip.unit} {skip.line}: {skip.reason}"
-        )
-    if report.incomplete:
-        words = "the end is cut off; import it again once it has grown"
-        yield Diagnostic("note", "incomplete", f"{report.file}: {words}")
-    for what, count in report.repaired.items():
-        yield Diagnostic("note", "repaired", f"{report.file}: {what}: {count}")
-    if not report.holds_a_conversation:
-        yield Diagnostic("note", "empty", f"{report.file}: nobody says anything in it")
-
-
-def _lines(reports: list[Report], refused: list[Refused]) -> Iterator[Piece]:
-    for report in reports:
-        for talk in report.conversations:
-            mark = ("✗ ", "red") if talk.failed else ("✓ ", "green")
-            yield line(mark, (talk.name, "bold"), f"  {_counts(talk)}", (f"  {report.format}", "dim"))
-            for fork in talk.forks:
-                yield line(("  └ ", "dim"), f"{fork}  a branch that was left")
-            if talk.beyond:
-                kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(talk.beyond.items()))
-                yield line((f"  not messages: {kinds}", "dim"))
-    if len(reports) + len(refused) > 1:
-        yield _sum(reports, refused)
-
-
-def _sum(reports: list[Report], refused: list[Refused]) -> Piece:
-    """All files together."""
-    talks = [talk for report in reports for talk in report.conversations]
-    total = Imported("", sum(talk.appended for talk in talks), sum(talk.already for talk in talks))
-    out = f", {len(refused)} of them refused" if refused else ""
-    return line((f"{len(reports) + len(refused)} files{out}, {_counts(total)}", "bold"))
-
-
-def _counts(talk: Imported) -> str:
-    already = f", {talk.already} were there already" if talk.already else ""
-    return f"{talk.appended} entries{already}"
+    held = [note for report in reports for note in diagnostics(report)]
+    notes = [Diagnostic("error", type(error).__name__, f"{file}: {error}") for file, error in refused] + held
+    if passed_over:
+        notes.append(Diagnostic("note", "passed-over", f"{counted(passed_over, 'file')} passed over by name"))
+    return Answer(
+        reports,
+        lambda: lines(reports),
+        failed=any(note.severity == "error" for note in notes),
+        diagnostics=tuple(notes),
+        said=(*said_of(refused), *(note for note in held if note.code != "empty")),
+        closing=(summary(reports, refused, passed_over),) if len(done) > 1 or passed_over else (),
+    )
 
 
 @command("export")

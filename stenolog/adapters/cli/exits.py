@@ -30,7 +30,7 @@ NOT_FOUND = Exit(
     "there is no such database, conversation, position, agent or file",
     (errors.UnknownConversation, errors.UnknownPosition, errors.UnknownAgent, FileNotFoundError),
 )
-CORRUPT = Exit(4, "the stored data is damaged, or of a later release", (errors.StoredDataError,))
+CORRUPT = Exit(4, "the stored data is damaged, of a later release, or no log", (errors.StoredDataError,))
 CONFLICT = Exit(5, "somebody else appended first; nothing was written", (errors.StaleAppend,))
 ADAPTER = Exit(
     6,

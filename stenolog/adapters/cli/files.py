@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,14 @@ STDOUT = Path("-")
 """What one writes for stdout."""
 FILE = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
 """A file to be written, or `-`."""
+FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+"""Files to be read, or folders of them."""
+
+
+def there(path: Path) -> Path:
+    """A path that was given. Raises FileNotFoundError where nothing is at it."""
+    os.stat(path)
+    return path
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from .words import counted
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log
 
-THERE = click.Path(exists=True, dir_okay=False, path_type=Path)
+THERE = click.Path(dir_okay=False, path_type=Path)
 DATABASE = click.Path(dir_okay=False, path_type=Path)
 STYLES = {"changed": "red", "vanished": "red", "new": "yellow"}
 

@@ -102,9 +102,10 @@ def show(answer: Answer, as_json: bool, color: Any, pager: bool) -> int:
             click.echo(safe_json(envelope(status, piece, answer.diagnostics)))
     else:
         draw(answer.draw(), color, page=pager and not answer.streams)
-        for note in () if answer.drawn else answer.diagnostics:
+        for note in answer.diagnostics if answer.said is None else answer.said:
             mark, style = MARKS[note.severity]
             say(note.message, mark=mark, style=style)
+        draw(answer.closing, color, page=False)
     return FAILED.code if answer.failed else OK.code
 
 
@@ -200,6 +201,8 @@ def opened(db: Path, *, create: bool = False) -> Log:
     """The log of a database, closed when the command ends. Raises FileNotFoundError where there is none."""
     from stenolog.adapters.log import open as open_log
 
+    if db.is_dir():
+        raise FileNotFoundError(None, "expected a database, found a folder:", str(db))
     if not create and not db.exists():
         hint = "`stenolog chat`, `run`, `import FILE` and `demo --db` make one, or name another with --db:"
         raise FileNotFoundError(None, f"no database here; {hint}", str(db))

@@ -34,7 +34,7 @@ AT = click.option("--at", default="@", help="Up to this position or time.")
 WIRE = click.option(
     "--wire", type=click.Choice([*WIRES]), default=DEFAULT_WIRE, show_default=True, help="The provider."
 )
-THERE = click.Path(exists=True, dir_okay=False, path_type=Path)
+THERE = click.Path(dir_okay=False, path_type=Path)
 
 
 @command("budget")

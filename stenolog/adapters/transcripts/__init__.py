@@ -13,12 +13,13 @@ from .lines import Skipped
 from .load import Refused, import_file, import_files
 from .openai.export import export_openai
 from .portable import export_jsonl
-from .recognise import recognise
+from .recognise import SUPPORTED, recognise
 from .report import Format, Imported, Report
 from .walk import SUFFIXES, files_in, size_of
 
 __all__ = [
     "SUFFIXES",
+    "SUPPORTED",
     "Format",
     "Imported",
     "Refused",

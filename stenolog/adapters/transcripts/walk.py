@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,20 +13,23 @@ SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".csv"})
 """What the names of files end with that are looked for in a folder, in small letters."""
 
 
-def files_in(path: Path) -> Iterator[Path]:
+def files_in(path: Path, *, passed_over: Callable[[Path], object] = lambda _: None) -> Iterator[Path]:
     """What there is to be imported at a path: the file itself, or what lies in the folder and below it.
 
     A folder of CrewAgent's conversations is one. Hidden files and folders are passed over, and no folder is
     entered twice, whatever links lead to it; one that cannot be entered stands for itself, to be refused. A
-    folder's own files come before those below it, by their names.
+    folder's own files come before those below it, by their names. `passed_over` is called with each file
+    that is none by what its name ends with.
     """
     if path.is_dir():
-        yield from _inside(path, set())
+        yield from _inside(path, set(), passed_over)
     else:
         yield path
 
 
-def _inside(folder: Path, entered: set[tuple[int, int]]) -> Iterator[Path]:
+def _inside(
+    folder: Path, entered: set[tuple[int, int]], passed_over: Callable[[Path], object]
+) -> Iterator[Path]:
     there = folder.stat()
     if (there.st_dev, there.st_ino) in entered:
         return
@@ -40,14 +43,14 @@ def _inside(folder: Path, entered: set[tuple[int, int]]) -> Iterator[Path]:
     except OSError:
         yield folder
         return
-    yield from (Path(each) for each in seen if each.is_file() and _suffix(each.name) in SUFFIXES)
+    for file in (Path(each) for each in seen if each.is_file()):
+        if file.suffix.lower() in SUFFIXES:
+            yield file
+        else:
+            passed_over(file)
     for each in seen:
         if each.is_dir():
-            yield from _inside(Path(each), entered)
-
-
-def _suffix(name: str) -> str:
-    return os.path.splitext(name)[1].lower()
+            yield from _inside(Path(each), entered, passed_over)
 
 
 def size_of(path: Path) -> int:

@@ -1,0 +1,96 @@
+"""What an import tells: what came of each file, what was refused and why, and all of it together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from stenolog.adapters.transcripts import SUPPORTED, Imported, Refused, Report
+
+from .answer import Diagnostic
+from .lines import Piece, line
+from .words import counted
+
+EXPECTED = f"expected {SUPPORTED}, "
+EMPTY, NOTHING = ("· ", "cyan"), "nothing to import"
+NAMED = 5
+"""So many files that are refused for the same reason are named."""
+
+
+def diagnostics(report: Report) -> Iterator[Diagnostic]:
+    """What could not be taken over, and what was mended on the way."""
+    for talk in report.conversations:
+        if talk.failed:
+            yield Diagnostic("error", "failed", f"{report.file}: {talk.name}: {talk.failed}", talk.name)
+    skipped = [("", skip) for skip in report.skipped]
+    for talk in report.conversations:
+        whose = f"{talk.name}: " if len(report.conversations) > 1 else ""
+        skipped += ((whose, skip) for skip in talk.skipped)
+    for whose, skip in skipped:
+        yield Diagnostic(
+            "warning", "skipped", f"{report.file}: {whose}{skip.unit} {skip.line}: {skip.reason}"
+        )
+    if report.incomplete:
+        words = "the end is cut off; import it again once it has grown"
+        yield Diagnostic("note", "incomplete", f"{report.file}: {words}")
+    for what, count in report.repaired.items():
+        yield Diagnostic("note", "repaired", f"{report.file}: {what}: {count}")
+    if not report.holds_a_conversation:
+        yield Diagnostic("note", "empty", f"{report.file}: nobody says anything in it")
+
+
+def said_of(refused: Iterable[Refused]) -> Iterator[Diagnostic]:
+    """The refusals, those for one reason as one; what would have been taken is told once."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for file, error in refused:
+        alike.setdefault((type(error).__name__, str(error)), []).append(file)
+    for (code, why), files in alike.items():
+        yield Diagnostic("error", code, f"{_some(files)}: {why.removeprefix(EXPECTED)}")
+    if any(why.startswith(EXPECTED) for _, why in alike):
+        yield Diagnostic("note", "expected", EXPECTED.removesuffix(", "))
+
+
+def _some(files: Sequence[str]) -> str:
+    if len(files) == 1:
+        return files[0]
+    more = f" and {len(files) - NAMED:,} more (--json names them)" if len(files) > NAMED else ""
+    return f"{len(files):,} files, {', '.join(files[:NAMED])}{more}"
+
+
+def lines(reports: Iterable[Report]) -> Iterator[Piece]:
+    """Each conversation, and below it what was kept of it elsewhere, or not as messages."""
+    for report in reports:
+        for talk in report.conversations:
+            yield line(_mark(talk), (talk.name, "bold"), f"  {_counts(talk)}", (f"  {report.format}", "dim"))
+            for fork in talk.forks:
+                yield line(("  └ ", "dim"), f"{fork}  a branch that was left")
+            if talk.beyond:
+                kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(talk.beyond.items()))
+                yield line((f"  not messages: {kinds}", "dim"))
+        if not report.conversations:
+            yield line(
+                ("· ", "cyan"), (report.file, "bold"), "  nothing to import", (f"  {report.format}", "dim")
+            )
+
+
+def _mark(talk: Imported) -> tuple[str, str]:
+    if talk.failed:
+        return "✗ ", "red"
+    return ("✓ ", "green") if talk.appended or talk.already else EMPTY
+
+
+def _counts(talk: Imported) -> str:
+    """What came of a conversation: one that nobody says anything in is not made."""
+    if not (talk.appended or talk.already or talk.failed):
+        return NOTHING
+    already = f", {talk.already} were there already" if talk.already else ""
+    return f"{talk.appended} {'entry' if talk.appended == 1 else 'entries'}{already}"
+
+
+def summary(reports: Sequence[Report], refused: Sequence[Refused], passed_over: int) -> Piece:
+    """All files together."""
+    talks = [talk for report in reports for talk in report.conversations]
+    total = Imported("", sum(talk.appended for talk in talks), sum(talk.already for talk in talks))
+    files = counted(len(reports) + len(refused), "file")
+    out = f", {len(refused):,} of them refused" if refused else ""
+    others = f"; {counted(passed_over, 'other')} passed over" if passed_over else ""
+    return line((f"{files}{out}, {_counts(total)}{others}", "bold"))
