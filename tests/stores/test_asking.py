@@ -85,7 +85,7 @@ class TestPositions:
         talk.extend(turns(1))
 
         assert len(list(talk.entries(upto=99999))) == len(list(talk.records(upto=99999))) == 5
-        assert list(talk.entries(upto=-1)) == list(talk.records(after=7)) == []
+        assert [*talk.entries(upto=-1), *talk.records(after=7)] == []
 
     def test_they_are_the_same_for_asyncio(self, path: Path) -> None:
         async def look() -> None:
@@ -130,7 +130,7 @@ class TestNobodyBeganIt:
         talk = log["nosuch"]
 
         assert talk.position == talk.state().position == talk.state(upto=0).position == 0
-        assert list(talk.entries()) == talk.timeline() == talk.transitions() == []
+        assert [*talk.entries(), *talk.timeline(), *talk.transitions()] == []
         with pytest.raises(UnknownPosition, match="from 0 to 0, found 1"):
             talk.state(upto=1)
 
