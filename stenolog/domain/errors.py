@@ -2,7 +2,7 @@
 
 StenologError
 ├── CallerError                 what was asked for cannot be done as it was asked
-│   ├── InvalidEvent            an event that cannot be stored as given
+│   ├── InvalidEvent            an event that cannot be stored as given, or a question that makes no sense
 │   ├── IllegalCommand          `decide` refused: not legal in the lane's state
 │   ├── IdTaken                 the entry id stands in the log with other bytes
 │   ├── StaleAppend             someone else appended first
@@ -42,7 +42,7 @@ class CallerError(StenologError):
 
 
 class InvalidEvent(CallerError, ValueError):
-    """An event that cannot be stored as given; nothing was written."""
+    """An event that cannot be stored as given, or a question that makes no sense; nothing was written."""
 
 
 class IllegalCommand(CallerError):
@@ -77,7 +77,7 @@ class UnknownConversation(CallerError, LookupError):
 
 
 class UnknownPosition(CallerError, LookupError):
-    """The conversation has no entry at that position."""
+    """The conversation has no entry at that position, or has not come so far."""
 
 
 class UnknownAgent(CallerError, LookupError):
