@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from stenolog.domain.entry import check_name, microseconds
+from stenolog.domain.entry import microseconds
 from stenolog.domain.errors import InvalidEvent, UnknownConversation, UnknownPosition
 
 if TYPE_CHECKING:
@@ -63,11 +63,6 @@ def text(what: str, asked: str) -> str:
     if not isinstance(asked, str):
         raise InvalidEvent(f"{what}: expected text, found {asked!r:.80}")
     return asked
-
-
-def name(what: str, asked: str) -> str:
-    """What can name a conversation: 1 to 200 printable characters. Raises `InvalidEvent`."""
-    return check_name(text(what, asked), what=what)
 
 
 def some_of(what: str, asked: str | Iterable[str], known: Collection[str]) -> tuple[str, ...]:

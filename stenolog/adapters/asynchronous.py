@@ -21,14 +21,13 @@ from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from stenolog.domain.entry import Draft, Entry, Record
+from stenolog.domain.entry import Draft, Entry, Record, check_name
 from stenolog.domain.events import Event
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
 from stenolog.projections.timeline import Item
 
-from . import asking
 from . import log as logs
 from .conversation import Conversation, Pending, drafted
 from .keeping import Kept
@@ -252,7 +251,7 @@ class AsyncConversation:
 
     def _sought(self) -> Conversation:
         """The conversation, which its first append has yet to find in the log: nothing is read here."""
-        return Conversation(self.log.sync, Stream(asking.name("conversation", self._name)))
+        return Conversation(self.log.sync, Stream(check_name(self._name, what="conversation")))
 
     async def _run(self, call: Callable[[Conversation], T]) -> T:
         return await self.log.run(lambda: call(self._sync()))

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from stenolog.domain.decide import decide
-from stenolog.domain.entry import EPOCH, MICROSECOND, Draft, Entry, Record, microseconds
+from stenolog.domain.entry import EPOCH, MICROSECOND, Draft, Entry, Record, check_name, microseconds
 from stenolog.domain.errors import StaleAppend, UnknownAgent
 from stenolog.domain.events import Event
 from stenolog.domain.settings import Settings
@@ -203,7 +203,7 @@ class Conversation:
 
     def rename(self, name: str) -> None:
         """Give the conversation another name. Raises `ConversationInUse` when that is taken."""
-        self.log.rename(self.stream, asking.name("conversation", name))
+        self.log.rename(self.stream, check_name(name, what="conversation"))
 
     def archive(self) -> None:
         """Leave the conversation out of the list of names; it is read and appended to as before."""

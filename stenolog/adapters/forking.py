@@ -37,7 +37,7 @@ def fork(talk: Conversation, after: int | None, name: str | None, *, close: bool
     now = talk.log.edge.clock()
     items = [appending.item(talk.log.edge, Draft(event, at=now)) for event in written]
     with talk.log.datastore.writing() as connection:
-        made = _create(connection, talk, at, None if name is None else asking.name("fork", name))
+        made = _create(connection, talk, at, None if name is None else check_name(name, what="fork"))
         assert made.key is not None
         events.insert(connection, made.key, appending.sealed(Head(at, digest), items))
     return talk.log.handle(made)

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from stenolog.domain.entry import Entry
+from stenolog.domain.entry import Entry, check_name
 from stenolog.domain.errors import ConversationInUse
 
 from . import asking
@@ -121,7 +121,7 @@ class Log:
 
     def __getitem__(self, name: str) -> Conversation:
         """The conversation of that name; one that does not exist yet is made by its first append."""
-        asking.name("conversation", name)
+        check_name(name, what="conversation")
         with self.datastore.reading() as connection:
             key = streams.find(connection, name)
         return self.handle(Stream(name, key))

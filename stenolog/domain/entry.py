@@ -107,15 +107,21 @@ def microseconds(at: datetime) -> int:
     try:
         return (in_utc(at) - EPOCH) // MICROSECOND
     except ValueError as error:
-        raise InvalidEvent(f"at: {error}, found {at.isoformat()}") from None
+        found = at.isoformat() if isinstance(at, datetime) else f"{at!r:.60}"
+        raise InvalidEvent(f"at: {error}, found {found}") from None
 
 
 def check_name(text: str, *, what: str) -> str:
     """The text, if it can name a conversation or an entry: 1 to 200 printable characters."""
-    if not 0 < len(text) <= LONGEST_NAME:
-        raise InvalidEvent(f"{what}: expected 1 to {LONGEST_NAME} characters, found {text!r:.60}")
-    if not text.isprintable() or text != text.strip():
-        raise InvalidEvent(f"{what}: expected printable text without blanks at its ends, found {text!r:.60}")
+    try:
+        if not 0 < len(text) <= LONGEST_NAME:
+            raise InvalidEvent(f"{what}: expected 1 to {LONGEST_NAME} characters, found {text!r:.60}")
+        if not text.isprintable() or text != text.strip():
+            raise InvalidEvent(
+                f"{what}: expected printable text without blanks at its ends, found {text!r:.60}"
+            )
+    except (TypeError, AttributeError):
+        raise InvalidEvent(f"{what}: expected text, found {text!r:.60}") from None
     return text
 
 

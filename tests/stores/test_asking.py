@@ -146,6 +146,15 @@ def test_a_name_is_text(log: Log, wrong: Any) -> None:
     if wrong is not None:
         with pytest.raises(InvalidEvent, match=f"^fork: {found}"):
             log["demo"].fork(name=wrong)
+        with pytest.raises(InvalidEvent, match=f"^entry id: {found}"):
+            log["demo"].append(UserMessage(text="hi"), id=wrong)
+
+
+@pytest.mark.parametrize("wrong", ["2026-01-01", 7])
+def test_an_entrys_time_is_a_datetime(talk: Conversation, wrong: Any) -> None:
+    with pytest.raises(InvalidEvent, match=f"^at: expected an aware datetime .*, found {wrong!r}$"):
+        talk.append(UserMessage(text="hi"), at=wrong)
+    assert talk.position == 0
 
 
 @pytest.mark.parametrize(
