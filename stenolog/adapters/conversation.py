@@ -162,9 +162,10 @@ class Conversation:
         """
         from . import viewing  # late: a program that builds no request need not wait for it
 
-        at = self._at(upto, least=1)
+        if upto is not None:
+            asking.position(self, upto, least=1)
         try:
-            return viewing.request(self, agent, task, at, wire, policy)
+            return viewing.request(self, agent, task, upto, wire, policy)
         except UnknownAgent:
             if self.position:
                 raise
@@ -220,8 +221,8 @@ class Conversation:
         """
         self.log.delete(self.stream)
 
-    def _at(self, upto: int | None, *, least: int = 0) -> int | None:
-        return None if upto is None else asking.position(self, upto, least=least)
+    def _at(self, upto: int | None) -> int | None:
+        return None if upto is None else asking.position(self, upto)
 
     def _unread(self, after: int) -> Iterator[tuple[int, Entry]]:
         return ((entry.position, entry) for entry in self.entries(after))
