@@ -24,7 +24,12 @@ from benchmarks._ratio import Row
 def main(arguments: list[str]) -> int:
     here = Path(__file__).parent
     names = sorted(path.stem for path in here.glob("*.py") if not path.stem.startswith("_"))
-    asked = parser(names).parse_args(arguments)
+    reader = parser(names)
+    asked = reader.parse_args(arguments)
+    if unknown := [name for name in asked.names if name not in names]:
+        reader.error(
+            f"no benchmark {unknown[0]!r}; there are {', '.join(names)}, and peers by its name alone"
+        )
     missed = 0
     print(f"{'':4} {'value':>10} {'limit':>10}  benchmark")
     for name in asked.names or names:

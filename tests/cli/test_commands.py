@@ -135,6 +135,24 @@ def test_a_conversation_is_deleted_by_its_whole_name_only(demo: Callable[..., An
     assert demo("log", "demo").status == 3
 
 
+def test_a_fork_is_deleted_with_the_entries_of_its_own_and_the_shared_ones_stay(
+    demo: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demo("fork", "demo", "--after", "2", "--name", "short")
+    demo("export", "short", "-o", "short.jsonl")
+    asked: list[str] = []
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("click.confirm", lambda words, **_: asked.append(words))
+
+    ran = demo("delete", "short")
+
+    assert asked == ["Delete 'short' and its 1 entry of its own for good?"]
+    assert ran.out == "✓ short is deleted, with 1 entry of its own\n"
+    assert demo("log", "demo", "--json").envelope["data"]["entries"][1]["position"] == 2
+    demo("import", "short.jsonl")
+    assert demo("delete", "short", "--yes").out == "✓ short is deleted, with 3 entries\n"
+
+
 def test_a_conversation_with_living_forks_is_not_deleted(demo: Callable[..., Any]) -> None:
     demo("fork", "demo", "--after", "4")
 

@@ -68,8 +68,30 @@ def test_a_page_says_how_many_are_left_and_how_to_see_them(many: Cli) -> None:
 def test_where_nothing_is_it_says_what_was_asked_for(many: Cli) -> None:
     assert many("ls", "\udcff").out == "no such conversation\n"
     assert many("ls", "poem").out == "no such conversation\n"
-    assert many("ls", "--before", "talk 0").out == "no such conversation\n"
     assert many("ls", "--before", "poem").status == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--before", "talk 0"), "none of 6 conversations passes --before 'talk 0'"),
+        (("--since", "2026-03-01", "-a"), "none of 7 conversations passes --since 2026-03-01"),
+        (("talk 4", "--since", "2026-02-01"), "none of 1 conversation passes --since 2026-02-01"),
+        (("talk 3",), "1 conversation put away: --all shows archived ones too"),
+    ],
+)
+def test_what_is_there_but_does_not_pass_is_not_said_to_be_missing(
+    many: Cli, options: tuple[str, ...], said: str
+) -> None:
+    assert many("ls", *options).out == f"{said}\n"
+
+
+def test_where_all_are_archived_it_is_not_said_that_there_is_none(cli: Cli) -> None:
+    with open_log("talks.db") as log:
+        log["talk"].append(UserMessage(text="hi"))
+        log["talk"].archive()
+
+    assert cli("ls").out == "1 conversation put away: --all shows archived ones too\n"
 
 
 def test_a_conversation_is_found_by_the_beginning_of_its_name_among_all(many: Cli) -> None:

@@ -44,6 +44,13 @@ def test_every_receipt_is_proved(kept: Cli) -> None:
     assert ran.out.splitlines()[-1] == "✓ 2 requests: 2 same, 0 differs, 0 not provable"
 
 
+@pytest.mark.parametrize("command", ["verify", "fsck"])
+def test_of_a_file_in_which_nothing_is_it_says_how_many_conversations_it_has(cli: Cli, command: str) -> None:
+    Path("talks.db").touch()
+
+    assert cli(command) == (0, "✓ 0 conversations\n", "")
+
+
 def test_a_request_that_differs_is_an_error_with_its_place(kept: Cli) -> None:
     with_receipt(sha256="0" * 64, plan={"sections": {"parameters": "0", "messages": [0, ""]}})
 

@@ -45,6 +45,11 @@ def test_a_long_snippet_goes_on_on_the_next_line(cli: Cli) -> None:
     ("options", "expected"),
     [
         (("--kind", "error"), [5]),
+        (("--kind", "llm_error"), [5]),
+        (("-failed",), [5]),
+        (('-"1 failed"', "-n", "5"), [5]),
+        (("-1",), [5]),
+        (("-n1", "--newest"), [5]),
         (("--agent", "reviewer"), []),
         (("--in", "demo", "--kind", "tool"), [4]),
         (("--newest",), [5, 4]),
@@ -72,11 +77,29 @@ def test_nothing_found_is_no_error(demo: Cli) -> None:
     assert (ran.status, ran.out, ran.err) == (0, "nothing found\n", "")
 
 
+def test_behind_two_dashes_all_are_words(demo: Cli) -> None:
+    assert demo("search", "--", "dates", "-failed").out == demo("search", "dates", "-failed").out
+
+
+@pytest.mark.parametrize("within", [(), ("--in", "demo")])
+def test_an_agent_that_never_spoke_is_named_with_those_that_did(demo: Cli, within: tuple[str, ...]) -> None:
+    unknown = demo("search", "dates", "--agent", "nobody", *within)
+    known = demo("search", "nowhere", "--agent", "coder", *within)
+
+    assert (unknown.status, unknown.out) == (0, "nothing found\n")
+    where = "demo" if within else "talks.db"
+    assert unknown.err == f"· no agent 'nobody' in {where}; there are coder, reviewer\n"
+    assert known.err == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
         (("!!",), 2, "expected a word to look for, found '!!'"),
-        (("dates", "--since", "yesterday"), 2, "expected a day or a time, found 'yesterday'"),
+        (("dates", "--since", "yesterday"), 2, "(2026-11-20, 2026-11-20T09:30), found 'yesterday'"),
+        (("dates", "--since", "2026-11-21", "--until", "2026-11-20"), 2, "nothing is between"),
+        (("-dates",), 2, "expected a word to look for, found '-dates'"),
+        (("dates", "--dates"), 2, "No such option"),
         (("dates", "--in", "nobody"), 3, "no conversation 'nobody'"),
         (("dates", "--kind", "poem"), 2, "poem"),
         (("\udcff",), 2, "expected a word to look for"),

@@ -5,14 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
+
+from stenolog.adapters.stores import streams
 
 from .answer import Answer
 from .lines import Piece, line
 from .positions import resolve
 from .shell import command, found, names, opened, takes_db
+from .words import counted
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation import Conversation
 
 conversation = click.argument("conversation", shell_complete=names)
 
@@ -95,11 +101,20 @@ def delete_command(db: Path, conversation: str, yes: bool) -> Answer:
         raise click.UsageError(f"to delete, write the whole name: {talk.name!r}")
     if not yes and not sys.stdin.isatty():
         raise click.UsageError("to delete without being asked, say --yes")
-    entries = talk.position
+    entries, words = _own(talk)
     if not yes:
-        click.confirm(f"Delete {talk.name!r} and its {entries} entries for good?", abort=True, err=True)
+        click.confirm(f"Delete {talk.name!r} and its {words} for good?", abort=True, err=True)
     talk.delete()
-    return done(f"{talk.name} is deleted, with {entries} entries", conversation=talk.name, entries=entries)
+    return done(f"{talk.name} is deleted, with {words}", conversation=talk.name, entries=entries)
+
+
+def _own(talk: Conversation) -> tuple[int, str]:
+    """How many entries go with a conversation, and in words: what a fork shares stays with its parent."""
+    with talk.log.datastore.reading() as connection:
+        stream = streams.find(connection, talk.name) or 0
+        shared = streams.lineage(connection, stream, talk.position)[-1].after
+    own = talk.position - shared
+    return own, counted(own, "entry", "entries") + (" of its own" if shared else "")
 
 
 @command("backup")

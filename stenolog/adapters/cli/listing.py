@@ -13,8 +13,9 @@ from stenolog.adapters import keeping
 
 from .answer import Answer, Diagnostic, when
 from .lines import Piece, line
-from .positions import moment
+from .positions import A_TIME, moment
 from .shell import command, found, names, opened, takes_db
+from .words import counted
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log
@@ -27,7 +28,7 @@ URGENCY = ("failed", "awaiting_approval", "awaiting_tools", "awaiting_llm")
 @command("ls")
 @click.argument("part", required=False, default="")
 @click.option("--all", "-a", "archived", is_flag=True, help="Archived ones too.")
-@click.option("--since", help="Only where something was appended from this day or time on.")
+@click.option("--since", help="Only where the last entry is dated from this day or time on.")
 @click.option("--before", metavar="TALK", shell_complete=names, help="Only older ones than this.")
 @click.option(
     "-n",
@@ -43,19 +44,34 @@ def ls_command(
 ) -> Answer:
     """List the conversations, the newest last. Entries, agents, state, last entry (UTC).
 
-    PART is a part of the name.
+    PART is a part of the name. The time of an entry that was imported is the transcript's; one that tells
+    none is of 1970-01-01.
     """
     log = opened(db)
     which: dict[str, Any] = {
         "archived": archived,
         "like": part,
-        "since": None if since is None else moment(since, "a day or a time", to_its_end=False),
+        "since": None if since is None else moment(since, A_TIME, to_its_end=False),
         "before": "" if before is None else found(log, before).name,
     }
     shown = log.names(**which, limit=limit or None, order="newest")[::-1]
     rows = [_conversation(log, name) for name in shown]
     more = _more(shown[0], log.count(**which) - limit) if limit and len(shown) == limit else ()
-    return Answer(rows, lambda: _drawn(rows, part or since or before), diagnostics=more)
+    none = "" if rows else _none(log, which, {"--since": since, "--before": before})
+    return Answer(rows, lambda: _drawn(rows, none), diagnostics=more)
+
+
+def _none(log: Log, which: dict[str, Any], asked: dict[str, str | None]) -> str:
+    """Why none is shown: nothing is called so, or none of those that are passes."""
+    named = log.count(like=which["like"], archived=which["archived"])
+    passes = " ".join(
+        f"{option} {shlex.quote(value)}" for option, value in asked.items() if value is not None
+    )
+    if named:
+        return f"none of {counted(named, 'conversation')} passes {passes}"
+    if archived := log.count(like=which["like"], archived=True):
+        return f"{counted(archived, 'conversation')} put away: --all shows archived ones too"
+    return "no such conversation" if which["like"] else NONE_YET
 
 
 def _more(oldest: str, many: int) -> tuple[Diagnostic, ...]:
@@ -89,11 +105,11 @@ def _fork_of(settings: Any) -> dict[str, Any] | None:
     return {"conversation": settings.parent.conversation, "position": settings.parent.position}
 
 
-def _drawn(rows: list[dict[str, Any]], narrowed: str | None) -> Iterable[Piece]:
+def _drawn(rows: list[dict[str, Any]], none: str) -> Iterable[Piece]:
     from .drawing import table
 
     if not rows:
-        yield line(("no such conversation" if narrowed else NONE_YET, "dim"))
+        yield line((none, "dim"))
         return
     columns = ("NAME", ">ENTRIES", "~AGENTS", "STATE", "LAST", "*TITLE")
     yield table(columns, [_row(row) for row in rows])

@@ -24,7 +24,8 @@ KINDS = {
     "error": "llm_error",
     "mode": "mode_switch",
 }
-FORMS = "a number, @, @~3, @{user|assistant|tool|error|mode}, @call:ID or an ISO time"
+A_TIME = "a day or a time (2026-11-20, 2026-11-20T09:30)"
+FORMS = "a number, @, @~3, @{user|assistant|tool|error|mode}, @call:ID or an ISO time (2026-11-20T09:30)"
 PAGE = 256
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from stenolog.projections.requests.prefixes import Checked
 
 
+NONE = line(("✓ ", "green"), counted(0, "conversation"))
+"""What is said of a log that nobody has written to."""
 takes_jobs = click.option(
     "--jobs",
     type=click.IntRange(1),
@@ -154,6 +156,8 @@ def _verify_lines(report: Report) -> Iterator[Piece]:
         words = f"{one.conversation}: {counted(one.entries, 'entry', 'entries')}, head at {one.position}"
         yield line(mark, words)
         yield f"  {one.digest}"
+    if not report.conversations:
+        yield NONE
     if report.blobs:
         yield line(("✓ ", "green"), counted(report.blobs, "blob"))
 
@@ -181,7 +185,9 @@ def fsck_command(
         "requests": sum(one.requests for one in found),
         "invalid": sum(one.invalid for one in found),
     }
-    return Answer(data, lambda: map(_fsck_line, found), failed=bool(notes), diagnostics=notes)
+    return Answer(
+        data, lambda: map(_fsck_line, found) if found else [NONE], failed=bool(notes), diagnostics=notes
+    )
 
 
 class Fsck(NamedTuple):

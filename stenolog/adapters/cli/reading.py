@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +15,8 @@ from stenolog.domain.values import CallRef, Control
 
 from .answer import Answer, entry_data
 from .lines import Line, Piece, line
-from .positions import KINDS, backwards, resolve
-from .shell import command, found, names, opened, takes_conversation, takes_db
+from .positions import backwards, resolve
+from .shell import command, found, names, opened, takes_conversation, takes_db, takes_kinds
 from .words import STYLES, describe
 
 if TYPE_CHECKING:
@@ -30,24 +30,23 @@ NEAR = 1000
 @click.option("-n", "last", type=click.IntRange(min=1), help="Only the last N.")
 @click.option("--after", default="0", help="Only what comes after this position.")
 @click.option("--at", default="@", help="As it stood at this position or time.")
-@click.option(
-    "--kind", "kinds", type=click.Choice([*KINDS]), multiple=True, help="Only this kind; repeatable."
-)
+@takes_kinds
 @takes_conversation
 def log_command(
     db: Path, conversation: str, last: int | None, after: str, at: str, kinds: tuple[str, ...]
 ) -> Answer:
     """Show the entries, one a line. Position, time (UTC), kind, who, what."""
     talk = found(opened(db), conversation)
-    wanted = {KINDS[kind] for kind in kinds}
-    entries = _chosen(talk, resolve(talk, after, least=0), resolve(talk, at), last, wanted)
+    entries = _chosen(talk, resolve(talk, after, least=0), resolve(talk, at), last, kinds)
     return Answer(
         lambda: {"conversation": talk.name, "entries": entries},
         lambda: _lines(entries, talk),
     )
 
 
-def _chosen(talk: Conversation, after: int, upto: int, last: int | None, kinds: set[str]) -> Iterator[Entry]:
+def _chosen(
+    talk: Conversation, after: int, upto: int, last: int | None, kinds: Collection[str]
+) -> Iterator[Entry]:
     """The entries after one position and up to another, of these kinds (none: all), only the last ones."""
 
     def of_kind(entries: Iterable[Entry]) -> Iterator[Entry]:

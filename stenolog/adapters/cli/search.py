@@ -2,31 +2,58 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from stenolog.adapters import keeping
+from stenolog.domain.errors import InvalidEvent
+
 from .answer import Answer, Diagnostic
 from .lines import Piece, line
-from .positions import KINDS, moment
+from .positions import A_TIME, moment
 from .screen import Bar
-from .shell import command, found, names, opened, takes_db
+from .shell import Command, command, found, names, opened, takes_db, takes_kinds
 from .words import STYLES
 
 if TYPE_CHECKING:
+    from stenolog.adapters.log import Log
     from stenolog.adapters.search.finding import Hit
 
 
-@command("search")
+WITHOUT = re.compile(r'-[\w"]')
+"""How a word begins that must not be there, or a phrase; an option begins so too."""
+ASKED = 100
+"""So many of the newest conversations are asked who has spoken, where nothing was found of somebody."""
+
+
+class Search(Command):
+    """A command that takes `-word` for what must not be there, and not for options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The arguments, parsed: a blank before such a word tells it from an option."""
+        options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
+        known = {name for option in options for name in option.opts}
+        valued = {name for option in options if not option.is_flag for name in option.opts}
+
+        def is_word(arg: str, before: str) -> bool:
+            is_option = arg in known or (arg[:2] in valued and arg[2:].isdecimal())
+            return bool(WITHOUT.match(arg)) and not is_option and before not in valued
+
+        told = [f" {arg}" if is_word(arg, before) else arg for before, arg in pairwise(["", *args])]
+        return super().parse_args(ctx, told)
+
+
+@command("search", Search)
 @click.argument("query", metavar="WORDS...", nargs=-1, required=True)
 @click.option("--in", "within", metavar="TALK", shell_complete=names, help="Only in this conversation.")
 @click.option("--agent", help="Only what this agent said.")
-@click.option(
-    "--kind", "kinds", type=click.Choice([*KINDS]), multiple=True, help="Only this kind; repeatable."
-)
+@takes_kinds
 @click.option("--since", help="Only from this day or time on (UTC where no zone is given).")
 @click.option("--until", help="Only up to this day or time.")
 @click.option("--limit", "-n", type=click.IntRange(min=1), default=20, show_default=True, help="At most N.")
@@ -45,31 +72,35 @@ def search_command(
 ) -> Answer:
     """Find what was said, in any conversation. Where, when (UTC), what kind, who, and the words around it.
 
-    All words must be there; '"a phrase"', 'begin*', 'this OR that', 'this -without'. Case and accents do not
-    matter. The first search of a database takes a while: it is indexed; later ones index what is new.
+    All words must be there; '"a phrase"', 'begin*', 'this OR that', 'this -without'; a shell takes the outer
+    quotes away. Case and accents do not matter. The first search of a database takes a while: it is indexed;
+    later ones index what is new.
     """
     log = opened(db)
     talk = None if within is None else found(log, within).name
+    words = " ".join(map(str.strip, query))
+    first, last = _time(since), _time(until, to_its_end=True)
+    if first and last and first > last:
+        raise InvalidEvent(f"expected --since before --until, found {since} and {until}: nothing is between")
     with Bar("indexing", log.newest) as bar:
         hits = log.search(
-            " ".join(query),
+            words,
             conversation=talk,
             agent=agent,
-            kinds=[KINDS[kind] for kind in kinds],
-            since=_time(since),
-            until=_time(until, to_its_end=True),
+            kinds=kinds,
+            since=first,
+            until=last,
             limit=limit + 1,
             newest=newest,
             progress=bar,
         )
     shown = hits[:limit]
-    return Answer(
-        {"query": " ".join(query), "hits": shown}, lambda: _drawn(shown), diagnostics=_more(hits, limit)
-    )
+    notes = _more(hits, limit) if hits or agent is None else _unknown(log, talk, agent)
+    return Answer({"query": words, "hits": shown}, lambda: _drawn(shown), diagnostics=notes)
 
 
 def _time(written: str | None, *, to_its_end: bool = False) -> datetime | None:
-    return None if written is None else moment(written, "a day or a time", to_its_end=to_its_end)
+    return None if written is None else moment(written, A_TIME, to_its_end=to_its_end)
 
 
 def _more(hits: Sequence[Hit], limit: int) -> tuple[Diagnostic, ...]:
@@ -78,6 +109,19 @@ def _more(hits: Sequence[Hit], limit: int) -> tuple[Diagnostic, ...]:
     return (
         Diagnostic("note", "more", f"there are more: -n {limit * 5} shows so many, --in TALK narrows it"),
     )
+
+
+def _unknown(log: Log, talk: str | None, agent: str) -> tuple[Diagnostic, ...]:
+    """That there is no such agent, if that can be told of what was searched."""
+    searched = log.names(archived=True, limit=ASKED, order="newest") if talk is None else [talk]
+    agents: set[str] = set()
+    for name in searched:
+        settings, state = keeping.together(log[name], (keeping.SETTINGS, keeping.STATE))
+        agents.update({lane.agent for lane in state.lanes.values()}, settings.members)
+    if agent in agents or (talk is None and log.count(archived=True) > ASKED):
+        return ()
+    there = f"there are {', '.join(sorted(agents))}" if agents else "there is none"
+    return (Diagnostic("note", "unknown-agent", f"no agent {agent!r} in {talk or log.path}; {there}"),)
 
 
 def _drawn(hits: Sequence[Hit]) -> Iterator[Piece]:

@@ -18,7 +18,7 @@ from stenolog.domain.errors import InvalidEvent, StenologError, UnknownConversat
 
 from .answer import Answer, Diagnostic, envelope
 from .exits import DEFECT, FAILED, INTERRUPTED, OK, Exit, exit_of
-from .positions import full_name
+from .positions import KINDS, full_name
 from .safety import safe_json
 from .screen import draw, say
 
@@ -34,10 +34,13 @@ NEAREST = 1_000
 REPORT = "this is a defect of stenolog; run it again with --traceback and report what it prints"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What a stream says that nothing more can be written to."""
+SHORT = {kind: short for short, kind in KINDS.items()}
 MARKS = {"error": ("✗", "red"), "warning": ("!", "yellow"), "note": ("·", "cyan")}
 
 
-def command(name: str) -> Callable[[Callable[..., Answer | None]], click.Command]:
+def command(
+    name: str, cls: type[click.Command] | None = None
+) -> Callable[[Callable[..., Answer | None]], click.Command]:
     """Make a command of a function that hands back an `Answer`, or None where it has printed itself."""
 
     def made(function: Callable[..., Answer | None]) -> click.Command:
@@ -55,7 +58,7 @@ def command(name: str) -> Callable[[Callable[..., Answer | None]], click.Command
                     raise
                 return fail(error, as_json=as_json, trace=trace)
 
-        return click.command(name, cls=Command)(_shared(called))
+        return click.command(name, cls=cls or Command)(_shared(called))
 
     return made
 
@@ -187,6 +190,25 @@ def takes_db(function: F) -> F:
         show_envvar=True,
         is_eager=True,
         help="The database.",
+    )(function)
+
+
+class _Kind(click.Choice[str]):
+    """A kind of entries by its short name, or by the one that is shown; it becomes the latter."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The kind."""
+        return KINDS[super().convert(SHORT.get(value, value), param, ctx)]
+
+
+def takes_kinds(function: F) -> F:
+    """The option `--kind`."""
+    return click.option(
+        "--kind",
+        "kinds",
+        type=_Kind([*KINDS]),
+        multiple=True,
+        help="Only this kind; repeatable. tool_result is taken for tool, and so on.",
     )(function)
 
 
