@@ -21,7 +21,7 @@ def position(talk: Conversation, asked: int, *, least: int = 0) -> int:
 
     Raises `UnknownPosition`, and `UnknownConversation` where an entry is asked of one that has none.
     """
-    remembered = talk.stream.head  # it never goes back: what it has come to need not be asked of the file
+    remembered = talk.stream.head  # what it has come to need not be asked of the file
     if remembered is not None and _is_among(asked, least, remembered.position):
         return asked
     head = talk.position

@@ -276,6 +276,7 @@ class Log:
             if living := streams.forks(connection, key):
                 raise ConversationInUse(f"{stream.name!r}: forks of it exist: {', '.join(living[:5])}")
             streams.delete(connection, key)
+        stream.head = None
         self.checkpoints.drop(key)
         if "holding" in vars(self):
             self.holding.drop(key)

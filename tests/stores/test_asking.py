@@ -119,6 +119,8 @@ class TestNobodyBeganIt:
         for upto in (None, 3):
             with pytest.raises(UnknownConversation, match="'demo': no such"):
                 talk.request("coder", upto)
+        with pytest.raises(UnknownPosition, match="from 0 to 0, found 3"):
+            talk.state(upto=3)
 
     def test_an_agent_that_takes_no_part_is_another_thing(self, talk: Conversation) -> None:
         said(talk, "hi")
