@@ -73,8 +73,9 @@ class Writer(writer.Writer):
         if cached:
             mark_prefix(body)
             mark(*([] if late else [body]))
-        messages = sheet.messages.copy()
-        for message, block in ends if cached and late else ():
+        marked = ends if cached and late else []
+        messages = sheet.lend(but=[message for message, _ in marked])
+        for message, block in marked:
             messages[message] = _marked(messages[message], block)
         body["messages"] = messages
         return body

@@ -61,7 +61,7 @@ class Writer(writer.Writer):
         if self.tools:
             body["tools"] = [{"functionDeclarations": self.tools}]
         body |= parameters(sheet, prefix, PARAMETERS, lambda name, value: _say(name, value, prefix))
-        body["contents"] = sheet.messages.copy()
+        body["contents"] = sheet.lend()
         return body
 
 

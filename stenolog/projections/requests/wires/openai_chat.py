@@ -92,7 +92,7 @@ class Writer(writer.Writer):
     def close(self, pieces: Sequence[Piece]) -> Body:
         self.write(pieces)
         explain_tools(self.sheet, self.prefix, self.tools)
-        body: Body = {"model": self.prefix.model, "messages": self.sheet.messages.copy()}
+        body: Body = {"model": self.prefix.model, "messages": self.sheet.lend()}
         if self.tools:
             body["tools"] = self.tools
         return body | self.asked

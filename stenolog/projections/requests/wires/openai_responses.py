@@ -106,7 +106,7 @@ class Writer(writer.Writer):
         body |= self.asked
         if self._reasons():
             body["include"] = list(dict.fromkeys([ENCRYPTED, *self.asked.get("include", [])]))
-        return body | {"input": self.sheet.messages.copy()}
+        return body | {"input": self.sheet.lend()}
 
     def _reasons(self) -> bool:
         """Whether the model has thought, or will."""

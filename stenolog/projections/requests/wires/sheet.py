@@ -22,6 +22,8 @@ from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import escape, quote
 from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_json, count_part, count_parts
 
+from .lending import Lending
+
 PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 NOT_CARRIED = {Reasoning: "reasoning-not-carried", Opaque: "opaque-not-carried"}
 """The rule for a part that a form or a wire has no place for."""
@@ -64,6 +66,7 @@ class Sheet:
         self.explaining = explaining
         self.missing = self.holds_blobs = False
         self._handed_out = 0
+        self._lending = Lending(self.messages)
 
     @property
     def mark(self) -> Mark:
@@ -82,6 +85,10 @@ class Sheet:
     def stays(self) -> int:
         """So many messages stay as they are: the last that was handed out may be gone on with, in a copy."""
         return max(self._handed_out - 1, 0)
+
+    def lend(self, but: Iterable[int] = ()) -> list[Body]:
+        """The messages in a list for a body, whose writer will put others in some places."""
+        return self._lending.lend(min([self.stays, *but]))
 
     def last(self, key: str) -> list[Body]:
         """What the last message holds under a key, to be added to."""

@@ -1,0 +1,157 @@
+"""A body's list of messages is its owner's: what he does with it changes no other, and no later one."""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stenolog import AssistantMessage, Event, ToolCall, ToolResult, UserMessage
+from stenolog.domain.policy import policy
+from stenolog.projections.requests import Lane
+from stenolog.projections.requests.build import takes_part
+from stenolog.projections.requests.live import Live
+from stenolog.projections.requests.model import Body
+from stenolog.projections.requests.window import Window
+from stenolog.projections.requests.wires.lending import Lending
+from stenolog.testing import entries
+
+WIRES = ("openai-chat", "openai-responses", "anthropic", "gemini")
+KEYS = {"openai-chat": "messages", "openai-responses": "input", "anthropic": "messages", "gemini": "contents"}
+
+
+def turn(number: int) -> list[Event]:
+    return [
+        UserMessage(text=f"Question {number}"),
+        AssistantMessage(agent="coder", tool_calls=[ToolCall(id=f"c{number}", name="look", arguments="{}")]),
+        ToolResult(call_id=f"c{number}", name="look", text=f"result {number}"),
+        AssistantMessage(agent="coder", text=f"Answer {number}"),
+    ]
+
+
+LOG = entries(*(event for number in range(12) for event in turn(number)))
+
+
+def requested(wire: str, after: Callable[[list[Body]], object]) -> list[list[Body]]:
+    """The messages of the request after each entry, copied; `after` is done to each list before it goes."""
+    window = Window(Lane("coder"), policy(None))
+    live = Live(window, wire)
+    said = []
+    for entry in LOG:
+        window.take(entry)
+        if not takes_part(window):
+            continue
+        messages: list[Body] = live.request().body[KEYS[wire]]
+        said.append(copy.deepcopy(messages))
+        after(messages)
+        del messages
+    return said
+
+
+def append(messages: list[Body]) -> None:
+    messages.append({"role": "user", "content": "the owner's own"})
+
+
+def put_first(messages: list[Body]) -> None:
+    messages.insert(0, {"role": "system", "content": "the owner's own"})
+
+
+def replace_first(messages: list[Body]) -> None:
+    messages[0] = {**messages[0], "mine": True}
+
+
+def replace_last(messages: list[Body]) -> None:
+    messages[-1] = {"role": "user", "content": "the owner's own"}
+
+
+CHANGES: list[Callable[[list[Body]], object]] = [
+    append,
+    put_first,
+    replace_first,
+    replace_last,
+    list.clear,
+    list.reverse,
+    lambda messages: messages.pop(0),
+    lambda messages: messages.pop(len(messages) // 2),
+]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: getattr(change, "__name__", ""))
+def test_what_an_owner_does_with_his_list_shows_in_no_later_one(
+    wire: str, change: Callable[[list[Body]], Any]
+) -> None:
+    assert requested(wire, change) == requested(wire, lambda messages: None)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("kept", [1, 2, 3, 100])
+def test_a_list_that_somebody_has_stays_as_it_is(wire: str, kept: int) -> None:
+    held: deque[tuple[list[Body], list[Body]]] = deque(maxlen=kept)
+
+    def hold(messages: list[Body]) -> None:
+        held.append((messages, copy.deepcopy(messages)))
+        assert [mine for mine, _ in held] == [as_it_was for _, as_it_was in held]
+
+    assert requested(wire, hold) == requested(wire, lambda messages: None)
+
+
+class Copied(list[Body]):
+    """A list that counts how often it was copied."""
+
+    times = 0
+
+    def copy(self) -> list[Body]:
+        self.times += 1
+        return [*self]
+
+
+def test_a_list_that_nobody_has_is_gone_on_with_and_never_copied() -> None:
+    messages = Copied()
+    lending = Lending(messages)
+    for nth in range(20):
+        messages.append({"nth": nth})
+        assert lending.lend(nth) == messages
+
+    assert messages.times == 1
+
+
+def test_of_two_that_take_turns_neither_is_copied_again() -> None:
+    messages = Copied()
+    lending = Lending(messages)
+    before: list[Body] = []
+    for nth in range(20):
+        messages.append({"nth": nth})
+        now = lending.lend(nth)
+        assert (before, now) == (messages[:-1], messages)
+        before = now
+        del now
+
+    assert messages.times <= 3
+
+
+def test_one_that_somebody_has_is_copied() -> None:
+    messages = Copied({"nth": nth} for nth in range(3))
+    lending = Lending(messages)
+    held = [lending.lend(2) for _ in range(5)]
+
+    assert messages.times == 5
+    assert held == [messages] * 5
+
+
+def test_what_cannot_be_compared_is_copied() -> None:
+    class Odd(dict[str, object]):
+        def __eq__(self, other: object) -> bool:
+            raise ValueError("neither here nor there")
+
+        __hash__ = None
+
+    messages = Copied({"nth": nth} for nth in range(3))
+    lending = Lending(messages)
+    lending.lend(2)[0] = Odd(nth=0)
+
+    assert lending.lend(2) == messages
+    assert messages.times == 2
