@@ -56,7 +56,7 @@ PREFACE = """\
 | `fork` | `conversation`, `fork_of`, `after`, `head` |
 | `rename` | `old`, `conversation` |
 | `archive` | `conversation`, `archived` |
-| `delete` | `conversation`, `entries` |
+| `delete` | `conversation`, `entries`; of a fork those of its own |
 | `backup` | `db`, `file`, `bytes` |
 | `schema` | the JSON Schema; without a name, the known names with a sentence each |
 | `completion` | `shell`, `script`, `use` |

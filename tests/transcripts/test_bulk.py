@@ -152,6 +152,29 @@ def test_an_import_that_is_interrupted_tells_every_file_that_is_durable_and_no_o
             assert all(not appended(import_file(log, file)) for file in files[:number])
 
 
+@pytest.mark.parametrize("is_done", [True, False])
+def test_what_was_being_written_when_it_was_interrupted_is_written_and_told_and_nothing_twice(
+    log: Log, files: list[Path], whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch, is_done: bool
+) -> None:
+    write = log.datastore.group.write
+    interrupts = [KeyboardInterrupt()]
+
+    def interrupted(job: Any) -> Any:
+        written = write(job) if is_done or not interrupts else None
+        if interrupts:
+            raise interrupts.pop()
+        return written
+
+    monkeypatch.setattr(log.datastore.group, "write", interrupted)
+    told: list[Report | Refused] = []
+    with pytest.raises(KeyboardInterrupt):
+        told.extend(import_files(log, [files[1], *files[3:]]))
+
+    assert [each.file for each in told] == [str(file) for file in (files[1], *files[3:])]
+    assert contents(log) == {name: whole[name] for name in log}
+    assert sum(appended(each) for each in told if isinstance(each, Report)) > 30
+
+
 def test_a_file_is_told_once_it_is_durable_and_not_at_the_end_of_all(
     log: Log, files: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
