@@ -152,7 +152,8 @@ def test_an_interrupted_import_counts_the_files_that_the_log_has(
     cli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "many").mkdir()
-    for number in range(9):
+    (tmp_path / "many" / "0.json").write_text("{}")
+    for number in range(1, 9):
         (tmp_path / "many" / f"{number}.json").write_text(json.dumps([*CHAT, *CHAT]))
 
     class Pressed(Bytes):
@@ -167,9 +168,14 @@ def test_an_interrupted_import_counts_the_files_that_the_log_has(
         broken.setattr(batch, "BYTES", 7_000)
         ran = cli("import", "many")
 
-    assert ran.err == "! interrupted: 6 of 9 files are imported; the same command goes on from there\n"
-    assert len(cli("ls", "--json").envelope["data"]) == 6
-    assert cli("import", "many").out.splitlines()[-1] == "9 files, 15 entries, 30 were there already"
+    assert (
+        ran.err
+        == "! interrupted: 5 of 9 files are imported, 1 refused; the same command goes on from there\n"
+    )
+    assert len(cli("ls", "--json").envelope["data"]) == 5
+    assert cli("import", "many").out.splitlines()[-1] == (
+        "9 files, 1 of them refused, 15 entries, 25 were there already"
+    )
 
 
 # The bar

@@ -74,9 +74,9 @@ def test_where_nothing_is_it_says_what_was_asked_for(many: Cli) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--before", "talk 0"), "none of 6 conversations passes --before 'talk 0'"),
-        (("--since", "2026-03-01", "-a"), "none of 7 conversations passes --since 2026-03-01"),
-        (("talk 4", "--since", "2026-02-01"), "none of 1 conversation passes --since 2026-02-01"),
+        (("--before", "talk 0"), "of 6 conversations none passes --before 'talk 0'"),
+        (("--since", "2026-03-01", "-a"), "of 7 conversations none passes --since 2026-03-01"),
+        (("talk 4", "--since", "2026-02-01"), "of 1 conversation none passes --since 2026-02-01"),
         (("talk 3",), "1 conversation put away: --all shows archived ones too"),
     ],
 )

@@ -88,7 +88,7 @@ def test_an_agent_that_never_spoke_is_named_with_those_that_did(demo: Cli, withi
 
     assert (unknown.status, unknown.out) == (0, "nothing found\n")
     where = "demo" if within else "talks.db"
-    assert unknown.err == f"· no agent 'nobody' in {where}; there are coder, reviewer\n"
+    assert unknown.err == f"· no agent 'nobody' in {where}, only coder, reviewer\n"
     assert known.err == ""
 
 

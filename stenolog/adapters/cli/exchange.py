@@ -77,7 +77,7 @@ def import_command(
     try:
         done.extend(_imported(log, paths, name, keep_raw, given))
     except KeyboardInterrupt:
-        _say_how_far(len(done), len(paths))
+        _say_how_far(done, len(paths))
         raise
     return _answer(done, len(others))
 
@@ -107,8 +107,12 @@ def _imported(
             yield from import_files(log, files, keep_raw=keep_raw, agents=agents, progress=bar)
 
 
-def _say_how_far(done: int, files: int) -> None:
-    words = f"{done} of {files} files are imported" if files > 1 else "a part of the file may be imported"
+def _say_how_far(done: list[Report | Refused], files: int) -> None:
+    refused = sum(isinstance(each, Refused) for each in done)
+    words = f"{len(done) - refused} of {files} files are imported" + (
+        f", {refused} refused" if refused else ""
+    )
+    words = words if files > 1 else "a part of the file may be imported"
     say(f"interrupted: {words}; the same command goes on from there", mark="!", style="yellow")
 
 

@@ -64,11 +64,9 @@ def ls_command(
 def _none(log: Log, which: dict[str, Any], asked: dict[str, str | None]) -> str:
     """Why none is shown: nothing is called so, or none of those that are passes."""
     named = log.count(like=which["like"], archived=which["archived"])
-    passes = " ".join(
-        f"{option} {shlex.quote(value)}" for option, value in asked.items() if value is not None
-    )
     if named:
-        return f"none of {counted(named, 'conversation')} passes {passes}"
+        filters = (f"{option} {shlex.quote(value)}" for option, value in asked.items() if value is not None)
+        return f"of {counted(named, 'conversation')} none passes {' '.join(filters)}"
     if archived := log.count(like=which["like"], archived=True):
         return f"{counted(archived, 'conversation')} put away: --all shows archived ones too"
     return "no such conversation" if which["like"] else NONE_YET

@@ -120,8 +120,8 @@ def _unknown(log: Log, talk: str | None, agent: str) -> tuple[Diagnostic, ...]:
         agents.update({lane.agent for lane in state.lanes.values()}, settings.members)
     if agent in agents or (talk is None and log.count(archived=True) > ASKED):
         return ()
-    there = f"there are {', '.join(sorted(agents))}" if agents else "there is none"
-    return (Diagnostic("note", "unknown-agent", f"no agent {agent!r} in {talk or log.path}; {there}"),)
+    there = f"only {', '.join(sorted(agents))}" if agents else "nor any other"
+    return (Diagnostic("note", "unknown-agent", f"no agent {agent!r} in {talk or log.path}, {there}"),)
 
 
 def _drawn(hits: Sequence[Hit]) -> Iterator[Piece]:
