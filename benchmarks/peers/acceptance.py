@@ -31,8 +31,8 @@ talk = stenolog.open({path!r})["talk"]
 talk.request("assistant", wire="openai-chat", policy=Budget(tokens=32_000))"""
 OPENED = "a new process: open and the whole history, against floor"
 NEXT_OF = f"a new process: the next request of {COLD * STEPS:,} entries, against the import alone"
-READ = "each request is built, checked and hashed, where the loop by hand decodes its rows"
-HELD = "each request is built, checked and hashed, where the loop by hand copies its list"
+READ = "entries have digests, ids and two indexes, requests are exact bodies; the loop by hand decodes rows"
+HELD = "entries have digests, ids and two indexes, requests are exact bodies; the loop has its list"
 WHY = {
     "turn 10 against floor": READ,
     "turn 1,000 against floor_cached": HELD,
