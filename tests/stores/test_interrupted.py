@@ -11,7 +11,7 @@ import gc
 import itertools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from inspect import CO_GENERATOR
 from pathlib import Path
@@ -31,6 +31,13 @@ from tests.stores.workers import PATIENCE
 PLACES = (str(Path(filelock.__file__).parent), contextlib.__file__)
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")  # one to read from, lost
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """What was lost is collected here, and not in the midst of another test."""
+    yield
+    gc.collect()
 
 
 def done(work: Callable[[], object], instant: int) -> bool:
