@@ -87,8 +87,8 @@ def test_every_store_hands_over_exactly_what_was_said(name: str, opened: Any) ->
 def test_a_turn_costs_little_more_than_one_of_the_floor_that_holds_its_list(
     kind: type[Stenolog], opened: Any
 ) -> None:
-    """The limit on a machine that does nothing else is 1.5. Others at work have made it 4; to read the history
-    again takes tens of times as long."""
+    """The limit on a machine that does nothing else is 1.5. Others at work have made it 4; who reads the
+    history again takes tens of times as long."""
     ours, floor = opened(kind, turns=200), opened(FloorCached, turns=200)
     numbers = iter(range(201, 400))
 
