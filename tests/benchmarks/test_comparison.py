@@ -107,7 +107,7 @@ def test_a_turn_does_not_grow_with_what_came_before_it(kind: type[Stenolog], ope
     scripts = (turn(TALK, number) for number in range(801, 1_000))
     long_s, short_s = least(lambda: long.turn(next(scripts)), lambda: short.turn(next(scripts)), rounds=40)
 
-    assert long_s / short_s <= 1.6
+    assert long_s / short_s <= 1.3
 
 
 @pytest.mark.parametrize("kind", OURS)
