@@ -67,9 +67,7 @@ def lines(reports: Iterable[Report]) -> Iterator[Piece]:
                 kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(talk.beyond.items()))
                 yield line((f"  not messages: {kinds}", "dim"))
         if not report.conversations:
-            yield line(
-                ("· ", "cyan"), (report.file, "bold"), "  nothing to import", (f"  {report.format}", "dim")
-            )
+            yield line(EMPTY, (report.file, "bold"), f"  {NOTHING}", (f"  {report.format}", "dim"))
 
 
 def _mark(talk: Imported) -> tuple[str, str]:
