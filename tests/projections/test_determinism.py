@@ -70,13 +70,41 @@ def test_the_hash_seed_the_time_zone_and_the_locale_change_nothing(seed: str, zo
     assert elsewhere(sys.executable, PYTHONHASHSEED=seed, TZ=zone, LC_ALL=locale) == FINGERPRINTS
 
 
+def unusable(python: str) -> str:
+    """Return why an interpreter cannot read the logs, in one line; empty where it can."""
+    path = shutil.which(python)
+    # A shim of pyenv stands on the path for every version, and fails where that one is not active.
+    if path is None or subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode:
+        return f"{python} is not installed here"
+    tried = subprocess.run([path, "-c", NEEDED], capture_output=True, text=True, check=False)
+    why = tried.stderr.strip().splitlines()
+    return f"{python} cannot import what stenolog needs: {why[-1]}" if tried.returncode else ""
+
+
 @pytest.mark.parametrize("python", PYTHONS)
 def test_each_python_at_hand_gives_the_same_bytes(python: str) -> None:
-    path = shutil.which(python)
-    if path is None:
-        pytest.skip(f"{python} is not here")
-    tried = subprocess.run([path, "-c", NEEDED], capture_output=True, text=True, check=False)
-    if tried.returncode:
-        pytest.skip(f"{python} cannot import what stenolog needs: {tried.stderr.strip().splitlines()[-1]}")
+    if why := unusable(python):
+        pytest.skip(why)
 
-    assert elsewhere(path) == FINGERPRINTS
+    assert elsewhere(python) == FINGERPRINTS
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("echo 'pyenv: python9: command not found' >&2; echo 'Python versions to be found.' >&2; exit 127",
+         "python9 is not installed here"),
+        ('[ -z "$2" ] && exit; echo Traceback >&2; echo "ModuleNotFoundError: No module named x" >&2; exit 1',
+         "python9 cannot import what stenolog needs: ModuleNotFoundError: No module named x"),
+        ("exit 0", ""),
+    ],
+)  # fmt: skip
+def test_the_reason_of_a_skip_says_whether_the_python_or_a_package_is_missing(
+    script: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python9"
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+    assert unusable("python9") == why

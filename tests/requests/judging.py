@@ -49,6 +49,14 @@ def complaints(wire: str, body: dict[str, Any]) -> list[str]:
     return [str(found) for found in judge(wire).validate(sent, **named) if found.severity == "error"]
 
 
+def refused(wire: str, body: dict[str, Any]) -> list[str]:
+    """Return why a provider would refuse a body: the breaches of our laws, and the judge's complaints.
+
+    The judges stand beside the authors' checkout alone; without them the laws decide.
+    """
+    return [*map(str, breaches(wire, body)), *(complaints(wire, body) if HERE else ())]
+
+
 def faults(wire: str, request: Request) -> Iterator[str]:
     """What the judge or a law of the wire holds against a request, and whether it is over its budget."""
     yield from (f"judge: {complaint}" for complaint in complaints(wire, request.body))

@@ -284,7 +284,7 @@ class TestOnDisk:
     def test_one_that_another_process_holds_is_done_without(
         self, path: Path, beside: Path, lock: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(index, "PATIENCE", 0.01)
+        monkeypatch.setattr(index.Index, "patience", 0.01)
         holder = sqlite3.connect(beside, isolation_level=None)
         holder.execute(lock)
 

@@ -23,7 +23,7 @@ from stenolog import (
 )
 from stenolog.adapters.transcripts import import_file, originals, recognise
 from stenolog.domain.events import UNCHANGED, Known
-from tests.requests.judging import complaints
+from tests.requests.judging import refused
 from tests.transcripts.crewagent_given import Message, call, folder, imported, index, keep, message
 from tests.transcripts.given import Import
 from tests.transcripts.soundness import assert_sound
@@ -147,7 +147,7 @@ def test_a_turn_is_kept_with_its_call_its_run_and_its_mode(into: Import, tmp_pat
         {"role": "assistant", "content": None, "tool_calls": [call()]},
         {"role": "tool", "tool_call_id": "c1", "content": "import os"},
     ]
-    assert complaints("openai-chat", request.body) == []
+    assert refused("openai-chat", request.body) == []
 
 
 def test_old_messages_without_the_new_fields_are_read_too(into: Import, tmp_path: Path) -> None:

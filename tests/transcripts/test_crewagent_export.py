@@ -29,7 +29,7 @@ from stenolog.adapters.outputs import store_large
 from stenolog.adapters.transcripts.crewagent import place
 from stenolog.adapters.transcripts.crewagent.export import export_crewagent
 from stenolog.domain.errors import CallerError, LaterRelease, MissingBlob
-from tests.requests.judging import complaints
+from tests.requests.judging import refused
 from tests.transcripts.crewagent_given import (
     Message,
     folder,
@@ -152,7 +152,7 @@ def test_what_the_old_app_would_send_keeps_the_protocol(into: Import, tmp_path: 
     sent = [m for m in read(tmp_path) if m["includeInContext"]]
     protocol = ("role", "content", "tool_calls", "tool_call_id")
     body = {"model": "m", "messages": [{name: m[name] for name in protocol if name in m} for m in sent]}
-    assert complaints("openai-chat", body) == []
+    assert refused("openai-chat", body) == []
 
 
 def test_the_old_app_goes_on_and_the_log_takes_up_what_it_said(into: Import, tmp_path: Path) -> None:
