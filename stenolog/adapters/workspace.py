@@ -16,7 +16,7 @@ from pathlib import Path
 
 from stenolog.domain.errors import CallerError, StoreFailed
 
-READ_ONLY = 0o444
+READ_ONLY = 0o400
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _NO_FOLDER = (errno.ELOOP, errno.ENOTDIR)
 
@@ -54,12 +54,12 @@ def write(root: Path, path: str, content: bytes, earlier: Container[str] = ()) -
 @contextmanager
 def _opened(root: Path, folders: list[str]) -> Iterator[int]:
     """The last of the folders, each made in the one before where it is missing, as a descriptor."""
-    root.mkdir(parents=True, exist_ok=True)
+    root.mkdir(0o700, parents=True, exist_ok=True)
     here = os.open(root, os.O_RDONLY)
     try:
         for name in folders:
             with suppress(FileExistsError):  # a link is there, too; opening it says so
-                os.mkdir(name, dir_fd=here)
+                os.mkdir(name, 0o700, dir_fd=here)
             inner = os.open(name, _FOLDER, dir_fd=here)
             os.close(here)
             here = inner

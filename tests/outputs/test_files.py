@@ -20,7 +20,7 @@ def test_outputs_become_read_only_files_under_their_aliases(talk: Conversation, 
 
     assert written == list(talk.outputs)
     assert {path: (root / path).read_text() for path in written} == dict(talk.outputs)
-    assert {stat.S_IMODE((root / path).stat().st_mode) for path in written} == {0o444}
+    assert {stat.S_IMODE((root / path).stat().st_mode) for path in written} == {0o400}
     assert sorted(p for p in root.rglob("*") if p.is_file()) == sorted(root / path for path in written)
 
 

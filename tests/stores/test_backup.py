@@ -10,6 +10,8 @@ import pytest
 import stenolog
 from stenolog import Log, StoreFailed, UserMessage
 from stenolog.adapters.verify import verify
+from stenolog.domain.errors import StoreBusy
+from tests.stores import workers
 from tests.stores.conftest import said, texts
 
 
@@ -59,7 +61,7 @@ def test_a_backup_overwrites_nothing(log: Log, tmp_path: Path) -> None:
 
 def test_a_backup_that_fails_leaves_nothing_behind(log: Log, tmp_path: Path) -> None:
     said(log["demo"], "a")
-    (tmp_path / "copy.db.part").mkdir()
+    (tmp_path / "copy.db.stenolog-part").mkdir()
 
     with pytest.raises(StoreFailed):
         log.backup(tmp_path / "copy.db")
@@ -76,3 +78,37 @@ def test_a_backup_needs_no_file_beside_it(log: Log, tmp_path: Path) -> None:
     assert [each.name for each in (tmp_path / "alone").iterdir()] == ["copy.db"]
     with stenolog.open(tmp_path / "alone" / "copy.db") as copy:
         assert texts(copy["demo"]) == ["a"]
+
+
+def test_what_a_killed_backup_left_goes_with_the_next_one_and_not_before_its_process(
+    path: Path, tmp_path: Path
+) -> None:
+    with stenolog.open(path) as log:
+        said(log["demo"], "a")
+    part, other = tmp_path / "copy.db.stenolog-part", tmp_path / "mine.part"
+    other.write_text("precious")
+    receiver, sender = workers.CONTEXT.Pipe(duplex=False)
+    process = workers.started(workers.back_up_for_ever, str(path), str(tmp_path / "copy.db"), sender)
+    assert receiver.poll(workers.PATIENCE)
+    with stenolog.open(path) as log:
+        log.backup(tmp_path / "second.db")
+        with pytest.raises(StoreBusy, match="another process is writing it"):
+            log.backup(tmp_path / "copy.db")
+        stenolog.open(tmp_path / "copy.db").close()
+        (tmp_path / "copy.db").unlink()
+        assert part.stat().st_size > 0
+
+        process.kill()
+        process.join(workers.PATIENCE)
+        assert part.exists()
+        log.backup(tmp_path / "third.db")
+    assert not part.exists()
+    assert other.read_text() == "precious"
+
+
+def test_what_a_killed_backup_left_beside_a_log_goes_when_that_is_opened(path: Path) -> None:
+    part = path.with_name("talks.db.stenolog-part")
+    part.write_bytes(b"words")
+    stenolog.open(path).close()
+
+    assert not part.exists()

@@ -11,9 +11,11 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Barrier
 from typing import Any
+from unittest.mock import patch
 
 import stenolog
 from stenolog import Draft, StaleAppend, UserMessage
+from stenolog.adapters.stores import backups
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["stenolog", "tests.stores.workers"])
@@ -69,6 +71,17 @@ def append_together_until_killed(path: str, sender: Connection) -> None:
 
         with ThreadPoolExecutor(16) as pool:
             list(pool.map(work, range(16)))
+
+
+def back_up_for_ever(path: str, target: str, sender: Connection) -> None:
+    """Copy a log into a file that never takes its name; tell when everything is in it."""
+
+    def waiting(*_: object) -> None:
+        sender.send("copied")
+        time.sleep(PATIENCE)
+
+    with stenolog.open(path) as log, patch.object(backups, "place", waiting):
+        log.backup(target)
 
 
 def append_for(number: int, barrier: Barrier, path: str, seconds: float) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,20 +25,29 @@ def there(path: Path) -> Path:
     return path
 
 
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 @contextmanager
 def whole_or_not_at_all(path: Path) -> Iterator[TextIO]:
     """A stream into a file that takes its name once everything is in it.
 
     A link stays, and what it leads to is written. What is there and is no regular file, a pipe or a device,
-    is written straight into. An `OSError` names the path that was given.
+    is written straight into. A new file is readable by its owner alone; an existing one keeps its
+    permissions. An `OSError` names the path that was given.
     """
     straight = path.exists() and not path.is_file()
     target = path if straight else path.resolve()
     part = target if straight else target.with_name(f"{target.name}.part")
     try:
-        with part.open("w", encoding="utf-8", newline="\n") as stream:
+        if not straight:
+            part.unlink(missing_ok=True)  # a killed command's
+        with open(part, "w" if straight else "x", encoding="utf-8", newline="\n", opener=_private) as stream:
             yield stream
         if not straight:
+            if target.exists():
+                part.chmod(stat.S_IMODE(target.stat().st_mode))
             part.replace(target)
     except OSError as error:
         if error.filename in (None, str(part)):

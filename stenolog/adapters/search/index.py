@@ -86,7 +86,7 @@ class Index(Beside):
     patience = PATIENCE
 
     def __init__(self, path: str) -> None:
-        super().__init__(MEMORY if path == MEMORY else f"{path}-search")
+        super().__init__(MEMORY if path == MEMORY else f"{path}-search", path)
 
     def use(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What `work` gives, called with the index: again where the file is unusable, in memory at last.

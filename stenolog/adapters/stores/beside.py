@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import ClassVar, TypeVar
 
+from . import permissions
 from .datastore import MEMORY
 from .failures import RAISED
 
@@ -34,8 +35,9 @@ class Beside(ABC):
     pragmas: ClassVar[tuple[str, ...]]
     patience: ClassVar[float] = PATIENCE
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, database: str) -> None:
         self.path = path
+        self._database = database
         self.turn = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
@@ -75,6 +77,10 @@ class Beside(ABC):
     def open(self) -> sqlite3.Connection:
         """The connection."""
         if self._connection is None:
+            if self.path not in ("", MEMORY):
+                for part in PARTS[:-1]:
+                    permissions.follow(f"{self.path}{part}", self._database, make=False)
+                permissions.follow(self.path, self._database)
             self._connection = sqlite3.connect(
                 self.path, timeout=self.patience, isolation_level=None, check_same_thread=False
             )

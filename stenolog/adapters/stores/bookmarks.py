@@ -32,7 +32,7 @@ class Bookmarks(Beside):
     pragmas = PRAGMAS
 
     def __init__(self, path: str) -> None:
-        super().__init__("" if path == MEMORY else f"{path}-bookmarks")
+        super().__init__("" if path == MEMORY else f"{path}-bookmarks", path)
 
     def prepare(self, connection: sqlite3.Connection) -> None:
         connection.execute(TABLE)

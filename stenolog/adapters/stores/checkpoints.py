@@ -91,7 +91,7 @@ class Checkpoints(Beside):
     pragmas = PRAGMAS
 
     def __init__(self, path: str) -> None:
-        super().__init__(MEMORY if path == MEMORY else f"{path}-checkpoints")
+        super().__init__(MEMORY if path == MEMORY else f"{path}-checkpoints", path)
 
     def prepare(self, connection: sqlite3.Connection) -> None:
         if connection.execute("PRAGMA user_version").fetchone() != (LAYOUT,):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import os
 import sqlite3
+import stat
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
@@ -17,7 +18,7 @@ from eventsourcing.sqlite import SQLiteCursor, SQLiteDatastore
 
 from stenolog.domain.errors import NotALog, StoreBusy, StoreFailed
 
-from . import schema
+from . import backups, lockfile, permissions, schema
 from .bell import Bell
 from .failures import RAISED, translated
 from .filelock import FileLock
@@ -64,7 +65,7 @@ class LogDatastore(SQLiteDatastore):
         self.kept_up: list[Callable[[sqlite3.Connection], None]] = []
         self._idle: deque[sqlite3.Connection] = deque()
         self._turn = threading.Lock()
-        self._lock = None if self.in_memory else FileLock(f"{self.file}-lock")
+        self._lock = None if self.in_memory else FileLock(f"{self.file}-lock", self.file)
         durable = synchronous == "full" and not self.in_memory  # with "normal", a commit waits for nothing
         self._room = Room(f"{self.file}-wal", WAL_BYTES) if durable else None
         self.group = Group(self)
@@ -196,6 +197,12 @@ class LogDatastore(SQLiteDatastore):
         """The writer's connection, to a file that is known to be ours and of this release's version."""
         if not self.in_memory:
             _check_path(Path(self.file))
+            if os.path.exists(part := f"{self.file}{backups.PART}"):
+                lockfile.remove(part)
+            with suppress(OSError):  # SQLite says what is wrong with the place
+                permissions.create(self.file)
+            for part in ("-wal", "-shm"):
+                permissions.follow(f"{self.file}{part}", self.file, make=False)
         connection = self._guarded(self.connect)
         try:
             self._prepare(connection)
@@ -260,14 +267,8 @@ class LogDatastore(SQLiteDatastore):
         if path.exists():
             raise StoreFailed(f"{path}: exists already; a backup overwrites nothing")
         _check_path(path)
-        part = path.with_name(f"{path.name}.part")
-        try:
-            with self.reading() as source:
-                _copy(source, part)
-            part.replace(path)
-        finally:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
+        with self.reading() as source:
+            backups.copy(source, path)
 
     def _versions(self) -> Generator[int, None, None]:
         """A value that changes whenever another connection has committed. After a failure it changes
@@ -284,17 +285,19 @@ class LogDatastore(SQLiteDatastore):
             self._put_back(connection)
 
 
-def _copy(source: sqlite3.Connection, path: Path) -> None:
-    try:
-        with closing(sqlite3.connect(path)) as target:
-            source.backup(target)
-    except RAISED as error:
-        raise translated(error, str(path)) from error
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 def _check_path(path: Path) -> None:
-    if path.is_dir():
-        raise NotALog(f"{path}: expected a file, found a directory")
+    if path.exists() and not path.is_file():
+        kind = _KINDS.get(stat.S_IFMT(path.stat().st_mode), "something else")
+        raise NotALog(f"{path}: expected a file, found {kind}")
     if not path.parent.is_dir():
         raise StoreFailed(f"{path}: the directory {path.parent} does not exist")
 

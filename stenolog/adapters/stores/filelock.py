@@ -11,6 +11,7 @@ from threading import Event, Lock, Thread
 
 from stenolog.domain.errors import StoreFailed
 
+from . import permissions
 from .failures import started
 
 try:
@@ -22,8 +23,9 @@ except ImportError:  # pragma: no cover - not on POSIX
 class FileLock:
     """One exclusive lock, held by one thread at a time of one process at a time."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, database: str = "") -> None:
         self.path = path
+        self._database = database
         self._file: int | None = None
 
     def acquire(self, timeout: float) -> bool:
@@ -53,8 +55,10 @@ class FileLock:
             os.close(file)
 
     def _open(self) -> int:
+        if self._database:
+            permissions.follow(self.path, self._database)
         try:
-            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, permissions.PRIVATE)
         except OSError as error:
             raise StoreFailed(f"{self.path}: cannot be locked for writing: {error.strerror}") from error
 

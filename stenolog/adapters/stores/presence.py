@@ -13,6 +13,8 @@ from glob import escape, glob
 
 from stenolog.domain.errors import StoreFailed
 
+from . import permissions
+
 try:
     import fcntl
 except ImportError:  # pragma: no cover - not on POSIX
@@ -62,7 +64,7 @@ def _locked(path: str) -> int:
     """The file, made and locked. A record lock: children of this process do not inherit it."""
     for _ in range(TRIES):
         try:
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, permissions.PRIVATE)
         except OSError as error:
             raise StoreFailed(f"{path}: cannot be made to show that a runner lives: {error}") from error
         if fcntl is None or (_lock(file) and _stands(file, path)):

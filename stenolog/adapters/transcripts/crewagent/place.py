@@ -31,7 +31,7 @@ def put(folder: Path, about: Message, messages: list[Message]) -> Path:
     target, index = folder / str(about["id"]) / MESSAGES, folder / INDEX
     if target.parent.is_symlink():
         raise CallerError(f"{target.parent}: expected a folder, found a link to one elsewhere")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(0o700, parents=True, exist_ok=True)
     with _alone_in(folder):
         if _has_another(target, messages):
             raise CallerError(f"{target}: expected messages of this conversation, found those of another")
@@ -88,7 +88,7 @@ def _write(documents: Mapping[Path, Json]) -> None:
     parts = {path: path.with_name(f".{path.name}.part") for path in documents}
     try:
         for path, part in parts.items():
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(0o700, exist_ok=True)
             _write_new(part, f"{json.dumps(documents[path], ensure_ascii=False, indent=2)}\n")
         for path, part in parts.items():
             part.replace(path)
@@ -102,6 +102,6 @@ def _write(documents: Mapping[Path, Json]) -> None:
 def _write_new(path: Path, words: str) -> None:
     """Write a file that nobody else has: what was left there is removed, and no link is followed."""
     path.unlink(missing_ok=True)
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
     with open(file, "w", encoding="utf-8", newline="\n") as stream:
         stream.write(words)
