@@ -274,6 +274,8 @@ class _Check:
             if own:
                 self._problem("/event", "payload", record.topic, str(error), record.position)
             return None
+        if own and record.erased is not None:
+            self.found.notes.append(f"{self.held.name!r} at position {record.position}: erased")
         if own and topic == record.topic and payload != record.payload:
             self._differs(record, payload)
         return entry

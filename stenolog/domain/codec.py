@@ -21,7 +21,17 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from .errors import CorruptLog, InvalidEvent
-from .events import AssistantMessage, Event, Known, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
+from .events import (
+    ERASED,
+    AssistantMessage,
+    Event,
+    Known,
+    LlmError,
+    ModeSwitch,
+    ToolResult,
+    Unknown,
+    UserMessage,
+)
 from .values import complaint
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -110,7 +120,9 @@ def _no_event(found: object) -> str:
 
 
 def _unknown(topic: str, payload: bytes) -> Unknown:
-    """An event of a later release: whether it may be passed over, and which release it needs."""
+    """Return an erased event, or one of a later release: may it be passed over, what does it need?"""
+    if topic == ERASED and not payload:
+        return Unknown(topic=ERASED, payload=b"", ignorable=True)
     try:
         fields = from_json(payload)
     except ValueError:

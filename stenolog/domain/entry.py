@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from .codec import REGISTRY, Registry
 from .errors import CorruptLog, InvalidEvent
-from .events import Event
+from .events import ERASED, Event
 from .scalars import EPOCH as EPOCH
 from .scalars import in_utc
 
@@ -51,7 +51,7 @@ class Record(NamedTuple):
     """An entry as it is stored: `at` in microseconds since 1970 (UTC), the event as its bytes.
 
     `erased` holds the sha256 of salt and payload once the payload was erased; salt and payload are
-    empty then, and `size` still tells how long it was.
+    empty then, and `size` still tells how long it was. Beside a salt or a payload no digest is right.
     """
 
     position: int
@@ -85,17 +85,22 @@ def seal(previous: bytes, position: int, id: str, at: int, topic: str, salt: byt
 
 def digest_of(previous: bytes, record: Record) -> bytes:
     """The digest that a record must have, after `previous`."""
-    content = content_hash(record.salt, record.payload) if record.erased is None else record.erased
+    content = record.erased
+    if content is None:
+        content = content_hash(record.salt, record.payload)
+    elif record.salt or record.payload:
+        content = b""  # no hash at all: beside a payload, the hash of another would vouch for it
     return chain(previous, record.position, record.id, record.at, record.topic, record.size, content)
 
 
 def to_entry(conversation: str, record: Record, registry: Registry = REGISTRY) -> Entry:
-    """The record with its event decoded.
+    """Return the record with its event decoded; an erased one as an `Unknown` of the topic "erased".
 
     Raises `CorruptLog`, naming conversation and position, where the bytes do not decode.
     """
     try:
-        event = registry.load(record.topic, record.payload)
+        stored = (record.topic, record.payload) if record.erased is None else (ERASED, b"")
+        event = registry.load(*stored)
         at = EPOCH + record.at * MICROSECOND
     except (CorruptLog, OverflowError) as error:
         raise CorruptLog(f"{conversation!r} at position {record.position}: {error}") from None

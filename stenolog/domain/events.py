@@ -261,12 +261,21 @@ class Unknown:
     needs: str = ""
 
 
+ERASED = "erased"
+"""The topic that an entry is read with once its payload was erased: an `Unknown` that may be passed over."""
 LATE = "late"
 """The tag of a result whose call was closed before it came: no other is expected."""
 Known: TypeAlias = UserMessage | AssistantMessage | ToolResult | LlmError | ModeSwitch
 Event: TypeAlias = Known | Unknown
 
+
+def is_erased(event: Event) -> bool:
+    """Return whether the event is what is left of an erased one."""
+    return isinstance(event, Unknown) and event.topic == ERASED
+
+
 __all__ = [
+    "ERASED",
     "UNCHANGED",
     "AssistantMessage",
     "AuthorKind",
@@ -280,4 +289,5 @@ __all__ = [
     "Unchanged",
     "Unknown",
     "UserMessage",
+    "is_erased",
 ]

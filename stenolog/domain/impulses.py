@@ -9,7 +9,17 @@ from typing import NamedTuple
 
 from .entry import Entry
 from .errors import InvalidPolicy
-from .events import LATE, UNCHANGED, AssistantMessage, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
+from .events import (
+    ERASED,
+    LATE,
+    UNCHANGED,
+    AssistantMessage,
+    LlmError,
+    ModeSwitch,
+    ToolResult,
+    Unknown,
+    UserMessage,
+)
 from .floor import concerned, named, passed_on, resumed, ruled, told
 from .lifecycle import Trigger
 from .replacing import replacing
@@ -57,6 +67,8 @@ def take(state: State, entry: Entry) -> Taken:
             return _erred(state, event)
         case ModeSwitch():
             return _switched(state, event)
+        case Unknown(topic=topic) if topic == ERASED:
+            return Taken(state)
         case Unknown(ignorable=True):
             return Taken(state, anomaly=f"unknown kind {event.topic}, ignorable")
         case Unknown():

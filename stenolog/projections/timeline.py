@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import (
+    ERASED,
     UNCHANGED,
     AssistantMessage,
     LlmError,
@@ -27,7 +28,7 @@ from .context import Context, context
 from .cuts import cuts
 from .pairing import CallKey
 
-ItemKind: TypeAlias = Literal["message", "tool", "error", "mode", "cut", "running", "unknown"]
+ItemKind: TypeAlias = Literal["message", "tool", "error", "mode", "cut", "running", "unknown", "erased"]
 ItemStatus: TypeAlias = Literal["", "running", "awaiting approval", "ok", "failed", "no result"]
 
 
@@ -115,6 +116,8 @@ def _items(entry: Entry, calls: _Calls) -> Iterator[Item]:
             cut = switch.context_from is not UNCHANGED or switch.hides is not UNCHANGED
             if changed := changes(switch):
                 yield item("cut" if cut else "mode", author="system", detail=changed)
+        case Unknown(topic=topic) if topic == ERASED:
+            yield item("erased", author="", detail=topic)
         case Unknown(topic=topic):
             yield item("unknown", author="", detail=topic)
 

@@ -6,7 +6,15 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
+from stenolog.domain.events import (
+    ERASED,
+    AssistantMessage,
+    LlmError,
+    ModeSwitch,
+    ToolResult,
+    Unknown,
+    UserMessage,
+)
 from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text, ToolCall
 from stenolog.domain.state import address
 from stenolog.domain.values import Control
@@ -41,6 +49,8 @@ def describe(entry: Entry) -> Words:
             return Words(address(event.agent, event.task), _joined(said, kept, retry))
         case ModeSwitch(meta=meta):
             return Words("system", changes(event) or _joined(*(f"({owner})" for owner in meta)))
+        case Unknown(topic=topic) if topic == ERASED:
+            return Words("?", "erased")
         case Unknown():
             return Words("?", f"{event.topic}, which this release does not know")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,21 @@ def test_an_entry_that_was_erased_leaves_what_came_after_unproved(kept: Cli) -> 
     )
     notes = [note["message"] for note in ran.envelope["diagnostics"]]
     assert "'talk': 1 not provable: the entry at 4 cannot be read any more" in notes
+
+
+def test_a_request_that_needs_an_erased_entry_is_not_provable(kept: Cli) -> None:
+    with open_log("talks.db") as log, log.datastore.writing() as connection:
+        connection.create_function("hash", 2, lambda salt, state: sha256(salt + state).digest())
+        connection.execute(
+            """UPDATE stored_events SET erased = hash(salt, state), size = length(state), salt = x'',
+            state = x'' WHERE originator_version = 4"""
+        )
+
+    ran = kept("verify", "--requests", "--json")
+
+    found = ran.envelope["data"]["requests"]
+    assert (ran.status, found["same"], found["differs"]) == (0, 1, [])
+    assert [one["reason"] for one in found["not-provable"]] == ["the entry at 4 was erased"]
 
 
 def test_strict_is_for_requests(kept: Cli) -> None:

@@ -14,7 +14,7 @@ from .lines import Piece, line
 from .safety import one_line
 from .words import in_words
 
-VOICE = {"message": "bold", "error": "bold red", "cut": "magenta", "unknown": "yellow"}
+VOICE = {"message": "bold", "error": "bold red", "cut": "magenta", "unknown": "yellow", "erased": "dim"}
 STATUS = {
     "ok": ("✓", "green"),
     "failed": ("✗", "red"),
@@ -37,7 +37,7 @@ def drawn(items: Iterable[Item], pass_token: str = "") -> Iterator[Piece]:
                 yield from _tool(item)
             case "running":
                 yield line((f"… {item.author} is {item.detail}", "yellow"))
-            case "message" | "error" | "cut" | "unknown":
+            case "message" | "error" | "cut" | "unknown" | "erased":
                 yield from _message(item)
 
 

@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import GENESIS, Record
+from stenolog.domain.events import ERASED
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -20,7 +21,10 @@ WHOLE = (
     """originator_version, entry_id, at, topic, salt, state, digest, coalesce(size, length(state)), erased"""
 )
 """The columns of a `Record`, in its order."""
-EVENT = "originator_version, entry_id, at, digest, topic, state"
+TOPIC = f"iif(erased IS NULL, topic, '{ERASED}')"
+STATE = "iif(erased IS NULL, state, x'')"
+"""Topic and payload as they are read: whatever stands beside the mark of an erasure is no payload."""
+EVENT = f"originator_version, entry_id, at, digest, {TOPIC}, {STATE}"
 """What an `Entry` is made of."""
 payload_of = itemgetter(5)
 VALUES = "(?, ?, ?, ?, ?, ?, ?, ?)"
@@ -89,9 +93,9 @@ def page(
     """The next rows behind `after`, in order: at most 512, fewer where they are long. None left: empty.
 
     `columns` is `WHOLE` or `EVENT`; the sixth of either is the payload. Where `topics` are given, the rows of
-    others are passed over, and their payloads are not read.
+    others are passed over, and erased ones; their payloads are not read.
     """
-    only = f"AND topic IN ({', '.join('?' * len(topics))})" if topics else ""
+    only = f"AND erased IS NULL AND topic IN ({', '.join('?' * len(topics))})" if topics else ""
     cursor = connection.execute(f"SELECT {columns} {BETWEEN} {only} {PAGE}", (stream, after, upto, *topics))
     rows: list[Row] = []
     size = 0

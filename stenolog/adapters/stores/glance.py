@@ -12,8 +12,8 @@ from .datastore import LogDatastore
 
 SOME = 32
 """So many entries are read at a glance."""
-SINCE = f"""SELECT originator_version, entry_id, at, digest, topic,
-        CASE WHEN originator_version > ? THEN state END
+SINCE = f"""SELECT originator_version, entry_id, at, digest, {events.TOPIC},
+        CASE WHEN originator_version > ? THEN {events.STATE} END
     FROM stored_events WHERE originator_id = ? AND originator_version >= ?
     ORDER BY originator_version LIMIT {SOME + 1}"""
 """The columns of `events.EVENT`; the payload of the first is known, and may be long."""

@@ -25,9 +25,9 @@ from .datastore import DEADLINE, LogDatastore
 from .events import START, Head
 
 SYNCHRONOUS = "SQLITE_SYNCHRONOUS"
-SELECT = """SELECT c.name, e.originator_version, e.topic, e.state
+SELECT = f"""SELECT c.name, e.originator_version, {events.TOPIC}, {events.STATE}
     FROM stored_events e JOIN conversations c ON c.stream = e.originator_id WHERE c.name = ?"""
-SELECT_NOTIFICATIONS = """SELECT c.name, e.originator_version, e.topic, e.state, e.rowid
+SELECT_NOTIFICATIONS = f"""SELECT c.name, e.originator_version, {events.TOPIC}, {events.STATE}, e.rowid
     FROM stored_events e JOIN conversations c ON c.stream = e.originator_id WHERE"""
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicy, StenologError
-from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.events import AssistantMessage, LlmError, is_erased
 from stenolog.domain.policy import policy
 from stenolog.domain.values import Receipt
 
@@ -157,6 +157,8 @@ def _prove(
 def _compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> Proof:
     if request.sha256 == sent.receipt.sha256:
         return sent.proof("same", found=request.sha256)
+    if erased := next((entry.position for entry in log[: sent.receipt.view] if is_erased(entry.event)), 0):
+        return sent.proof("not-provable", f"the entry at {erased} was erased")
     if gone := _gone(request, log, blobs):
         return sent.proof("not-provable", f"blob {gone[:12]}… is gone")
     return sent.proof("differs", _difference(sent.receipt.plan, request), request.sha256)

@@ -9,6 +9,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "visible: what is left out": {
             "unknown": "a kind that this release does not know, marked as ignorable",
+            "erased": "its words were erased",
             "nothing-said": "nothing in it but blanks",
             "reset": "it stands before the position that the context begins at",
             "hidden": "a rewind or a pop took it out of context",

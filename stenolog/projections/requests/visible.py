@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import (
+    ERASED,
     AssistantMessage,
     Event,
     Known,
@@ -69,6 +70,8 @@ def passed_over(event: Event, lane: Lane, scope: str, call: Call | None, pass_to
     match event:
         case ModeSwitch():
             return "setting"
+        case Unknown(topic=topic) if topic == ERASED:
+            return "erased"
         case Unknown():
             return "unknown"
         case UserMessage(parts=()):
