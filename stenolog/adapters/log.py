@@ -38,6 +38,7 @@ from .stores.streams import Order, Which
 from .tailing import follow
 
 if TYPE_CHECKING:
+    from .claiming import OpenClaim
     from .holding import Holding
     from .search.finding import Hit
 
@@ -233,6 +234,26 @@ class Log:
         """Each new entry of any conversation, in the order of their commits; ends as `Conversation.tail`."""
         unread = partial(reading.everything, self.datastore)
         return follow(self.datastore, unread, self.newest, timeout)
+
+    def claims(self, conversation: str | None = None) -> list[OpenClaim]:
+        """Return the effects that runners are at, in a conversation or everywhere, the oldest first.
+
+        Raises `UnknownConversation`.
+        """
+        from . import claiming  # late, as above
+
+        return claiming.listed(self, conversation)
+
+    def take_claims(self, conversation: str, owner: str | int | None = None) -> list[OpenClaim]:
+        """Take the effects of a conversation from the runners that are at them, and return them.
+
+        For a process that hangs: what it appends of these effects later is refused, and the next runner
+        settles them as those of a dead one. `owner`: only those of this process id, or of this runner.
+        Raises `UnknownConversation`.
+        """
+        from . import claiming  # late, as above
+
+        return claiming.take(self, conversation, owner)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the log into a new file, as it stands now, while others go on writing to it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections import Counter
@@ -17,7 +18,7 @@ import stenolog
 from stenolog import AssistantMessage, Entry, LlmError, ToolResult, UserMessage
 from stenolog.adapters.stores import presence
 from stenolog.adapters.stores.claims import Claims
-from stenolog.adapters.stores.presence import Presence
+from stenolog.adapters.stores.presence import Owner, Presence
 from stenolog.adapters.verify import verify
 from stenolog.domain.effects import UNKNOWN
 from tests.engine import together
@@ -139,13 +140,18 @@ class Frozen:
                 assert other.exitcode == 0
         self.check(files)
 
-    def test_one_that_was_taken_for_dead_appends_nothing_when_it_goes_on(self, files: Files) -> None:
+    def test_one_that_a_person_took_over_from_appends_nothing_when_it_goes_on(self, files: Files) -> None:
         folder = str(files.folder)
         with program(together.go_on, folder, self.waits) as frozen:
             until(lambda: self.is_waiting(files))
             freeze(frozen)
-            for path in files.folder.glob("log.db-runner-*"):
-                path.unlink()
+            with stenolog.open(files.log) as log:
+                (claim,) = log.claims()
+                assert (claim.conversation, claim.lane, claim.pid) == (TALK, "slow", frozen.pid)
+                assert claim.alive
+                assert log.take_claims(TALK, owner=1) == []
+                assert log.take_claims(TALK) == [claim]
+                assert [left.alive for left in log.claims()] == [False]
             with program(together.go_on, folder, self.waits) as other:
                 other.join(workers.PATIENCE)
                 assert other.exitcode == 0
@@ -190,39 +196,108 @@ del Frozen  # it is no test by itself
 class TestPresence:
     """Whether a runner lives is seen from a lock on a file of its own."""
 
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> str:
+        """A log without anything beside it."""
+        stenolog.open(tmp_path / "log.db").close()
+        (tmp_path / "log.db-lock").unlink()
+        (tmp_path / "log.db-checkpoints").unlink(missing_ok=True)
+        return str(tmp_path / "log.db")
+
     def test_a_runner_that_begins_beside_others_leaves_their_locks_alone(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        file = str(tmp_path / "log.db")
         runners = [Presence(file, "one")]
         monkeypatch.setattr(presence, "_SWEPT", set())
         runners.append(Presence(file, "two"))
+        owners = [runner.owner for runner in runners]
 
-        (alive,) = workers.run(1, together.alive, file, ["one", "two", "three"])
+        (alive,) = workers.run(1, together.alive, file, [*owners, "three"])
 
-        assert alive == ["one", "two"]
+        assert alive == owners
         for runner in runners:
             runner.close()
-        assert [*tmp_path.iterdir()] == []
+        assert [path.name for path in tmp_path.iterdir()] == ["log.db"]
 
-    def test_a_file_is_the_same_by_another_name(self, tmp_path: Path) -> None:
+    def test_a_file_is_the_same_by_another_name(self, file: str, tmp_path: Path) -> None:
         os.symlink(tmp_path, tmp_path / "link")
-        runner = Presence(str(tmp_path / "log.db"), "one")
+        runner = Presence(file, "one")
 
-        (alive,) = workers.run(1, together.alive, str(tmp_path / "link" / "log.db"), ["one"])
+        (alive,) = workers.run(1, together.alive, str(tmp_path / "link" / "log.db"), [runner.owner])
 
-        assert alive == ["one"]
+        assert alive == [runner.owner]
         runner.close()
 
-    def test_what_the_dead_left_goes_when_a_program_first_runs(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    def test_one_whose_file_is_read_or_copied_in_its_own_process_stays_alive(self, file: str) -> None:
+        runner = Presence(file, "one")
+        Path(f"{file}-runner-one").read_bytes()
+
+        (alive,) = workers.run(1, together.alive, file, [runner.owner])
+
+        assert alive == [runner.owner]
+        runner.close()
+
+    def test_one_whose_file_was_removed_stays_alive_while_its_process_is(self, file: str) -> None:
+        receiver, sender = workers.CONTEXT.Pipe(duplex=False)
+        with program(together.live, file, sender) as living:
+            assert receiver.poll(workers.PATIENCE)
+            owner = receiver.recv()
+            Path(f"{file}-runner-one").unlink()
+            freeze(living)
+
+            assert workers.run(1, together.alive, file, [owner]) == [[owner]]
+            living.kill()
+            living.join(workers.PATIENCE)
+            assert workers.run(1, together.alive, file, [owner]) == [[]]
+
+    def test_in_a_copy_of_the_log_the_runners_of_the_other_one_are_dead(self, file: str) -> None:
+        runner = Presence(file, "one")
+        shutil.copy(file, f"{file}.copy")
+
+        assert workers.run(1, together.alive, f"{file}.copy", [runner.owner]) == [[]]
+        runner.close()
+
+    def test_one_that_ends_and_leaves_claims_behind_is_dead_though_its_process_lives(self, file: str) -> None:
+        runner = Presence(file, "one")
+        runner.close(keep=True)
+
+        assert workers.run(1, together.alive, file, [runner.owner]) == [[]]
+        assert not presence.lives(file, runner.owner)
+
+    def test_a_fork_of_the_process_does_not_keep_a_dead_runner_alive(self, file: str) -> None:
+        receiver, sender = workers.CONTEXT.Pipe(duplex=False)
+        with program(together.fork_and_live, file, sender) as parent:
+            assert receiver.poll(workers.PATIENCE)
+            owner, child = receiver.recv()
+            try:
+                assert workers.run(1, together.alive, file, [owner]) == [[owner]]
+                parent.kill()
+                parent.join(workers.PATIENCE)
+                assert workers.run(1, together.alive, file, [owner]) == [[]]
+            finally:
+                os.kill(child, signal.SIGKILL)
+
+    def test_what_the_dead_left_goes_when_a_program_first_runs_unless_they_have_claims(
+        self, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        (tmp_path / "log.db-runner-dead").touch()
+        for name in ("dead", "owner"):
+            (tmp_path / f"log.db-runner-{name}").touch()
         monkeypatch.setattr(presence, "_SWEPT", set())
 
-        runner = Presence(str(tmp_path / "log.db"), "one")
+        runner = Presence(file, "one", claimed=lambda: [str(Owner("owner", "here", 1))])
 
-        assert [path.name for path in tmp_path.iterdir()] == ["log.db-runner-one"]
+        names = {"log.db", "log.db-runner-one", "log.db-runner-owner"}
+        assert {path.name for path in tmp_path.iterdir()} == names
+        runner.forget("owner")
+        runner.close()
+        assert [path.name for path in tmp_path.iterdir()] == ["log.db"]
+
+    @pytest.mark.parametrize("owner", ["../../log.db", "a/b", "a\0b", "", "one here 1 2"])
+    def test_an_owner_that_somebody_made_up_is_dead_and_touches_no_file(self, owner: str, file: str) -> None:
+        runner = Presence(file, "one")
+        runner.forget(owner)
+
+        assert not runner.lives(owner)
         runner.close()
 
 

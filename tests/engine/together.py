@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator
+from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
@@ -148,10 +150,26 @@ def go_on(folder: str, waits: bool) -> None:
 
 def alive(number: int, barrier: Barrier, file: str, runners: list[str]) -> list[str]:
     """Those of the runners that live, as another process sees it."""
-    mine = Presence(file, "mine")
+    mine = Presence(file, "mine", claimed=lambda: runners)
     found = [runner for runner in runners if mine.lives(runner)]
     mine.close()
     return found
+
+
+def live(file: str, sender: Connection) -> None:
+    """Be a runner that lives, and tell its owner."""
+    runner = Presence(file, "one")
+    sender.send(runner.owner)
+    time.sleep(PATIENCE)
+
+
+def fork_and_live(file: str, sender: Connection) -> None:
+    """The same with a fork of the process, which outlives it; tell both."""
+    runner = Presence(file, "one")
+    child = os.fork()
+    if child:
+        sender.send((runner.owner, child))
+    time.sleep(PATIENCE)
 
 
 def say(folder: str, text: str, to: str) -> None:

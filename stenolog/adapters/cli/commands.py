@@ -36,6 +36,7 @@ SECTIONS = {
         "run": "running",
         "record": "recording",
         "rerun": "recording",
+        "claims": "claims",
     },
     "Prove": {
         "replay": "proofs",

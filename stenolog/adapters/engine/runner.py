@@ -11,10 +11,11 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import ParamSpec, TypeAlias, TypeVar
 
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.stores.claims import Claim
+from stenolog.adapters.stores.claims import Claim, owners
 from stenolog.adapters.stores.presence import Presence
 from stenolog.adapters.tools.port import Runnable
 from stenolog.domain.decide import decide
@@ -181,7 +182,8 @@ class Runner:
     def _begin(self, begin: Callable[[Scribe], object]) -> None:
         self._ident = threading.get_ident()
         store, edge = self.talk.log.datastore, self.talk.log.edge
-        presence = Presence(store.file, edge.id(), in_memory=store.in_memory)
+        claimed = partial(owners, store)
+        presence = Presence(store.file, edge.id(), in_memory=store.in_memory, claimed=claimed)
         asks, prices, lane = self.options.on_unknown == "ask", self.options.prices, self.options.lane
         try:
             self._scribe = Scribe(self.talk, presence, self.agents, prices, asks=asks, lane=lane)
@@ -230,12 +232,14 @@ class Runner:
         if self._scribe is None:  # it was never opened
             return
         scribe = self.scribe
+        left = True
         try:
             for claim in scribe.claims.all():
-                if claim.owner == scribe.presence.id:
+                if claim.owner == scribe.presence.owner:
                     self._put_down_one(claim)
+            left = False
         finally:
-            scribe.presence.close()
+            scribe.presence.close(keep=left)
 
     def _put_down_one(self, claim: Claim) -> None:
         with suppress(ClaimLost):

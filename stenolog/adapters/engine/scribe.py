@@ -129,7 +129,11 @@ class Scribe(Standing):
         """The claims of the dead, taken over: nobody knows how those effects ended."""
         ours = (claim for claim in self.claims.all() if self._is_ours(claim.lane))
         dead = [claim for claim in ours if not self.presence.lives(claim.owner)]
-        return [taken for claim in dead if (taken := self.claims.take_over(claim, self.presence.id))]
+        taken = [mine for claim in dead if (mine := self.claims.take_over(claim, self.presence.owner))]
+        if dead:
+            for owner in {claim.owner for claim in dead} - {claim.owner for claim in self.claims.all()}:
+                self.presence.forget(owner)
+        return taken
 
     def _is_ours(self, where: str) -> bool:
         return where.partition("/")[0] in self.agents and self.lane in ("", where)
@@ -160,7 +164,7 @@ class Scribe(Standing):
     def _prepared(self, effect: Effect, now: datetime) -> Begun | None:
         """The effect with all it needs; None where it cannot be begun, and the log says why."""
         claim = Claim(
-            0, effect.lane.address, effect.name, effect.cause, 1, "", self.presence.id, microseconds(now)
+            0, effect.lane.address, effect.name, effect.cause, 1, "", self.presence.owner, microseconds(now)
         )
         if isinstance(effect, ToolRun):
             made = self._answer_of(effect)

@@ -23,6 +23,8 @@ TAKE = """INSERT OR IGNORE INTO claims (stream, lane, effect, cause, attempt, ke
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 OF = """SELECT fence, lane, effect, cause, attempt, key, owner, at, receipt FROM claims
     WHERE stream = ? ORDER BY fence"""
+EVERYWHERE = """SELECT name, fence, lane, effect, cause, attempt, key, owner, at, receipt
+    FROM claims JOIN conversations USING (stream) ORDER BY fence"""
 DRAFT = """INSERT INTO drafts (fence, number, said)
     SELECT fence, (SELECT coalesce(max(number), 0) + 1 FROM drafts d WHERE d.fence = c.fence), ?
     FROM claims c WHERE fence = ?"""
@@ -115,6 +117,18 @@ class Claims:
     def _insert(self, connection: sqlite3.Connection, claim: Claim) -> Claim | None:
         cursor = connection.execute(TAKE, (self._key, *claim[1:]))
         return claim._replace(fence=cursor.lastrowid or 0) if cursor.rowcount else None
+
+
+def owners(datastore: LogDatastore) -> list[str]:
+    """Return the owners of all claims in the log."""
+    with datastore.reading() as connection:
+        return [owner for (owner,) in connection.execute("SELECT DISTINCT owner FROM claims")]
+
+
+def everywhere(datastore: LogDatastore) -> list[tuple[str, Claim]]:
+    """Return all claims in the log, each with the name of its conversation, the oldest first."""
+    with datastore.reading() as connection:
+        return [(name, Claim._make(claim)) for name, *claim in connection.execute(EVERYWHERE)]
 
 
 def settle(connection: sqlite3.Connection, fence: int) -> None:

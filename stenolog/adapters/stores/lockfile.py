@@ -49,14 +49,14 @@ def close(file: int) -> None:
     os.close(file)
 
 
-def is_held(path: str) -> bool:
-    """Return whether a living process holds the file's lock; False for a missing file."""
+def is_held(path: str) -> bool | None:
+    """Return whether a living process holds the file's lock; None for a missing file."""
     if fcntl is None:  # pragma: no cover - an open file cannot be removed there
         return _is_open(path)
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
-        return False
+        return None
     except OSError:  # another user's
         return True
     try:
@@ -80,11 +80,11 @@ def remove(path: str) -> None:
             os.close(file)
 
 
-def _is_open(path: str) -> bool:  # pragma: no cover - not on POSIX
+def _is_open(path: str) -> bool | None:  # pragma: no cover - not on POSIX
     try:
         os.rename(path, path)
     except FileNotFoundError:
-        return False
+        return None
     except PermissionError:
         return True
     return False

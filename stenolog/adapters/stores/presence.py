@@ -1,114 +1,159 @@
-"""That a runner is alive: a lock on a file of its own, which the kernel lets go of when its process dies.
+"""The presence of a runner: a locked file beside the log. The kernel releases the lock when its process ends.
 
-So a dead runner is known at once, however long its effects take, and one that merely stands still is not
-taken for dead.
+So a dead runner is recognised at once, however long its effects take, and one that merely stands still is not
+taken for dead. Where the file of a living runner was removed, its process is looked for instead.
 """
 
 from __future__ import annotations
 
 import os
-import time
+import platform
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from glob import escape, glob
+from pathlib import Path
+from typing import NamedTuple
 
 from stenolog.domain.errors import StoreFailed
 
-from . import permissions
+from . import lockfile
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - not on POSIX
-    fcntl = None  # type: ignore[assignment]
-
-TRIES = 100
 _HERE: dict[str, int] = {}
 """The runners of this process, each with its process id: a fork of it has a copy of this, and no lock."""
 _SWEPT: set[str] = set()
 """Where this process has removed the files of the dead."""
 
 
-class Presence:
-    """The presence of one runner; `file` is the database's (":memory:": nobody else can have it)."""
+class Owner(NamedTuple):
+    """A runner as its claims name it.
 
-    def __init__(self, file: str, id: str, *, in_memory: bool = False) -> None:
-        self.id = id
-        self._prefix = f"{os.path.realpath(file)}-runner-"  # one place, by whatever name the file is opened
-        _HERE[id] = os.getpid()  # before there is a file: to open it here and close it lets its lock go
+    `start` is when its process began, as the kernel counts, and `database` the file that it opened: a copy
+    of the log is another one. Both are empty where the system does not say.
+    """
+
+    id: str
+    host: str = ""
+    pid: int = 0
+    start: str = ""
+    database: str = ""
+
+    @classmethod
+    def of_this_process(cls, id: str, file: str) -> Owner:
+        """Return the owner that a runner of this process is."""
+        pid = os.getpid()
+        return cls(id, platform.node().replace(" ", "-"), pid, _start_of(pid), _identity(file))
+
+    @classmethod
+    def parse(cls, text: str) -> Owner:
+        """Read an owner as a claim has it; one of another form is an id alone."""
+        parts = text.rsplit(" ", 4)
+        if len(parts) != 5 or not parts[2].isdecimal():
+            return cls(text)
+        id, host, pid, start, database = parts
+        return cls(id, host, int(pid), start.strip("-"), database.strip("-"))
+
+    def __str__(self) -> str:
+        return f"{self.id} {self.host or '-'} {self.pid} {self.start or '-'} {self.database or '-'}"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process runs on this machine."""
+        return bool(self.start) and self.host == platform.node() and _start_of(self.pid) == self.start
+
+
+class Presence:
+    """The presence of one runner; `file` is the database's (":memory:": nobody else can have it).
+
+    `owner` is what its claims name it. `claimed` returns the owners of all claims in the log.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        id: str,
+        *,
+        in_memory: bool = False,
+        claimed: Callable[[], Collection[str]] = tuple,
+    ) -> None:
+        self._database = file
+        self._path = _path(file, id)
         self._file: int | None = None
+        self.owner = str(Owner.of_this_process(id, file)) if not in_memory else id
+        _HERE[self.owner] = os.getpid()
         if not in_memory:
-            self._file = _locked(self._prefix + id)
-            self._sweep()
+            try:
+                self._file = lockfile.make(self._path, file)
+            except OSError as error:
+                raise StoreFailed(f"{self._path}: cannot show that a runner lives: {error}") from error
+            self._sweep(claimed)
 
     def lives(self, owner: str) -> bool:
-        """Whether a runner is alive."""
-        return _HERE.get(owner) == os.getpid() or _is_locked(self._prefix + owner)
+        """Return whether a runner is alive."""
+        return lives(self._database, owner)
 
-    def _sweep(self) -> None:
-        """Once in a process: remove the files of those who died with no claim, for whom nobody asks."""
-        if self._prefix not in _SWEPT:
-            _SWEPT.add(self._prefix)
-            for path in glob(f"{escape(self._prefix)}*"):
-                self.lives(path.removeprefix(self._prefix))
+    def forget(self, owner: str) -> None:
+        """Remove the file of a dead runner that has no claim left."""
+        if path := _path(self._database, Owner.parse(owner).id):
+            lockfile.remove(path)
 
-    def close(self) -> None:
-        """The runner ends in good order."""
-        _HERE.pop(self.id, None)
+    def _sweep(self, claimed: Callable[[], Collection[str]]) -> None:
+        """Once in a process, remove the files of the dead that have no claim."""
+        prefix = _path(self._database, "")
+        if prefix in _SWEPT:
+            return
+        _SWEPT.add(prefix)
+        dead = [path for path in glob(f"{escape(prefix)}*") if lockfile.is_held(path) is False]
+        # The file of a dead runner with claims stays: a missing one has its process looked for. The claims
+        # are read after the locks, because a runner takes none once its lock is released.
+        kept = {_path(self._database, Owner.parse(owner).id) for owner in claimed()}
+        for path in dead:
+            if path not in kept:
+                lockfile.remove(path)
+
+    def close(self, *, keep: bool = False) -> None:
+        """End the runner's presence. `keep` leaves its file, unlocked, for claims that are left behind."""
+        _HERE.pop(self.owner, None)
         if self._file is not None:
-            with suppress(OSError):
-                os.unlink(self._prefix + self.id)
-            os.close(self._file)
+            if not keep:
+                with suppress(OSError):
+                    os.unlink(self._path)
+            lockfile.close(self._file)
             self._file = None
 
 
-def _locked(path: str) -> int:
-    """The file, made and locked. A record lock: children of this process do not inherit it."""
-    for _ in range(TRIES):
-        try:
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, permissions.PRIVATE)
-        except OSError as error:
-            raise StoreFailed(f"{path}: cannot be made to show that a runner lives: {error}") from error
-        if fcntl is None or (_lock(file) and _stands(file, path)):
-            return file
-        os.close(file)  # whoever looked just now took it for that of a dead one
-        time.sleep(0.001)
-    raise StoreFailed(f"{path}: cannot be locked to show that a runner lives")
+def lives(file: str, owner: str) -> bool:
+    """Return whether the owner of a claim is alive.
 
-
-def _lock(file: int) -> bool:
-    try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-def _stands(file: int, path: str) -> bool:
-    """Whether the file is still the one that has this name."""
-    with suppress(FileNotFoundError):
-        return os.path.samestat(os.fstat(file), os.stat(path))
-    return False
-
-
-def _is_locked(path: str) -> bool:
-    """Whether somebody holds the lock; the file of one who is dead is removed."""
-    if fcntl is None:  # pragma: no cover - an open file cannot be removed there
-        with suppress(FileNotFoundError):
-            try:
-                os.unlink(path)
-            except PermissionError:
-                return True
-        return False
-    try:
-        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    except OSError:  # it is there, and not ours to look at
+    Its file says so while it is there. A file that is missing was removed by a person or a program that
+    cleans up: then the owner is alive if its process is.
+    """
+    if _HERE.get(owner) == os.getpid():
         return True
+    who = Owner.parse(owner)
+    held = lockfile.is_held(path) if (path := _path(file, who.id)) else None
+    if held is None:
+        return bool(who.database) and who.database == _identity(file) and who.is_running
+    return held
+
+
+def _path(file: str, id: str) -> str:
+    """Return the path of a runner's file; "" for an id that no file name can hold."""
+    if "/" in id or "\0" in id:
+        return ""
+    return f"{os.path.realpath(file)}-runner-{id}"  # one place, by whatever name the file is opened
+
+
+def _identity(file: str) -> str:
+    with suppress(OSError):
+        found = os.stat(file)
+        return f"{found.st_dev}.{found.st_ino}"
+    return ""
+
+
+def _start_of(pid: int) -> str:
+    """Return when a process began, in ticks since the machine did; "" for a dead or unknown one."""
     try:
-        if not _lock(file):
-            return True
-        with suppress(OSError):
-            os.unlink(path)
-        return False
-    finally:
-        os.close(file)
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]

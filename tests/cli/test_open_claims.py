@@ -1,0 +1,72 @@
+"""`claims`: what is under way, and taking it over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stenolog
+from stenolog import UserMessage
+from stenolog.adapters.stores.claims import Claim, Claims
+from stenolog.adapters.stores.presence import Presence
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture
+def runner(cli: Cli, tmp_path: Path) -> Iterator[Presence]:
+    """A runner of this process that is at two effects."""
+    with stenolog.open("talks.db") as log:
+        talk = log["demo"]
+        talk.append(UserMessage(text="Go."))
+        presence = Presence(log.datastore.file, "one")
+        claim = Claim(0, "coder", "model", 2, 1, "key", presence.owner, 1_767_225_600_000_000)
+        wanted = [claim, claim._replace(lane="judge", effect="tool 2/0")]
+        Claims(log.datastore, talk.stream).take(wanted, 2)
+    yield presence
+    presence.close()
+
+
+def test_nothing_is_under_way(demo: Cli) -> None:
+    assert demo("claims").out == "no effect is under way\n"
+    assert demo("claims", "--take", "demo").status == 2
+
+
+def test_what_is_under_way_stands_in_a_table_with_its_process(cli: Cli, runner: Presence) -> None:
+    _, host, pid, *_ = runner.owner.split()
+
+    ran = cli("claims")
+
+    head, _, *rows = ran.out.splitlines()
+    assert [line.split() for line in (head, *rows)] == [
+        ["TALK", "LANE", "EFFECT", "SINCE", "PROCESS", "HOST", "ALIVE"],
+        ["demo", "coder", "model", "2026-01-01", "00:00:00", pid, host, "yes"],
+        ["demo", "judge", "tool", "2/0", "2026-01-01", "00:00:00", pid, host, "yes"],
+    ]
+    data = cli("claims", "--json").envelope["data"]
+    assert data[0] == {
+        "conversation": "demo",
+        "lane": "coder",
+        "effect": "model",
+        "since": "2026-01-01T00:00:00Z",
+        "host": host,
+        "pid": int(pid),
+        "alive": True,
+        "owner": "one",
+    }
+
+
+def test_what_is_taken_over_is_owned_by_nobody_who_lives(cli: Cli, runner: Presence) -> None:
+    assert cli("claims", "--owner", "one").status == 2
+    assert cli("claims", "--take", "demo", "--owner", "two").status == 2
+    assert cli("claims", "--take", "nowhere").status == 3
+
+    ran = cli("claims", "--take", "demo", "--owner", runner.owner.split()[2])
+
+    assert ran.status == 0
+    assert ran.out.startswith("✓ 2 claims of demo taken over; the next run settles them")
+    assert "still runs" in ran.out
+    assert [claim["alive"] for claim in cli("claims", "--json").envelope["data"]] == [False, False]
