@@ -21,7 +21,8 @@ from stenolog import (
     Unknown,
     UserMessage,
 )
-from stenolog.adapters.verify import Report, verify
+from stenolog.adapters.report import Report
+from stenolog.adapters.verify import verify
 from stenolog.projections.difference import Difference, first_difference
 from tests.stores.conftest import said
 
@@ -173,7 +174,7 @@ class TestForks:
     def test_entries_of_nobody_are_found(self, damage: Damage) -> None:
         report = damage("PRAGMA foreign_keys = OFF", "DELETE FROM conversations WHERE name = 'fork'")
 
-        assert {code for *_, code in found(report)} == {"file"}
+        assert {code for *_, code in found(report)} == {"file", "history"}
 
 
 class TestPayloads:

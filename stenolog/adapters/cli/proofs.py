@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stenolog.adapters.checking import Found
     from stenolog.adapters.conversation import Conversation
     from stenolog.adapters.proving import Proved
-    from stenolog.adapters.verify import Anomaly, Problem, Report
+    from stenolog.adapters.report import Anomaly, Problem, Report
     from stenolog.projections.requests.prefixes import Checked
 
 
@@ -86,7 +86,11 @@ def replay_lines(replay: Replay) -> Iterator[Piece]:
 
 
 @command("verify")
-@click.option("--head", metavar="SHA", help="A digest kept elsewhere: it must stand in the log.")
+@click.option(
+    "--head",
+    metavar="SHA",
+    help="A head kept elsewhere, of a conversation or of the log: it must stand there.",
+)
 @click.option("--requests", is_flag=True, help="Build each request that has a receipt again, and compare.")
 @click.option("--strict", is_flag=True, help="With --requests: one that is not provable is a failure too.")
 @takes_jobs
@@ -96,7 +100,8 @@ def verify_command(
 ) -> Answer:
     """Check that the log is as it was written.
 
-    Every digest, link, payload, blob and checkpoint is worked out anew; what is another is named.
+    Every digest, link, payload, blob and checkpoint is computed again, and the history of names and
+    deletions; each difference is named. Without a conversation, the head of the whole log is printed last.
     """
     from stenolog.adapters.proving import prove
     from stenolog.adapters.verify import verify
@@ -111,6 +116,7 @@ def verify_command(
     data = {
         "conversations": report.conversations,
         "blobs": report.blobs,
+        "head": report.head or None,
         "anomalies": len(report.anomalies),
         "requests": request_data(proved) if requests else None,
     }
@@ -160,6 +166,10 @@ def _verify_lines(report: Report) -> Iterator[Piece]:
         yield NONE
     if report.blobs:
         yield line(("✓ ", "green"), counted(report.blobs, "blob"))
+    if report.head and not report.head.startswith("0-"):  # nothing was ever written
+        mark = ("✗ ", "red") if "" in broken else ("✓ ", "green")
+        yield line(mark, "the log: names, deletions and all heads")
+        yield f"  {report.head}"
 
 
 @command("fsck")

@@ -45,6 +45,8 @@ EVERYTHING = f"""SELECT e.rowid, e.originator_id, c.name, {EVENT}
 BY_ID = f"SELECT {WHOLE} FROM stored_events WHERE originator_id = ? AND entry_id = ?"
 HEAD = """SELECT originator_version, digest FROM stored_events WHERE originator_id = ?
     ORDER BY originator_version DESC LIMIT 1"""
+HEAD_UNTIL = """SELECT originator_version, digest FROM stored_events
+    WHERE originator_id = ? AND rowid <= ? ORDER BY originator_version DESC LIMIT 1"""
 DIGEST = "SELECT digest FROM stored_events WHERE originator_id = ? AND originator_version = ?"
 LAST = 2**62
 """A position beyond any there can be."""
@@ -131,6 +133,12 @@ def head(connection: sqlite3.Connection, stream: int) -> Head | None:
     """The last position of the stream and its digest; None for a stream without entries."""
     row = connection.execute(HEAD, (stream,)).fetchone()
     return Head._make(row) if row else None
+
+
+def head_until(connection: sqlite3.Connection, stream: int, newest: int) -> Head:
+    """Return where the stream stood when the log's newest entry had this notification id."""
+    row = connection.execute(HEAD_UNTIL, (stream, newest)).fetchone()
+    return Head._make(row) if row else START
 
 
 def digest_at(connection: sqlite3.Connection, stream: int, position: int) -> bytes | None:

@@ -9,10 +9,12 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from stenolog.domain.entry import Record
+from stenolog.domain.history import Change
 
 from . import events, schema
 from .datastore import LogDatastore
 from .failures import RAISED
+from .history import rows as rows_of_history
 
 TYPES: dict[str, type | tuple[type, ...]] = {
     "position": int,
@@ -26,6 +28,18 @@ TYPES: dict[str, type | tuple[type, ...]] = {
     "erased": (bytes, type(None)),
 }
 """What must stand in each field of a record."""
+HISTORY: dict[str, Any] = {
+    "number": int,
+    "stream": int,
+    "what": str,
+    "value": int,
+    "parent": int,
+    "salt": bytes,
+    "name": str,
+    "digest": bytes,
+    "erased": bytes | None,
+}
+"""What must stand in each field of a record of the history."""
 
 
 class Unreadable(NamedTuple):
@@ -38,12 +52,14 @@ class Unreadable(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A conversation as its row tells it, unchecked."""
+    """A conversation as its row tells it, unchecked but for the types: what has another is left out."""
 
     stream: int
     name: str
     parent: int | None
     fork: int
+    archived_at: int | None
+    wrong: tuple[Unreadable, ...] = ()
 
 
 @contextmanager
@@ -80,8 +96,39 @@ def faults(connection: sqlite3.Connection) -> Iterator[str]:
 
 def conversations(connection: sqlite3.Connection) -> list[Held]:
     """Every conversation, the oldest first. Raises `sqlite3.Error` where the table cannot be read."""
-    statement = "SELECT stream, name, parent, coalesce(fork_position, 0) FROM conversations ORDER BY stream"
-    return [Held._make(row) for row in connection.execute(statement).fetchall()]
+    statement = "SELECT stream, name, parent, fork_position, archived_at FROM conversations ORDER BY stream"
+    return [_held(*row) for row in connection.execute(statement).fetchall()]
+
+
+def _held(stream: int, name: Any, parent: Any, fork: Any, archived_at: Any) -> Held:
+    """The row, without the columns that hold what was never written there."""
+    numbers = {"parent": parent, "fork_position": fork, "archived_at": archived_at}
+    wrong = [
+        Unreadable(0, f"/{column}", "a number or nothing", type(value).__name__)
+        for column, value in numbers.items()
+        if not isinstance(value, int | None)
+    ]
+    if not isinstance(name, str):
+        wrong.append(Unreadable(0, "/name", "text", type(name).__name__))
+        name = repr(name)
+    parent, fork, archived_at = (value if isinstance(value, int) else None for value in numbers.values())
+    return Held(stream, name, parent, fork or 0, archived_at, tuple(wrong))
+
+
+def history(connection: sqlite3.Connection) -> Iterator[Change | Unreadable]:
+    """The records of the history; the first that cannot be read is the last."""
+    try:
+        for row in rows_of_history(connection):
+            odd = [
+                Unreadable(row[0], f"/history/{field}", str(kind), type(value).__name__)
+                for (field, kind), value in zip(HISTORY.items(), row, strict=True)
+                if not isinstance(value, kind)
+            ]
+            yield odd[0] if odd else Change._make(row)
+            if odd:
+                return
+    except RAISED as error:
+        yield Unreadable(0, "/history", "rows that can be read", str(error))
 
 
 def records(

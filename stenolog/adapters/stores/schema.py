@@ -1,14 +1,19 @@
 """The tables, their versions, and the check that a file is ours.
 
 A migration is a script that brings a file from one version to the next; making a new file is the
-first. Claims, drafts and tracking stand beside the log, in the same file, and are never truth.
+first. `history` is a part of the log. Claims, drafts and tracking stand beside the log, in the same
+file, and are never truth.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from collections.abc import Callable, Mapping
 
 from stenolog.domain.errors import LaterRelease, NotALog
+
+from . import history
 
 APPLICATION_ID = 0x53544E4F  # "STNO"
 PAGE_SIZE = 1024
@@ -78,8 +83,48 @@ MIGRATIONS = (
         PRIMARY KEY (name, stream)
     ) WITHOUT ROWID
     """,
+    """
+    CREATE TABLE history (
+        number INTEGER PRIMARY KEY,
+        stream INTEGER NOT NULL,
+        what TEXT NOT NULL,
+        value INTEGER NOT NULL,
+        parent INTEGER NOT NULL,
+        salt BLOB NOT NULL,
+        name TEXT NOT NULL,
+        digest BLOB NOT NULL,
+        erased BLOB
+    );
+    CREATE INDEX history_stream ON history (stream);
+    CREATE TABLE secret (
+        name TEXT PRIMARY KEY,
+        bytes BLOB NOT NULL
+    ) WITHOUT ROWID;
+    INSERT INTO secret VALUES ('sidecars', randomblob(32))
+    """,
 )
+FILLED: Mapping[int, Callable[[sqlite3.Connection], None]] = {4: history.fill}
+"""What a new version computes from the rows that stand in the file."""
 VERSION = len(MIGRATIONS)
+
+
+VERSION_BITS = 0xFF
+"""Of `user_version`, the lower bits are the version of the format; those above them are the file's own id."""
+
+
+def id_of(connection: sqlite3.Connection) -> int:
+    """Return the id of an open file; 0 while it has none. A copy that `backup` made has another one."""
+    return _pragma(connection, "user_version") >> 8
+
+
+def renew(connection: sqlite3.Connection) -> None:
+    """Give a file an id of its own: a write-ahead log of another file can be told from its own by it."""
+    version = _pragma(connection, "user_version") & VERSION_BITS
+    connection.execute(f"PRAGMA user_version = {_new_id() | version}")
+
+
+def _new_id() -> int:
+    return (1 + int.from_bytes(os.urandom(4), "big") % (1 << 23 - 1)) << 8
 
 
 def version_of(connection: sqlite3.Connection, where: str) -> int:
@@ -90,6 +135,7 @@ def version_of(connection: sqlite3.Connection, where: str) -> int:
     application = _pragma(connection, "application_id")
     version = _pragma(connection, "user_version")
     if application == APPLICATION_ID:
+        version &= VERSION_BITS
         if version > VERSION:
             raise LaterRelease(
                 f"{where}: written by a later release (file format {version}; this release reads up to "
@@ -108,11 +154,17 @@ def migrate(connection: sqlite3.Connection, where: str) -> None:
     """Bring the file to this release's version, in one transaction; the caller keeps others out."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for script in MIGRATIONS[version_of(connection, where) :]:
+        found = version_of(connection, where)
+        for version, script in enumerate(MIGRATIONS, 1):
+            if version <= found:
+                continue
             for statement in script.split(";"):
                 connection.execute(statement)
+            if version in FILLED:
+                FILLED[version](connection)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+        id = id_of(connection) << 8 or _new_id()
+        connection.execute(f"PRAGMA user_version = {id | VERSION}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

@@ -5,6 +5,11 @@ from __future__ import annotations
 import sqlite3
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from stenolog.domain.errors import CorruptLog
+from stenolog.domain.history import ARCHIVED, BEGUN, DELETED, FORKED, RENAMED, UNARCHIVED
+
+from . import events, history
+
 FIND = "SELECT stream FROM conversations WHERE name = ?"
 NAME = "SELECT name FROM conversations WHERE stream = ?"
 LAST_AT = """(SELECT at FROM stored_events WHERE originator_id = stream
@@ -24,7 +29,7 @@ LINEAGE = """
 DELETIONS = "deletions"
 """The name in `tracking` of a number that is another one after each deletion: a backup put in the log's place
 has the number that it had, so that what is kept beside the log can tell."""
-DELETED = "INSERT OR REPLACE INTO tracking (name, stream, position, piece) VALUES (?, 0, random(), 0)"
+MARK_DELETION = "INSERT OR REPLACE INTO tracking (name, stream, position, piece) VALUES (?, 0, random(), 0)"
 
 
 class Segment(NamedTuple):
@@ -70,7 +75,8 @@ def names(
     """The names of some conversations, in an order; the oldest is the one that was begun first."""
     conditions, values = _conditions(which)
     statement = f"SELECT name FROM conversations {conditions} ORDER BY {ORDERS[order]} LIMIT ?"
-    return [name for (name,) in connection.execute(statement, (*values, -1 if limit is None else limit))]
+    rows = connection.execute(statement, (*values, -1 if limit is None else limit)).fetchall()
+    return [_text(name) for (name,) in rows]
 
 
 def count(connection: sqlite3.Connection, which: Which) -> int:
@@ -102,18 +108,29 @@ def create(
     """A new stream, forked from `parent` at position `fork` where given."""
     key = connection.execute(CREATE, (name, parent, fork)).lastrowid
     assert key is not None
+    what = BEGUN if parent is None else FORKED
+    history.add(connection, key, what, value=fork, parent=parent, name=name)
     return key
 
 
 def forks(connection: sqlite3.Connection, stream: int) -> list[str]:
     """The names of the conversations forked from this one."""
-    return [name for (name,) in connection.execute(FORKS, (stream,))]
+    return [_text(name) for (name,) in connection.execute(FORKS, (stream,))]
+
+
+def _text(name: object) -> str:
+    """Return a stored name. Raises `CorruptLog` where it is no text."""
+    if not isinstance(name, str):
+        raise CorruptLog(f"conversations: expected names as text, found {type(name).__name__}")
+    return name
 
 
 def lineage(connection: sqlite3.Connection, stream: int, last: int) -> tuple[Segment, ...]:
     """Where the positions up to `last` are kept: the oldest ancestor first, the stream itself at the end."""
     segments: list[Segment] = []
     for key, fork in connection.execute(LINEAGE, (stream,)).fetchall():
+        if not isinstance(fork, int | None):
+            raise CorruptLog(f"stream {key}: expected a fork position, found {type(fork).__name__}")
         after = min(fork or 0, last)
         segments.append(Segment(key, after, last))
         last = after
@@ -123,17 +140,22 @@ def lineage(connection: sqlite3.Connection, stream: int, last: int) -> tuple[Seg
 def rename(connection: sqlite3.Connection, stream: int, name: str) -> None:
     """Give a stream another name."""
     connection.execute("UPDATE conversations SET name = ? WHERE stream = ?", (name, stream))
+    history.add(connection, stream, RENAMED, name=name)
 
 
 def archive(connection: sqlite3.Connection, stream: int, at: int | None) -> None:
     """Mark as archived at that time (microseconds since 1970), or with None as current again."""
     connection.execute("UPDATE conversations SET archived_at = ? WHERE stream = ?", (at, stream))
+    history.add(connection, stream, UNARCHIVED if at is None else ARCHIVED, value=at)
 
 
 def delete(connection: sqlite3.Connection, stream: int) -> None:
     """Remove the conversation, its entries and what stands beside it; blobs stay: others may name them."""
+    head = events.head(connection, stream)
+    history.add(connection, stream, DELETED, value=head.position if head else 0)
+    history.unname(connection, stream)
     connection.execute("DELETE FROM tracking WHERE stream = ?", (stream,))
     connection.execute("DELETE FROM claims WHERE stream = ?", (stream,))
     connection.execute("DELETE FROM stored_events WHERE originator_id = ?", (stream,))
     connection.execute("DELETE FROM conversations WHERE stream = ?", (stream,))
-    connection.execute(DELETED, (DELETIONS,))
+    connection.execute(MARK_DELETION, (DELETIONS,))

@@ -24,7 +24,17 @@ from stenolog.domain.scalars import in_utc
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 USED = {"stream", "position", "nth", "key", "gone"}
 """Columns that every table has beneath its view."""
-TAKEN = {"conversations", "stored_events", "blobs", "claims", "drafts", "tracking", "checkpoints"}
+TAKEN = {
+    "conversations",
+    "stored_events",
+    "blobs",
+    "claims",
+    "drafts",
+    "tracking",
+    "checkpoints",
+    "history",
+    "secret",
+}
 """Names that the log itself uses."""
 LARGEST = 2**63
 LONGEST_KEY = 500

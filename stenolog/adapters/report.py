@@ -1,0 +1,121 @@
+"""The report of a check: what was checked, and each problem that was found."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias
+
+Code: TypeAlias = Literal[
+    "file",
+    "noted",
+    "history",
+    "unreadable",
+    "gap",
+    "digest",
+    "link",
+    "payload",
+    "blob",
+    "checkpoint",
+    "bookmark",
+    "head",
+]
+
+
+class Problem(NamedTuple):
+    """Something that is not as it was written.
+
+    `pointer` is a JSON pointer into the entry at `position` (`/digest`, `/event/parts/0/text`), or into
+    the checkpoint there. A problem of the file as a whole has no conversation and no position.
+    """
+
+    conversation: str
+    position: int
+    pointer: str
+    code: Code
+    expected: str
+    found: str
+
+
+class Anomaly(NamedTuple):
+    """An entry that came out of order: the log is whole, and what it tells is odd."""
+
+    conversation: str
+    position: int
+    lane: str
+    what: str
+
+
+class Checked(NamedTuple):
+    """A conversation that was checked: where its head stands, and how many entries were checked.
+
+    With a whole log, what a fork inherits is checked once, as its parent's.
+    """
+
+    conversation: str
+    position: int
+    digest: str
+    entries: int
+
+
+class Report(NamedTuple):
+    """The result of `verify`.
+
+    `notes` name what cannot be proved: kinds that this release does not know, and erased entries. `head` is
+    the head of the log, where all of it was checked.
+    """
+
+    conversations: tuple[Checked, ...]
+    problems: tuple[Problem, ...]
+    anomalies: tuple[Anomaly, ...]
+    notes: tuple[str, ...]
+    blobs: int
+    head: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+class Findings:
+    """Collects the problems of a check that is under way."""
+
+    def __init__(self, head: str | None) -> None:
+        self.head = head
+        self.head_seen = False
+        self.checked: list[Checked] = []
+        self.problems: list[Problem] = []
+        self.anomalies: list[Anomaly] = []
+        self.notes: list[str] = []
+        self.named_blobs: dict[str, tuple[str, int, str]] = {}
+        self.blobs = 0
+        self.log_head = ""
+
+    def add(self, other: Findings) -> None:
+        """Take in what was found in further conversations."""
+        self.head_seen |= other.head_seen
+        self.checked += other.checked
+        self.problems += other.problems
+        self.anomalies += other.anomalies
+        self.notes += other.notes
+        for sha, place in other.named_blobs.items():
+            self.named_blobs.setdefault(sha, place)
+
+    def report(self) -> Report:
+        """Return the report of all that was found."""
+        if self.head is not None and not self.head_seen:
+            last = self.checked[-1] if len(self.checked) == 1 else Checked("", 0, "no entry with it", 0)
+            self.problems.append(
+                Problem(last.conversation, last.position, "/digest", "head", self.head, last.digest)
+            )
+        return Report(
+            tuple(self.checked),
+            tuple(self.problems),
+            tuple(self.anomalies),
+            tuple(self.notes),
+            self.blobs,
+            self.log_head,
+        )
+
+
+def of_file(fault: str) -> Problem:
+    """Return the problem of a file as a whole."""
+    return Problem("", 0, "", "file", "a sound database", fault)

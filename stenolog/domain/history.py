@@ -1,0 +1,186 @@
+"""The history of a log: a chain of records over what is not an entry.
+
+Conversations that were begun, forked, renamed, archived and deleted, and entries that were erased.
+
+    digest = sha256(previous digest ‖ header ‖ sha256(salt ‖ name))
+    header = number, stream, what, value, parent: each as UTF-8 text and ended by a line feed
+
+The previous digest is empty before record 1. When a conversation is deleted, its names are erased here, with
+their salts; `erased` then holds the sha256 of both, as it does for the payload of an entry.
+
+The head of a log is one digest over its history and the heads of all its conversations:
+
+    head   = sha256(number ‖ newest ‖ digest of the history ‖ heads)
+    heads  = stream, position, digest of each conversation, by stream
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+from .entry import GENESIS
+
+ARCHIVED: Final = "archived"
+BEGUN: Final = "begun"
+DELETED: Final = "deleted"
+ERASED: Final = "erased"
+FORKED: Final = "forked"
+RENAMED: Final = "renamed"
+UNARCHIVED: Final = "unarchived"
+_HEAD = re.compile(r"([0-9]{1,18})-([0-9]{1,18})-([0-9a-fA-F]{64})")
+
+
+class Change(NamedTuple):
+    """One record of the history.
+
+    `value` is the fork's position, the time of archiving (microseconds since 1970, UTC), the last position of
+    what was deleted, or the position that was erased; else 0. `parent` is the stream forked from, else 0.
+    """
+
+    number: int
+    stream: int
+    what: str
+    value: int
+    parent: int
+    salt: bytes
+    name: str
+    digest: bytes
+    erased: bytes | None = None
+
+
+class Listed(NamedTuple):
+    """A conversation as its row in the table must be."""
+
+    name: str
+    parent: int | None
+    fork: int | None
+    archived_at: int | None = None
+
+
+class LogHead(NamedTuple):
+    """The head of a log: how long its history was, its newest entry's notification id, and the digest.
+
+    As text `NUMBER-NEWEST-DIGEST`.
+    """
+
+    number: int
+    newest: int
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.number}-{self.newest}-{self.digest}"
+
+
+def parse(text: str) -> LogHead | None:
+    """Return the head that the text is; None where it is another digest."""
+    found = _HEAD.fullmatch(text.strip())
+    return LogHead(int(found[1]), int(found[2]), found[3].lower()) if found else None
+
+
+def hashed(salt: bytes, name: str) -> bytes:
+    """Return the sha256 that stands for a name in the chain, 32 bytes."""
+    return sha256(salt + name.encode(errors="surrogatepass")).digest()
+
+
+def digest_of(previous: bytes, change: Change) -> bytes:
+    """Return the digest that a record must have, after `previous`."""
+    header = f"{change.number}\n{change.stream}\n{change.what}\n{change.value}\n{change.parent}\n"
+    content = hashed(change.salt, change.name) if change.erased is None else change.erased
+    if change.erased is not None and (change.salt or change.name):
+        content = b""  # beside a name, the hash of another would vouch for it
+    return sha256(previous + header.encode(errors="surrogatepass") + content).digest()
+
+
+def log_head(number: int, newest: int, history: bytes, heads: Iterable[tuple[int, int, bytes]]) -> LogHead:
+    """Return the head of a log; `heads` are stream, position and digest of each conversation, by stream."""
+    total = sha256(f"{number}\n{newest}\n".encode() + history)
+    for stream, position, digest in heads:
+        total.update(f"{stream}\n{position}\n".encode() + digest)
+    return LogHead(number, newest, total.hexdigest())
+
+
+class Fault(NamedTuple):
+    """A record that does not follow from those before it. `stream` is 0 where the chain itself is broken."""
+
+    number: int
+    stream: int
+    expected: str
+    found: str
+
+
+class History:
+    """The conversations of a log, replayed record by record."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.digest = GENESIS
+        self.listed: dict[int, Listed] = {}
+        self.gone: set[int] = set()
+        self.unnamed: set[int] = set()
+        self.erased: set[tuple[int, int]] = set()
+        self.faults: list[Fault] = []
+
+    def take(self, change: Change) -> None:
+        """Replay one record."""
+        if change.number != self.number + 1:
+            self._fault(change, 0, f"record {self.number + 1}", f"record {change.number}")
+        elif (digest := digest_of(self.digest, change)) != change.digest:
+            self._fault(change, 0, digest.hex(), change.digest.hex())
+        self.number, self.digest = change.number, change.digest
+        if change.erased is not None:
+            self.unnamed.add(change.stream)
+        if change.what in (BEGUN, FORKED):
+            self._begin(change)
+        elif change.stream not in self.listed:
+            self._fault(change, change.stream, "a conversation", f"{change.what}, though there was none")
+        else:
+            self._change(change, self.listed[change.stream])
+
+    def end(self) -> None:
+        """Check what only the whole history tells: names are erased with their conversation alone."""
+        for stream in sorted(self.unnamed & self.listed.keys()):
+            self.faults.append(Fault(self.number, stream, "its name", "an erased name"))
+
+    def _begin(self, change: Change) -> None:
+        if change.stream in self.listed or change.stream in self.gone:
+            self._fault(change, change.stream, "a new number", "one that was used before")
+        fork = (change.parent, change.value) if change.what == FORKED else (None, None)
+        self.listed[change.stream] = Listed(change.name, *fork)
+
+    def _change(self, change: Change, before: Listed) -> None:
+        match change.what:
+            case "renamed":
+                self.listed[change.stream] = before._replace(name=change.name)
+            case "archived":
+                self.listed[change.stream] = before._replace(archived_at=change.value)
+            case "unarchived":
+                self.listed[change.stream] = before._replace(archived_at=None)
+            case "deleted":
+                del self.listed[change.stream]
+                self.gone.add(change.stream)
+            case "erased":
+                self.erased.add((change.stream, change.value))
+            case _:
+                self._fault(change, change.stream, "a change that this release knows", change.what)
+
+    def _fault(self, change: Change, stream: int, expected: str, found: str) -> None:
+        self.faults.append(Fault(change.number, stream, expected, found))
+
+
+def differences(told: Mapping[int, Listed], rows: Mapping[int, Listed]) -> Iterable[Fault]:
+    """Yield where the table of conversations is not what the history tells."""
+    for stream in sorted({*told, *rows}):
+        expected, found = told.get(stream), rows.get(stream)
+        if expected != found:
+            yield Fault(0, stream, _words(expected), _words(found))
+
+
+def _words(listed: Listed | None) -> str:
+    if listed is None:
+        return "no conversation"
+    fork = f", forked from stream {listed.parent} at {listed.fork}" if listed.parent is not None else ""
+    archived = f", archived at {listed.archived_at}" if listed.archived_at is not None else ""
+    return f"{listed.name!r}{fork}{archived}"

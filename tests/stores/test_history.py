@@ -1,0 +1,224 @@
+"""The history of a log: names, forks, archiving and deletions are a chain; the head of the log covers all."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import stenolog
+from stenolog import CorruptLog, Entry, Log
+from stenolog.adapters import verify_conversation
+from stenolog.adapters.report import Report
+from stenolog.adapters.stores import schema
+from stenolog.adapters.verify import verify
+from stenolog.domain.state import State
+from stenolog.domain.step import Transition, step
+from tests.stores.conftest import said, texts
+
+
+@pytest.fixture
+def head(path: Path) -> str:
+    """The head of a log of several conversations, kept elsewhere."""
+    with stenolog.open(path) as log:
+        said(log["demo"], "a", "b")
+        said(log["zeta"], "c")
+        log["demo"].fork(after=2, name="branch")
+        log["zeta"].archive()
+        report = verify(log)
+        assert report.ok
+    return report.head
+
+
+def changed(path: Path, *statements: str) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA foreign_keys = OFF")
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def checked(path: Path, head: str | None = None) -> Report:
+    with stenolog.open(path) as log:
+        return verify(log, head=head)
+
+
+SWAP = (
+    "UPDATE conversations SET name = 'q' WHERE name = 'demo'",
+    "UPDATE conversations SET name = 'demo' WHERE name = 'zeta'",
+    "UPDATE conversations SET name = 'zeta' WHERE name = 'q'",
+)
+DELETE = (
+    "DELETE FROM stored_events WHERE originator_id = 2",
+    "DELETE FROM conversations WHERE stream = 2",
+)
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        SWAP,
+        DELETE,
+        ("UPDATE conversations SET name = 'other' WHERE name = 'zeta'",),
+        ("UPDATE conversations SET archived_at = NULL",),
+        ("UPDATE conversations SET archived_at = 1 WHERE name = 'demo'",),
+        ("UPDATE conversations SET name = 'ze' || char(27) || '[2J' WHERE name = 'zeta'",),
+        ("UPDATE conversations SET name = CAST(name AS BLOB) WHERE name = 'zeta'",),
+        ("UPDATE conversations SET fork_position = x'03' WHERE name = 'branch'",),
+        ("UPDATE conversations SET fork_position = NULL WHERE name = 'branch'",),
+        ("UPDATE conversations SET parent = NULL WHERE name = 'branch'",),
+        ("UPDATE conversations SET parent = 2 WHERE name = 'branch'",),
+        ("UPDATE conversations SET parent = 'x' WHERE name = 'branch'",),
+        ("UPDATE conversations SET archived_at = x'00' WHERE name = 'demo'",),
+        ("DELETE FROM history WHERE number = 2",),
+        ("DELETE FROM history WHERE number = 4",),
+        ("UPDATE history SET name = 'other' WHERE number = 1",),
+        ("UPDATE history SET name = CAST(name AS BLOB) WHERE number = 1",),
+        ("UPDATE history SET what = 'deleted' WHERE number = 4",),
+        ("DELETE FROM history",),
+    ],
+)
+def test_what_is_changed_past_the_log_is_a_fault_and_never_raised(
+    head: str, path: Path, edits: tuple[str, ...]
+) -> None:
+    changed(path, *edits)
+
+    assert {p.code for p in checked(path).problems} & {"history", "unreadable"}
+    assert not checked(path, head).ok
+
+
+def test_one_conversation_is_checked_against_the_history_too(head: str, path: Path) -> None:
+    changed(path, *SWAP)
+
+    with stenolog.open(path) as log:
+        assert [p.code for p in verify(log["demo"]).problems] == ["history"]
+
+
+def test_a_chain_that_was_written_anew_is_found_with_the_head_alone(head: str, path: Path) -> None:
+    changed(path, *DELETE, "DELETE FROM history")
+    with stenolog.open(path) as log, log.datastore.writing() as connection:
+        for statement in schema.FILLED.values():
+            statement(connection)
+
+    assert checked(path).ok
+    (problem,) = checked(path, head).problems
+    assert (problem.code, problem.expected) == ("head", head)
+
+
+def test_a_head_kept_earlier_still_stands_in_a_log_that_has_grown(head: str, path: Path) -> None:
+    with stenolog.open(path) as log:
+        said(log["demo"], "more")
+        said(log["new"], "first")
+        log["demo"].rename("renamed")
+        log["zeta"].unarchive()
+        log["new"].delete()
+        assert verify(log, head=head).ok
+        assert verify(log, head=f" {head.upper()}\n").ok
+        later = verify(log).head
+    assert later != head
+    assert checked(path, later).ok
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "UPDATE stored_events SET rowid = rowid + 100 WHERE originator_id = 2",
+        "DELETE FROM stored_events WHERE originator_id = 1 AND originator_version = 3",
+        "DELETE FROM history WHERE number > 3",
+    ],
+)
+def test_a_log_that_was_cut_is_found_with_its_head(head: str, path: Path, edit: str) -> None:
+    changed(path, edit)
+
+    assert "head" in {p.code for p in checked(path, head).problems}
+
+
+def test_a_head_of_before_a_deletion_is_not_provable_and_says_so(head: str, path: Path) -> None:
+    with stenolog.open(path) as log:
+        log["zeta"].delete()
+        (problem,) = verify(log, head=head).problems
+        assert problem.code == "head"
+        assert "deleted since" in problem.found
+        assert verify(log, head=verify(log).head).ok
+
+
+def test_the_head_of_another_log_does_not_stand_in_this_one(head: str, path: Path, tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "other.db") as other:
+        said(other["demo"], "a", "b")
+        assert not verify(other, head=head).ok
+        number, newest, _ = head.split("-")
+        assert not verify(other, head=f"{number}-{newest}-{'0' * 64}").ok
+
+
+def test_a_deleted_conversation_leaves_no_name_in_the_history(path: Path) -> None:
+    with stenolog.open(path) as log:
+        said(log["customer-4711"], "a")
+        log["customer-4711"].rename("customer-4712")
+        log["customer-4712"].delete()
+        assert verify(log).ok
+        with log.datastore.reading() as connection:
+            rows = connection.execute("SELECT name, salt FROM history").fetchall()
+    assert set(rows) == {("", b"")}
+
+
+def test_a_name_that_is_erased_from_the_history_of_a_living_conversation_is_found(
+    head: str, path: Path
+) -> None:
+    changed(path, "UPDATE history SET erased = zeroblob(32), name = '', salt = x'' WHERE number = 1")
+
+    assert "history" in {p.code for p in checked(path).problems}
+
+
+def test_what_is_written_by_the_librarys_recorder_stands_in_the_history_too(path: Path) -> None:
+    from stenolog.adapters.stores.application import LogApplication, Recorded
+
+    with LogApplication(env={"SQLITE_DBNAME": str(path)}) as application:
+        application.save(Recorded("demo", 1, stenolog.UserMessage(text="a")))
+    assert checked(path).ok
+
+
+def test_a_file_of_an_earlier_version_gets_its_history_when_it_is_opened(path: Path) -> None:
+    with stenolog.open(path) as log:
+        said(log["demo"], "a")
+        log["demo"].fork(name="branch")
+        log["branch"].archive()
+    changed(path, "DROP TABLE history", "DROP TABLE secret", "PRAGMA user_version = 3")
+
+    with stenolog.open(path) as log:
+        report = verify(log)
+        assert report.ok
+        assert report.head.startswith("3-")
+        assert texts(log["demo"]) == ["a"]
+
+
+def test_names_and_forks_of_odd_types_are_damage_to_who_reads(path: Path) -> None:
+    with stenolog.open(path) as log:
+        said(log["demo"], "a")
+        log["demo"].fork(name="branch")
+    changed(path, "UPDATE conversations SET fork_position = x'03' WHERE name = 'branch'")
+    with stenolog.open(path) as log, pytest.raises(CorruptLog, match="fork position"):
+        texts(log["branch"])
+
+    changed(path, "UPDATE conversations SET name = x'64656d6f' WHERE name = 'demo'")
+    with stenolog.open(path) as log, pytest.raises(CorruptLog, match="names as text"):
+        log.names()
+
+
+def test_verify_of_nested_forks_folds_each_entry_once(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    folded = []
+
+    def counting(state: State, entry: Entry) -> tuple[State, tuple[Transition, ...]]:
+        folded.append(entry.position)
+        return step(state, entry)
+
+    monkeypatch.setattr(verify_conversation, "step", counting)
+    talk = log["demo"]
+    said(talk, "a")
+    for _ in range(30):
+        talk = talk.fork()
+
+    assert verify(log).ok
+    assert len(folded) == talk.position
+    assert [one.entries for one in verify(log).conversations] == [2, *[1] * 30]
