@@ -14,6 +14,7 @@ from stenolog.projections.requests.live import Live
 
 from .holding import Held, Key
 from .keeping import Rows
+from .stores import reading
 from .stores.appending import Stream
 from .stores.glance import since
 
@@ -90,6 +91,9 @@ def _left(log: Log, key: Key, wire: str, live: Live, digest: str, before: Left) 
         return before
     head = BOOKMARK.dump(mark) + b"\n" + said
     is_kept = log.bookmarks.put(key.stream, _name(key, wire), head, len(before.sums) + 1, fresh)
+    if is_kept and not reading.exists(log.datastore, key.stream):  # it was deleted elsewhere
+        log.bookmarks.forget(key.stream)
+        is_kept = False
     return Left(live.writer, len(messages) - 1, sums) if is_kept else Left(live.writer)
 
 

@@ -215,9 +215,11 @@ class Conversation:
         self.log.archive(self.stream, at=None)
 
     def delete(self) -> None:
-        """Remove the conversation and all its entries for good; blobs stay, since others may name them.
+        """Remove the conversation and all its entries for good, with the blobs that no other entry names.
 
-        Raises `ConversationInUse` while forks of it exist.
+        No word of them stays in the log's files, unless another process is just reading: then the
+        write-ahead log has them until `Log.collect`, the next deletion, or the last process to close the log.
+        Backups keep what they have. Raises `ConversationInUse` while forks of it exist.
         """
         self.log.delete(self.stream)
 
@@ -232,6 +234,8 @@ class Conversation:
         at = EPOCH + record.at * MICROSECOND
         entry = Entry(self.name, record.position, record.id, at, record.digest.hex(), draft.event)
         self.stream.note(entry)
+        if pins := self.log.blobs.pins:
+            pins.remove(record.payload)
         return entry
 
 

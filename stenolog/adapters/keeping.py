@@ -235,6 +235,8 @@ def keep(talk: Conversation, kept: Kept[S], entry: Entry, state: S) -> None:
 def _put(talk: Conversation, kept: Kept[S], *runs: Run) -> None:
     assert talk.stream.key is not None, "a conversation with entries has a stream"
     talk.log.checkpoints.put(talk.stream.key, kept.fold.name, kept.version, *runs)
+    if not reading.exists(talk.log.datastore, talk.stream.key):  # it was deleted elsewhere
+        talk.log.checkpoints.erase_stream(talk.stream.key)
 
 
 def _digest(read: Entry | Head) -> bytes:

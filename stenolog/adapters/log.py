@@ -12,7 +12,8 @@ system is no place for the file.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property, partial
 from itertools import islice
@@ -21,13 +22,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from stenolog.domain.entry import Entry, check_name
-from stenolog.domain.errors import ConversationInUse
+from stenolog.domain.errors import ConversationInUse, MachineError, StoredDataError, StoreFailed
 
 from . import asking
 from .conversation import Conversation
 from .edge import Edge, new_id, now, random_bytes
 from .search.index import Index
-from .stores import reading, streams
+from .stores import checkpoints, pins, reading, streams, unnamed
 from .stores.appending import Stream
 from .stores.application import LogApplication
 from .stores.blobs import Blobs
@@ -35,6 +36,7 @@ from .stores.bookmarks import Bookmarks
 from .stores.checkpoints import Checkpoints
 from .stores.datastore import DEADLINE, Synchronous
 from .stores.streams import Order, Which
+from .stores.unnamed import Collected
 from .tailing import follow
 
 if TYPE_CHECKING:
@@ -118,6 +120,7 @@ class Log:
         self.bookmarks.close()
         self.checkpoints.close()
         self.index.close()
+        self.blobs.pins.close()
         self.application.close()
 
     def __getitem__(self, name: str) -> Conversation:
@@ -293,16 +296,43 @@ class Log:
 
         key = self._existing(stream)
         source = Source(self.datastore, self.blobs)
+        named = unnamed.named_by(self.datastore, key)
         with forgetting(self.index, source, key), self.datastore.writing() as connection:
             if living := streams.forks(connection, key):
                 raise ConversationInUse(f"{stream.name!r}: forks of it exist: {', '.join(living[:5])}")
             streams.delete(connection, key)
         stream.head = None
-        self.checkpoints.drop(key)
+        stream.recent = None
+        self.purge(key, named)
+
+    def purge(self, key: int, named: Collection[str]) -> None:
+        """Remove what the log's files still have of words that were just deleted from a stream.
+
+        `named` are the sha256 of blobs that they may have named. Where others are in the way, the blobs and
+        the write-ahead log stay for the next `collect`.
+        """
         if "holding" in vars(self):
             self.holding.drop(key)
-        stream.recent = None
         self.bookmarks.forget(key)
+        for stream in (key, checkpoints.WHOLE_LOG):
+            self.checkpoints.erase_stream(stream)
+        with suppress(MachineError, StoredDataError):
+            if named and pins.SUPPORTED:
+                unnamed.collect(self.datastore, self.blobs.pins, named)
+        with suppress(MachineError):
+            self.datastore.fold()
+
+    def collect(self) -> Collected:
+        """Remove the blobs that no entry names, and empty the write-ahead log.
+
+        A blob that a living process has put stays until an entry names it or the process closes its log. One
+        whose sha256 is kept outside of this log alone is removed. Raises `StoreBusy`, `StoreFailed` (always
+        on a system other than Linux).
+        """
+        if not pins.SUPPORTED:
+            raise StoreFailed(f"{self.path}: whether a blob is in use is known on Linux alone")
+        found = unnamed.collect(self.datastore, self.blobs.pins)
+        return found._replace(folded=self.datastore.fold())
 
     def _existing(self, stream: Stream) -> int:
         key = reading.resolve(self.datastore, stream)

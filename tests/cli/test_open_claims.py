@@ -70,3 +70,12 @@ def test_what_is_taken_over_is_owned_by_nobody_who_lives(cli: Cli, runner: Prese
     assert ran.out.startswith("✓ 2 claims of demo taken over; the next run settles them")
     assert "still runs" in ran.out
     assert [claim["alive"] for claim in cli("claims", "--json").envelope["data"]] == [False, False]
+
+
+def test_gc_tells_what_it_removed(cli: Cli, demo: Cli) -> None:
+    with stenolog.open("talks.db") as log:
+        log.blobs.put(b"nothing names it")
+    ran = cli("gc", "--json")
+
+    assert ran.envelope["data"] == {"blobs": 1, "bytes": 16, "kept": 0, "folded": True}
+    assert cli("gc").out == "✓ 0 blobs removed, 0 bytes\n"

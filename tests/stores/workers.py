@@ -10,11 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Barrier
+from random import Random
 from typing import Any
 from unittest.mock import patch
 
 import stenolog
-from stenolog import Draft, StaleAppend, UserMessage
+from stenolog import Draft, Image, StaleAppend, UserMessage
 from stenolog.adapters.stores import backups
 
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -82,6 +83,34 @@ def back_up_for_ever(path: str, target: str, sender: Connection) -> None:
 
     with stenolog.open(path) as log, patch.object(backups, "place", waiting):
         log.backup(target)
+
+
+def put_and_wait(path: str, sender: Connection) -> None:
+    """Put a blob for an entry that does not come."""
+    with stenolog.open(path) as log:
+        sender.send(log.blobs.put(b"put"))
+        time.sleep(PATIENCE)
+
+
+def put_append_delete_collect(number: int, barrier: Barrier, path: str, times: int) -> int:
+    """Put one of few blobs and append an entry that names it, delete now and then, collect as often.
+
+    How many blobs were collected; none of them while an entry was to come.
+    """
+    chance, collected = Random(number), 0
+    with stenolog.open(path) as log:
+        barrier.wait(PATIENCE)
+        for turn in range(times):
+            sha = log.blobs.put(b"content %d" % chance.randrange(3))
+            if chance.random() < 0.5:
+                time.sleep(chance.random() / 200)
+            talk = log[f"talk {number}.{turn}"]
+            talk.append(UserMessage(parts=[Image(media_type="image/png", blob=sha)]))
+            assert log.blobs[sha].startswith(b"content")
+            if chance.random() < 0.8:
+                talk.delete()
+            collected += log.collect().blobs
+    return collected
 
 
 def append_for(number: int, barrier: Barrier, path: str, seconds: float) -> int:

@@ -57,6 +57,7 @@ SECTIONS = {
         "rename": "acts",
         "archive": "acts",
         "delete": "acts",
+        "gc": "gc",
         "backup": "acts",
     },
     "Set up": {

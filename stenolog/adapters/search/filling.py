@@ -160,7 +160,10 @@ def _text(blobs: Mapping[str, bytes], sha: str) -> str:
 
 @contextmanager
 def forgetting(found: Index, source: Source, stream: int) -> Iterator[None]:
-    """Take a conversation out of the index, if the block deletes it; the next search sheds its bytes."""
+    """Take a conversation out of the index, if the block deletes it, and shed its bytes.
+
+    Where that fails, the next search sheds them.
+    """
     if not found.is_there:
         yield
         return
@@ -174,6 +177,7 @@ def forgetting(found: Index, source: Source, stream: int) -> Iterator[None]:
             raise
         if connection is not None:
             _end(found, source, connection)
+            _shed(found)
 
 
 def _without(found: Index, source: Source, stream: int) -> sqlite3.Connection | None:
@@ -189,6 +193,14 @@ def _without(found: Index, source: Source, stream: int) -> sqlite3.Connection | 
     except RAISED:
         found.delete()
         return None
+
+
+def _shed(found: Index) -> None:
+    try:
+        connection = found.open()
+        index.shed(connection, index.mark(connection).sheds)
+    except RAISED as error:
+        found.give_up(error)
 
 
 def _end(found: Index, source: Source, connection: sqlite3.Connection) -> None:

@@ -20,6 +20,8 @@ from .failures import RAISED
 
 PATIENCE = 0.2
 """Seconds to wait for another process before doing without."""
+WAIT_MS = 2_000
+"""Milliseconds to wait for another process where words are to be deleted."""
 PARTS = ("-wal", "-shm", "")
 UNUSABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -66,6 +68,21 @@ class Beside(ABC):
             except BaseException:  # Ctrl-C: a transaction left open would keep all others waiting
                 self.let_go()
                 raise
+
+    def erase(self, statement: str, *values: object) -> None:
+        """Delete rows, so that no byte of them stays in the file; where that fails, delete the file."""
+        if not os.path.exists(self.path):
+            return
+
+        def erase(connection: sqlite3.Connection) -> bool:
+            connection.execute(f"PRAGMA busy_timeout = {WAIT_MS}")
+            connection.execute(statement, values)
+            (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            connection.execute(f"PRAGMA busy_timeout = {int(self.patience * 1000)}")
+            return not busy
+
+        if not self.work(erase):
+            self.discard()
 
     def give_up(self, error: Exception) -> None:
         """Close the file; where the error says that it is damaged, throw it away."""

@@ -9,6 +9,7 @@ from hashlib import sha256
 from stenolog.domain.errors import MissingBlob
 
 from .datastore import LogDatastore
+from .pins import Pins
 
 
 class Blobs(Mapping[str, bytes]):
@@ -19,14 +20,21 @@ class Blobs(Mapping[str, bytes]):
 
     def __init__(self, datastore: LogDatastore) -> None:
         self._datastore = datastore
+        self.pins = Pins("" if datastore.in_memory else f"{datastore.file}-lock", datastore.file)
+        """Those that this log has put and that no entry of it names yet."""
 
     def put(self, content: bytes) -> str:
-        """Keep the content, unless it is there already; its sha256."""
+        """Keep the content, unless it is there already; its sha256.
+
+        Put it before each append that names it: a blob that no entry names, and that no living process has
+        put for an entry still to come, is removed by `Log.collect`.
+        """
         return self.put_all([content])[0]
 
     def put_all(self, contents: Iterable[bytes]) -> list[str]:
         """The same for several, in one transaction."""
         named = [(sha256(content).hexdigest(), content) for content in contents]
+        self.pins.add(sha for sha, _ in named)
         with self._datastore.writing() as connection:
             insert(connection, named)
         return [sha for sha, _ in named]

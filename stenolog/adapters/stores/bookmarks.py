@@ -10,11 +10,9 @@ import sqlite3
 from collections.abc import Sequence
 from zlib import crc32
 
-from .beside import PATIENCE, Beside
+from .beside import Beside
 from .datastore import MEMORY
 
-WAIT_MS = 2_000
-"""Milliseconds to wait for another process where words are to be deleted."""
 TABLE = """CREATE TABLE IF NOT EXISTS bookmarks (
     stream INTEGER NOT NULL, name TEXT NOT NULL, piece INTEGER NOT NULL,
     bytes BLOB NOT NULL, sum INTEGER NOT NULL, UNIQUE (stream, name, piece)
@@ -56,16 +54,7 @@ class Bookmarks(Beside):
     def forget(self, stream: int) -> None:
         """Let go of all that is kept of a conversation, so that no word of it stays in the file; where that
         cannot be done, of the file."""
-        if os.path.exists(self.path) and not self.work(lambda connection: _forget(connection, stream)):
-            self.discard()
-
-
-def _forget(connection: sqlite3.Connection, stream: int) -> bool:
-    connection.execute(f"PRAGMA busy_timeout = {WAIT_MS}")
-    connection.execute(FORGET, (stream,))
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    connection.execute(f"PRAGMA busy_timeout = {int(PATIENCE * 1000)}")
-    return True
+        self.erase(FORGET, stream)
 
 
 def _write(connection: sqlite3.Connection, rows: Sequence[tuple[int, str, int, bytes]], first: int) -> bool:

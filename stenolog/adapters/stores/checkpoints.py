@@ -28,7 +28,7 @@ LIGHT = 16
 """So many bytes an entry may larger states take: one is kept in so many positions."""
 LAYOUT = 2
 """The `user_version` of the file; one of another layout begins anew."""
-PRAGMAS = ("page_size = 8192", "journal_mode = WAL", "synchronous = OFF")
+PRAGMAS = ("page_size = 8192", "journal_mode = WAL", "synchronous = OFF", "secure_delete = ON")
 """Pages in which a run that is no larger than usual has room: what is longer would take a page of its own."""
 PREPARE = (
     "BEGIN IMMEDIATE",
@@ -51,6 +51,9 @@ THIN = """DELETE FROM checkpoints
     WHERE stream = ? AND fold = ? AND version = ? AND first >= ? AND first < ?"""
 OUTDATED = "DELETE FROM checkpoints WHERE stream = ? AND fold = ? AND version <> ?"
 DROP = "DELETE FROM checkpoints WHERE stream = ?"
+
+WHOLE_LOG = 0
+"""In the place of a stream, for what is kept of no conversation alone."""
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -127,6 +130,13 @@ class Checkpoints(Beside):
     def drop(self, stream: int) -> None:
         """Forget all that is kept of a stream."""
         self._select(DROP, stream)
+
+    def erase_stream(self, stream: int) -> None:
+        """Forget all that is kept of a stream, so that no byte of it stays in the file."""
+        if self.path == MEMORY:
+            self.drop(stream)
+        else:
+            self.erase(DROP, stream)
 
     def _select(self, statement: str, *values: object) -> list[Row]:
         return self.work(lambda connection: connection.execute(statement, values).fetchall()) or []

@@ -34,9 +34,12 @@ CACHE_KB = 16_000
 """Of what is read, so much at most stays in memory, per connection: some 30,000 entries."""
 WAL_BYTES = 4_000_000
 """The write-ahead log is moved into the file when it has grown to this, SQLite's own measure."""
+FOLD_MS = 2_000
+"""Milliseconds that `fold` waits for readers."""
 PRAGMAS = (
     "foreign_keys = ON",
     "trusted_schema = OFF",
+    "secure_delete = ON",  # what is deleted is overwritten
     "cell_size_check = ON",
     f"cache_size = -{CACHE_KB}",
     f"wal_autocheckpoint = {WAL_BYTES // schema.PAGE_SIZE}",
@@ -269,6 +272,23 @@ class LogDatastore(SQLiteDatastore):
         _check_path(path)
         with self.reading() as source:
             backups.copy(source, path)
+
+    def fold(self) -> bool:
+        """Move the write-ahead log into the file and empty it; False where others are reading from it.
+
+        It has the words of entries that were deleted since, until it is emptied.
+        """
+        if self.in_memory:
+            return True
+        with self.writing(lazily=True) as connection:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            connection.execute(f"PRAGMA busy_timeout = {FOLD_MS}")
+            try:
+                (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                connection.execute(f"PRAGMA busy_timeout = {int(self.deadline * 1000)}")
+        return not busy
 
     def _versions(self) -> Generator[int, None, None]:
         """A value that changes whenever another connection has committed. After a failure it changes

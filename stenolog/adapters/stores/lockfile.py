@@ -43,6 +43,13 @@ def make(path: str, database: str = "") -> int:
     raise StoreFailed(f"{path}: another process has it locked")
 
 
+def opened(path: str) -> int:
+    """Open a file to take locks of another kind on it; a forked child closes its copy."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, permissions.PRIVATE)
+    _OPEN.add(file)
+    return file
+
+
 def close(file: int) -> None:
     """Close the file; its lock is released."""
     _OPEN.discard(file)

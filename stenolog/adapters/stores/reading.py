@@ -36,6 +36,12 @@ def head(datastore: LogDatastore, stream: Stream) -> Head:
         return events.head(connection, key) or START
 
 
+def exists(datastore: LogDatastore, key: int) -> bool:
+    """Return whether a stream is still there."""
+    with datastore.reading() as connection:
+        return streams.name_of(connection, key) is not None
+
+
 def records(datastore: LogDatastore, stream: Stream, after: int, upto: int | None) -> Iterator[Record]:
     """The stored records with `after` < position <= `upto`."""
     for rows in _pages(datastore, stream, WHOLE, after, upto):

@@ -150,7 +150,7 @@ def archive(connection: sqlite3.Connection, stream: int, at: int | None) -> None
 
 
 def delete(connection: sqlite3.Connection, stream: int) -> None:
-    """Remove the conversation, its entries and what stands beside it; blobs stay: others may name them."""
+    """Remove the conversation, its entries and what stands beside it, but not its blobs."""
     head = events.head(connection, stream)
     history.add(connection, stream, DELETED, value=head.position if head else 0)
     history.unname(connection, stream)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from stenolog.adapters.stores import reading
-from stenolog.adapters.stores.checkpoints import Run
+from stenolog.adapters.stores.checkpoints import WHOLE_LOG, Run
 from stenolog.domain.errors import UnknownPosition
 
 from .lines import Skipped
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from stenolog.adapters.log import Log
 
-WHOLE_LOG = 0
-"""The stream that stands for none: what is remembered is of the log itself."""
+
 REVISION = 1
 """Raised when the importers take down more of a file than they did."""
 LARGEST = 100_000

@@ -1,0 +1,32 @@
+"""`gc`: remove what no conversation needs any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from .answer import Answer
+from .lines import Piece, line
+from .shell import command, opened, takes_db
+from .words import counted
+
+
+@command("gc")
+@takes_db
+def gc_command(db: Path) -> Answer:
+    """Remove the blobs that no entry names. The write-ahead log is emptied.
+
+    A blob that a running process has put for an entry still to come stays. One whose sha256 is kept outside
+    of the log alone is removed.
+    """
+    done = opened(db).collect()
+
+    def draw() -> Iterator[Piece]:
+        yield line(("✓ ", "green"), f"{counted(done.blobs, 'blob')} removed, {done.bytes:,} bytes")
+        if done.kept:
+            kept = counted(done.kept, "blob")
+            yield line(("· ", "cyan"), f"{kept} kept for entries that running processes may still append")
+        if not done.folded:
+            yield line(("! ", "yellow"), f"others are reading: what was deleted may still stand in {db}-wal")
+
+    return Answer(done, draw)

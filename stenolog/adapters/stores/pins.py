@@ -1,0 +1,99 @@
+"""Pins: blobs that a process has put and that no entry names yet.
+
+A pin is a lock on one byte of the log's lock file, far behind its end, at a place that the hash of the blob
+gives. The kernel releases it when the process ends, so a pin never outlives its process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import threading
+from collections import Counter
+from collections.abc import Iterable
+
+from stenolog.domain.errors import StoreFailed
+
+from . import lockfile, permissions
+
+try:
+    from fcntl import F_OFD_GETLK, F_OFD_SETLK, F_RDLCK, F_UNLCK, F_WRLCK, fcntl
+except ImportError:  # pragma: no cover - Linux alone has locks of this kind
+    fcntl = None  # type: ignore[assignment]
+
+SUPPORTED = fcntl is not None
+SHA = re.compile(rb"[0-9a-f]{64}")
+_FLOCK = "hhqqi0q"
+"""The C struct: type, whence, start, length, process."""
+
+
+class Pins:
+    """The pins of one log; safe to share between threads. `path` is the lock file; "" for a log in memory."""
+
+    def __init__(self, path: str, database: str) -> None:
+        self._path = path
+        self._database = database
+        self._put: Counter[str] = Counter()
+        self._file: int | None = None
+        self._turn = threading.Lock()
+
+    def __bool__(self) -> bool:
+        return bool(self._put)
+
+    def add(self, shas: Iterable[str]) -> None:
+        """Pin blobs; call it before they are written. Raises `StoreFailed`."""
+        with self._turn:
+            for sha in shas:
+                if not self._put[sha]:
+                    self._lock(sha, F_RDLCK if SUPPORTED else 0)
+                self._put[sha] += 1
+
+    def remove(self, payload: bytes) -> None:
+        """Unpin the blobs that an entry with this payload names; call it once the entry is durable."""
+        for found in set(SHA.findall(payload)):
+            sha = found.decode()
+            with self._turn:
+                if sha not in self._put:
+                    continue
+                self._put[sha] -= 1
+                if not self._put[sha]:
+                    del self._put[sha]
+                    self._lock(sha, F_UNLCK if SUPPORTED else 0)
+
+    def holds(self, sha: str) -> bool:
+        """Return whether this log or any other, in any process, has pinned the blob."""
+        with self._turn:
+            if sha in self._put:
+                return True
+            if not self._path or not SUPPORTED:
+                return False
+            wanted = struct.pack(_FLOCK, F_WRLCK, os.SEEK_SET, _place(sha), 1, 0)
+            found = fcntl(self._opened(), F_OFD_GETLK, wanted)
+            return bool(struct.unpack(_FLOCK, found)[0] != F_UNLCK)
+
+    def close(self) -> None:
+        """Release all pins."""
+        with self._turn:
+            self._put.clear()
+            if self._file is not None:
+                lockfile.close(self._file)
+                self._file = None
+
+    def _lock(self, sha: str, kind: int) -> None:
+        if not self._path or not SUPPORTED:
+            return
+        try:
+            fcntl(self._opened(), F_OFD_SETLK, struct.pack(_FLOCK, kind, os.SEEK_SET, _place(sha), 1, 0))
+        except OSError as error:
+            raise StoreFailed(f"{self._path}: cannot be locked for a blob: {error.strerror}") from error
+
+    def _opened(self) -> int:
+        if self._file is None:
+            permissions.follow(self._path, self._database)
+            self._file = lockfile.opened(self._path)
+        return self._file
+
+
+def _place(sha: str) -> int:
+    return (1 << 62) + int(sha[:14], 16)

@@ -1,0 +1,214 @@
+"""What is deleted is gone: from every file of the log, with the blobs that nothing else names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import stenolog
+from stenolog import AssistantMessage, Card, Image, Log, MissingBlob, ModeSwitch, ToolResult, UserMessage
+from stenolog.adapters.stores import pins
+from stenolog.adapters.stores.claims import Claim, Claims
+from stenolog.adapters.stores.unnamed import Collected
+from stenolog.adapters.verify import verify
+from tests.stores import workers
+
+WORD = "canaryword"
+pytestmark = pytest.mark.skipif(not pins.SUPPORTED, reason="blobs are collected on Linux alone")
+
+
+def holding(path: Path) -> set[str]:
+    """The files of the log in which the word stands, in whatever case."""
+    files = (each for each in path.parent.iterdir() if each.is_file())
+    return {each.name.removeprefix(path.name) for each in files if WORD.encode() in each.read_bytes().lower()}
+
+
+def victim(log: Log, seed: int = 0) -> str:
+    """A conversation with the word in entries, a blob, a draft, a receipt and all sidecars; its blob."""
+    chance = Random(seed)
+    talk, other = log[f"{WORD}-{seed}"], log["other"]
+    talk.append(ModeSwitch(cards={"a": Card(persona=f"{WORD} persona")}, title=WORD), expected=talk.position)
+    for number in range(80):
+        said = f"{WORD} {number} " + "x" * chance.randrange(3_000)
+        talk.extend([UserMessage(text=said), AssistantMessage(agent="a", text=f"{WORD} {number}")])
+        if chance.random() < 0.5:
+            other.append(UserMessage(text="hay " * chance.randrange(200)))
+    blob = log.blobs.put(f"{WORD} ".encode() * 5_000)
+    talk.append(ToolResult(call_id="c", text="preview", blob=blob))
+    claims = Claims(log.datastore, talk.stream)
+    wanted = [Claim(0, "a", f"tool {talk.position}", talk.position, 1, "k", "nobody", 0, WORD.encode())]
+    (claim,) = claims.take(wanted, talk.position)
+    assert claim is not None
+    claims.draft([(claim.fence, f'[["text", "{WORD}"]]'.encode())])
+    talk.request("a")
+    talk.settings()
+    log.search(WORD)
+    return blob
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_a_deleted_conversation_no_word_stays_in_any_file_of_an_open_log(seed: int, path: Path) -> None:
+    with stenolog.open(path) as log:
+        victim(log, seed)
+    with stenolog.open(path) as log:
+        blob = victim(log, seed)
+        assert holding(path) >= {"", "-wal", "-checkpoints", "-bookmarks", "-search"}
+        log[f"{WORD}-{seed}"].delete()
+
+        assert holding(path) == set()
+        assert blob not in log.blobs
+        assert verify(log).ok
+        log["other"].append(UserMessage(text="more"))
+        assert log.search("hay")
+        assert log.search(WORD) == []
+    assert holding(path) == set()
+
+
+def test_it_is_overwritten_whatever_the_library_was_built_with(path: Path) -> None:
+    with stenolog.open(path) as log:
+        for beside in (log.checkpoints, log.bookmarks):
+            with beside.turn:
+                assert beside.open().execute("PRAGMA secure_delete").fetchone() == (1,)
+        assert log.datastore._writer.execute("PRAGMA secure_delete").fetchone() == (1,)
+        with log.datastore.reading() as connection:
+            assert connection.execute("PRAGMA secure_delete").fetchone() == (1,)
+
+
+def test_a_process_that_has_the_conversation_in_memory_leaves_no_word_of_it_when_it_closes(
+    path: Path,
+) -> None:
+    with stenolog.open(path) as log, stenolog.open(path) as other:
+        victim(log)
+        other[f"{WORD}-0"].request("a")
+        other[f"{WORD}-0"].state()
+        log[f"{WORD}-0"].delete()
+        other.close()
+
+    assert holding(path) == set()
+
+
+def test_while_another_reads_the_write_ahead_log_has_it_and_collecting_takes_it_out(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stenolog.adapters.stores.datastore.FOLD_MS", 1)
+    with stenolog.open(path) as log, stenolog.open(path) as other:
+        victim(log)
+        with other.datastore.reading() as connection:
+            reads = connection.execute("SELECT rowid FROM stored_events")
+            reads.fetchone()
+            log[f"{WORD}-0"].delete()
+            assert holding(path) >= {"-wal"}
+            assert not log.collect().folded
+            reads.close()
+
+        assert log.collect().folded
+        assert holding(path) == set()
+
+
+class TestBlobs:
+    """A blob goes with the last entry that names it."""
+
+    def named(self, log: Log, content: bytes, *names: str) -> str:
+        sha = log.blobs.put(content)
+        for name in names:
+            log[name].append(UserMessage(parts=[Image(media_type="image/png", blob=sha)]))
+        return sha
+
+    def test_one_that_another_conversation_names_stays(self, log: Log) -> None:
+        both, one = self.named(log, b"both", "a", "b"), self.named(log, b"one", "a")
+        meta = log.blobs.put(b"in meta")
+        log["b"].append(UserMessage(text="x", meta={"deep": [{"b": ["msgpack", meta]}]}))
+        log["b"].fork(name="c")
+        log["a"].delete()
+
+        assert set(log.blobs) == {both, meta}
+        assert one not in log.blobs
+        log["c"].delete()
+        assert set(log.blobs) == {both, meta}
+        log["b"].delete()
+        assert len(log.blobs) == 0
+
+    def test_collecting_removes_those_that_nothing_names(self, path: Path) -> None:
+        with stenolog.open(path) as log:
+            for number in range(250):
+                log.blobs.put(b"%03d" % number)
+            kept = self.named(log, b"kept", "a")
+            assert log.collect() == Collected(kept=250)  # an entry that names them may still come
+        with stenolog.open(path) as log:
+            assert log.collect() == Collected(blobs=250, bytes=750)
+            assert set(log.blobs) == {kept}
+            assert verify(log).ok
+            assert log.collect() == Collected()
+
+    def test_one_under_way_in_a_claim_or_a_draft_stays(self, path: Path) -> None:
+        with stenolog.open(path) as log:
+            shas = [log.blobs.put(content) for content in (b"receipt", b"draft", b"gone")]
+            talk = log["a"]
+            talk.append(UserMessage(text="x"))
+            claims = Claims(log.datastore, talk.stream)
+            (claim,) = claims.take([Claim(0, "a", "model", 2, 1, "k", "me", 0, shas[0].encode())], 2)
+            assert claim is not None
+            claims.draft([(claim.fence, shas[1].encode())])
+        with stenolog.open(path) as log:
+            assert log.collect().blobs == 1
+            assert list(log.blobs) == shas[:2]
+
+    def test_one_that_was_put_twice_stays_for_the_second_entry(self, log: Log) -> None:
+        sha = log.blobs.put(b"same")
+        assert self.named(log, b"same", "a") == sha
+        log["a"].delete()
+        assert sha in log.blobs
+        log["b"].append(UserMessage(parts=[Image(media_type="image/png", blob=sha)]))
+        log["b"].delete()
+
+        assert sha not in log.blobs
+
+    def test_of_damaged_rows_nothing_is_believed_and_nothing_raised(self, path: Path) -> None:
+        with stenolog.open(path) as log:
+            kept = self.named(log, b"kept", "a")
+            with log.datastore.writing() as connection:
+                connection.execute("UPDATE stored_events SET state = CAST(state AS TEXT)")
+        with stenolog.open(path) as log:
+            assert log.collect() == Collected()
+            assert kept in log.blobs
+
+
+class TestRaces:
+    """A blob is written for an entry that another process appends later."""
+
+    def test_one_that_a_living_process_has_put_stays_until_it_dies(self, path: Path) -> None:
+        receiver, sender = workers.CONTEXT.Pipe(duplex=False)
+        process = workers.started(workers.put_and_wait, str(path), sender)
+        assert receiver.poll(workers.PATIENCE)
+        sha = receiver.recv()
+        with stenolog.open(path) as log:
+            log["a"].append(UserMessage(parts=[Image(media_type="image/png", blob=log.blobs.put(b"put"))]))
+            log["a"].delete()
+            assert log.collect() == Collected(kept=1)
+            assert log.blobs[sha] == b"put"
+            process.kill()
+            process.join(workers.PATIENCE)
+            assert log.collect() == Collected(blobs=1, bytes=3)
+
+    def test_no_entry_ever_names_a_blob_that_was_collected(self, path: Path) -> None:
+        done = workers.run(4, workers.put_append_delete_collect, str(path), 60)
+
+        assert sum(done) > 0, done
+        with stenolog.open(path) as log:
+            assert [problem for problem in verify(log).problems if problem.code == "blob"] == []
+            with pytest.raises(MissingBlob):
+                log.blobs["0" * 64]
+            log.collect()
+            assert all(any(sha in str(e.event) for t in log for e in log[t].entries()) for sha in log.blobs)
+
+
+def test_collecting_says_where_it_cannot_know(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pins, "SUPPORTED", False)
+    sha = TestBlobs().named(log, b"a", "a")
+    log["a"].delete()
+
+    assert sha in log.blobs
+    with pytest.raises(stenolog.StoreFailed, match="on Linux alone"):
+        log.collect()
