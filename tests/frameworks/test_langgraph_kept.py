@@ -279,4 +279,38 @@ def test_a_thread_is_exported_and_imported_with_its_checkpoints(tmp_path: Path) 
     with stenolog.open(tmp_path / "b.db") as log:
         import_file(log, talk)
 
-        assert talking(LangGraphSaver(log)).get_state(ONE).values == state
+        assert talking(LangGraphSaver(log, trust_imported=["one"])).get_state(ONE).values == state
+
+
+def test_checkpoints_whose_parents_go_in_a_circle_are_each_an_ancestor_once(tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "a.db") as log:
+        saver = LangGraphSaver(log)
+        for id, parent in (("a", "b"), ("b", "a")):
+            above: Any = {"configurable": {**ONE["configurable"], "checkpoint_id": parent}}
+            saver.put(above, {**holding(1, v=id), "id": id}, {}, {"v": 1})
+
+        history = saver.get_delta_channel_history(config=ONE, channels=["other", "v"])
+
+        assert history["other"] == {"writes": []}
+        assert history["v"]["seed"] == "a"
+
+
+def test_a_filter_with_dots_looks_into_nested_metadata(tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "a.db") as log:
+        saver = LangGraphSaver(log)
+        kept: list[dict[str, Any]] = [{"user": {"id": "ann"}}, {"user.id": "ann"}, {"user": "ann"}]
+        for step, metadata in enumerate(kept):
+            put(saver, ONE, holding(step), step=step, **metadata)
+
+        assert [found.metadata["step"] for found in saver.list(ONE, filter={"user.id": "ann"})] == [1, 0]
+
+
+def test_an_empty_checkpoint_id_asks_for_the_latest(tmp_path: Path) -> None:
+    empty: Any = {"configurable": {**ONE["configurable"], "checkpoint_id": ""}}
+    with stenolog.open(tmp_path / "a.db") as log:
+        saver = LangGraphSaver(log)
+        put(saver, put(saver, ONE, holding(1, v="x" * 300)), holding(2))
+
+        assert saver.get_tuple(empty) == saver.get_tuple(ONE) is not None
+        assert len(list(saver.list(empty))) == len(list(saver.list(ONE, before=empty))) == 2
+        assert saver.get_delta_channel_history(config=empty, channels=["v"])["v"]["seed"] == "x" * 300

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from stenolog.adapters.stores import appending, blobs
+from stenolog.adapters.stores import appending, blobs, imported
 from stenolog.adapters.stores.appending import Append, Item, Stream
 from stenolog.adapters.stores.parts import Part
 from stenolog.domain.entry import Draft
@@ -113,6 +113,11 @@ class Batch:
         """Where the conversation stands once the transaction is committed; why it cannot be written to."""
         append = Append(share.stream, share.items, share.position, self.log.edge.salt)
         try:
-            return append.write(part)[-1].position
+            append.write(part)
         except CallerError as error:
             return error
+        key, head = part.heads[share.stream]
+        if head.position > share.position:
+            part.flush()
+            imported.note(part.connection, key, share.position + 1, head.position)
+        return head.position

@@ -15,7 +15,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 
-from stenolog.adapters.stores import blobs, events, streams
+from stenolog.adapters.stores import blobs, events, imported, streams
 from stenolog.adapters.stores.events import START
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import EPOCH, GENESIS, MICROSECOND, Record, check_name, digest_of, microseconds
@@ -147,6 +147,8 @@ def _write_all(connection: sqlite3.Connection, proved: list[Imported], pieces: I
             found = next(talks, Imported(""))
             lacking = range(found.already + 1, found.already + found.appended + 1)
             key = _key(connection, found) if lacking else 0
+            if lacking:
+                imported.note(connection, key, lacking.start, lacking.stop - 1)
         elif piece.position in lacking:
             events.insert(connection, key, [piece])
 

@@ -3,6 +3,7 @@
 saver.py     what LangGraph asks for: put, get, list, delete …
 threads.py   a thread as the log tells it: a fold of its conversation
 values.py    the values of channels, each long one kept once
+serializer.py  which classes a stored value may name
 telling.py   which messages of a state are told as events, and which of those told are out of it now
 finding.py   the messages in the channels of a state
 calls.py     the calls that wait for their results

@@ -11,6 +11,7 @@ from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from .messages import clean
 from .values import Link, Ref, items_of, sha_of
 
+_MISSING = object()
 SPOKEN_IN = ("__root__", "__previous__")
 """Channels of a graph without names for its state, and of an `@entrypoint`: what it saves."""
 
@@ -64,3 +65,16 @@ def _of_channel(name: str, value: Any, ref: Ref, links: Mapping[str, Link], plac
     for nth, (message, item) in enumerate(zip(several, items, strict=False)):
         if isinstance(message, BaseMessage) and (sha := sha_of(item)):
             yield Found(name, clean(message.id or ""), f"{place}[{nth}]", message, sha)
+
+
+def matches(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether a checkpoint's metadata has all these values; a key's dots may lead into nested mappings."""
+    return all(_at(metadata, key) == value for key, value in wanted.items())
+
+
+def _at(metadata: Mapping[str, Any], key: str) -> Any:
+    if key in metadata:
+        return metadata[key]
+    first, _, rest = key.partition(".")
+    inner = metadata.get(first)
+    return _at(inner, rest) if rest and isinstance(inner, Mapping) else _MISSING

@@ -28,8 +28,9 @@ from stenolog.adapters.log import Log
 from stenolog.domain.entry import Draft
 from stenolog.domain.errors import CallerError
 
-from .finding import Found, messages_in
+from .finding import Found, matches, messages_in
 from .messages import name_of
+from .serializer import Allowed, SafeSerializer
 from .shelf import Shelf, id_of, record
 from .telling import Telling
 from .threads import Saved, Thread
@@ -50,7 +51,9 @@ class _Where(NamedTuple):
     @classmethod
     def of(cls, config: RunnableConfig) -> _Where:
         named = config["configurable"]
-        return cls(id_of(named["thread_id"]), named.get("checkpoint_ns") or "", get_checkpoint_id(config))
+        return cls(
+            id_of(named["thread_id"]), named.get("checkpoint_ns") or "", get_checkpoint_id(config) or None
+        )
 
 
 class LangGraphSaver(BaseCheckpointSaver[int]):
@@ -58,8 +61,13 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
 
     A checkpoint is given back as it was put, by way of `serde`. The messages in its state are told as events
     too, so that timeline, requests and `fsck` know them; `agent` is who says what names nobody. Not so with
-    a `serde` of another class than LangGraph's own, which may encrypt, and where `tell` is false. For sync
-    and async graphs alike; any number of threads may use it, and of processes the file.
+    a `serde` of your own, which may encrypt, and where `tell` is false. For sync and async graphs alike; any
+    number of threads may use it, and of processes the file.
+
+    The default `serde` revives plain data and LangGraph's own messages and types. `allow` names further
+    classes, as classes or as (module, name); any other raises `CallerError`, on writing and on reading.
+    Checkpoints that were imported from a file are not read: `list` leaves their threads out, anything else
+    raises `CallerError`. `trust_imported` names the ids of the threads for which they are read.
 
     "The latest" checkpoint is the one that was put last, whatever the clocks said.
     """
@@ -69,12 +77,16 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         log: Log,
         *,
         serde: SerializerProtocol | None = None,
+        allow: Allowed = (),
+        trust_imported: Collection[str] = (),
         agent: str = "assistant",
         tell: bool = True,
     ) -> None:
-        super().__init__(serde=serde)
+        if serde is not None and allow:
+            raise CallerError("allow: expected none beside serde, a serializer of your own, which decides")
+        super().__init__(serde=serde or SafeSerializer(allow))
         self.tell = tell
-        self._shelf = Shelf(log, name_of(agent))
+        self._shelf = Shelf(log, name_of(agent), trust_imported)
         self._lock = RLock()
 
     def conversation(self, thread_id: object) -> Conversation:
@@ -345,8 +357,8 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         self, thread: Thread, config: RunnableConfig | None, before: RunnableConfig | None
     ) -> Iterator[tuple[Thread, Saved]]:
         named = config["configurable"] if config else {}
-        ns, id = named.get("checkpoint_ns"), named.get("checkpoint_id")
-        end = get_checkpoint_id(before) if before else None
+        ns, id = named.get("checkpoint_ns"), named.get("checkpoint_id") or None
+        end = (get_checkpoint_id(before) or None) if before else None
         limit = next((other for other in thread.saved.values() if other.id == end), None)
         for saved in thread.newest_first():
             is_named = ns in (None, saved.ns) and id in (None, saved.id)
@@ -356,7 +368,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
     def _has(self, thread: Thread, saved: Saved, wanted: Mapping[str, Any]) -> bool:
         """Whether a checkpoint's metadata has all that is wanted of it."""
         metadata = self._reading(thread).value(saved.metadata) if wanted else {}
-        return all(metadata.get(key, _MISSING) == value for key, value in wanted.items())
+        return matches(metadata, wanted)
 
     def _is_before(self, thread: Thread, saved: Saved, id: str, limit: Saved | None) -> bool:
         """Whether a checkpoint is older than the one of that id, which is `limit`.

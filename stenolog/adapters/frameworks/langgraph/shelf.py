@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from hashlib import sha256
 from typing import Any
 
@@ -10,10 +10,18 @@ from pydantic import JsonValue
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.log import Log
+from stenolog.adapters.stores import imported
 from stenolog.adapters.transcripts.media import Blobs
 from stenolog.domain.entry import OPENING_ID, Draft, check_name
-from stenolog.domain.errors import ConversationInUse, InvalidEvent, StaleAppend, UnknownConversation
+from stenolog.domain.errors import (
+    CallerError,
+    ConversationInUse,
+    InvalidEvent,
+    StaleAppend,
+    UnknownConversation,
+)
 from stenolog.domain.events import ModeSwitch
+from stenolog.projections.context import within
 
 from .threads import Saved, Thread
 
@@ -24,9 +32,10 @@ REMEMBERED = 200
 class Shelf:
     """Reads threads and appends to them; whoever uses it from several threads of execution holds a lock."""
 
-    def __init__(self, log: Log, agent: str) -> None:
+    def __init__(self, log: Log, agent: str, trusted: Collection[str] = ()) -> None:
         self.log = log
         self.agent = agent
+        self._trusted = {self.conversation(id_of(thread_id)).name for thread_id in trusted}
         self._threads: dict[str, Thread] = {}
 
     def conversation(self, id: str) -> Conversation:
@@ -37,8 +46,16 @@ class Shelf:
             return self.log[f"thread {sha256(id.encode()).hexdigest()[:32]}"]
 
     def thread(self, id: str) -> Thread:
-        """The thread as the log tells it now."""
-        return self._read(self.conversation(id))
+        """The thread as the log tells it now. Raises `CallerError` where its checkpoints were imported."""
+        talk = self.conversation(id)
+        thread = self._read(talk)
+        if thread.has_refused and not thread.saved:
+            raise CallerError(
+                f"{talk.name!r}: its checkpoints were imported from a file, and no graph runs from such a "
+                f"checkpoint: take another thread_id, or, where you trust the author of the file, pass "
+                f"trust_imported=[{id!r}]"
+            )
+        return thread
 
     def threads(self) -> Iterator[Thread]:
         """All threads, the archived ones too; conversations of other kinds are none."""
@@ -117,8 +134,10 @@ class Shelf:
         if thread is None or thread.stream != key:
             thread = Thread(key)
         if thread.position < head:
-            for entry in talk.entries(thread.position):
-                thread.take(entry)
+            is_imported = within(imported.spans(self.log.datastore, talk.stream))
+            is_trusted = talk.name in self._trusted
+            for entry in talk.entries(thread.position, head):
+                thread.take(entry, trusted=is_trusted or not is_imported(entry.position))
         self._threads[talk.name] = thread  # behind those that were not used for longer
         if len(self._threads) > REMEMBERED:
             del self._threads[next(iter(self._threads))]

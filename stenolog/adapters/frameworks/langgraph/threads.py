@@ -81,10 +81,12 @@ class Thread:
     """The positions of entries that hold checkpoints and writes: nobody says anything there."""
     entry_ids: set[str] = field(default_factory=set)
     calls: OpenCalls = field(default_factory=OpenCalls)
+    has_refused: bool = False
+    """Whether imported entries hold checkpoints, which were not read."""
     _writes: dict[Id, dict[tuple[str, int], Write]] = field(default_factory=dict)
 
-    def take(self, entry: Entry) -> None:
-        """Take the next entry in."""
+    def take(self, entry: Entry, *, trusted: bool = True) -> None:
+        """Take the next entry in. Checkpoints of an entry that is not trusted are not read."""
         self.position = entry.position
         self.entry_ids.add(entry.id)
         self.calls.take(entry.event, entry.position, entry.id)
@@ -93,6 +95,9 @@ class Thread:
         kept = getattr(entry.event, "meta", {}).get("langgraph")
         if not isinstance(kept, dict) or (self.id is None and not isinstance(kept.get("thread"), str)):
             return  # of a conversation that is no thread: whatever it is, it is not ours
+        if not trusted:
+            self.has_refused = True
+            return
         try:
             self._take(entry, kept)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -114,10 +119,12 @@ class Thread:
         return (saved for saved in self.newest_first() if saved is not self.latest[saved.ns])
 
     def ancestors(self, saved: Saved) -> Iterator[Saved]:
-        """Its parent, the parent of that, and so on, the dropped ones too."""
+        """Its parent, the parent of that, and so on, the dropped ones too; each once, also in a cycle."""
+        seen = {saved.id}
         above = self.saved.get((saved.ns, saved.parent))
-        while above is not None:
+        while above is not None and above.id not in seen:
             yield above
+            seen.add(above.id)
             above = self.saved.get((above.ns, above.parent))
 
     def branches(self, ns: str) -> Iterator[Saved]:

@@ -31,6 +31,8 @@ from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from stenolog.adapters.transcripts.fields import compact
 from stenolog.domain.errors import CorruptLog
 
+from .serializer import SafeSerializer
+
 Ref: TypeAlias = Any
 SHORT_TEXT = 200
 """Characters: a longer text is a blob, which is kept once."""
@@ -114,8 +116,8 @@ def shas_in(ref: Ref) -> Iterator[str]:
 
 
 def in_the_clear(serde: SerializerProtocol) -> bool:
-    """Whether it is LangGraph's own serializer; any other may be there to encrypt."""
-    return type(serde) is JsonPlusSerializer
+    """Whether it is ours, or LangGraph's own serializer; any other may be there to encrypt."""
+    return type(serde) in (SafeSerializer, JsonPlusSerializer)
 
 
 class Writing:

@@ -1,0 +1,42 @@
+"""Which entries came into the log with an exported file: the file's author wrote them, not this log's owner.
+
+Importing notes the range of positions beside the log (`tracking`), since the entries keep their digests. A
+second import into the same conversation widens the range, so entries between two imports count as imported.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from stenolog.domain.values import Span
+
+from . import reading, streams, tracking
+from .appending import Stream
+from .datastore import LogDatastore
+from .events import LAST
+from .tracking import Mark
+
+NAME = "imported"
+
+
+def note(connection: sqlite3.Connection, stream: int, first: int, last: int) -> None:
+    """Record that the positions `first` to `last` of a stream were imported."""
+    before = tracking.mark(connection, NAME, stream)
+    if before.position:
+        first, last = min(first, before.piece), max(last, before.position)
+    tracking.advance(connection, NAME, Mark(last, first), stream)
+
+
+def spans(datastore: LogDatastore, stream: Stream) -> tuple[Span, ...]:
+    """The imported positions of a conversation, also those that it inherits as a fork."""
+    key = reading.resolve(datastore, stream)
+    if key is None:
+        return ()
+    found = []
+    with datastore.reading() as connection:
+        for segment in streams.lineage(connection, key, LAST):
+            mark = tracking.mark(connection, NAME, segment.stream)
+            first, last = max(mark.piece, segment.after + 1), min(mark.position, segment.upto)
+            if mark.position and first <= last:
+                found.append(Span(first=first, last=last))
+    return tuple(found)

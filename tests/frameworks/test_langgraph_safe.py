@@ -1,0 +1,221 @@
+"""What stands in a log can name no code: values, imported checkpoints, damaged threads."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ormsgpack
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langgraph.checkpoint.base import CheckpointTuple, empty_checkpoint
+from langgraph.checkpoint.serde.jsonplus import (
+    EXT_CONSTRUCTOR_POS_ARGS,
+    EXT_CONSTRUCTOR_SINGLE_ARG,
+    EXT_DELTA_SNAPSHOT,
+    EXT_METHOD_SINGLE_ARG,
+    JsonPlusSerializer,
+)
+from langgraph.types import Command, Interrupt, Overwrite, Send
+
+import stenolog
+from stenolog import ModeSwitch, UserMessage
+from stenolog.adapters.transcripts import export_crewagent, export_jsonl, import_file
+from stenolog.domain.errors import CallerError, CorruptLog
+from stenolog.frameworks import LangGraphSaver
+from tests.frameworks.langgraph_graphs import talking
+
+GIFT: Any = {"configurable": {"thread_id": "gift"}}
+ASKED: Any = {"messages": [HumanMessage("Hello")]}
+
+
+@dataclass
+class Own:
+    word: str
+
+
+def naming(module: str, name: str, arg: object, code: int = EXT_CONSTRUCTOR_SINGLE_ARG) -> bytes:
+    """A value that names a callable, as the serializer writes one."""
+    more = ["execute"] if code == EXT_METHOD_SINGLE_ARG else []
+    return ormsgpack.packb(ormsgpack.Ext(code, ormsgpack.packb([module, name, arg, *more])))
+
+
+def hostile(mark: Path) -> list[list[str]]:
+    """Values that make the file `mark` where they are revived without care: kind and base64."""
+    command = f"touch {mark}"
+    inside = naming("os", "system", command)
+    values = [
+        ("msgpack", inside),
+        ("msgpack", naming("os", "system", [command], EXT_CONSTRUCTOR_POS_ARGS)),
+        ("msgpack", naming("subprocess", "run", command, EXT_METHOD_SINGLE_ARG)),
+        ("msgpack", ormsgpack.packb(ormsgpack.Ext(EXT_DELTA_SNAPSHOT, inside))),
+        ("msgpack", ormsgpack.packb({"deep": [ormsgpack.Ext(0, inside)]})),
+        (
+            "json",
+            json.dumps({"lc": 2, "type": "constructor", "id": ["os", "system"], "args": [command]}).encode(),
+        ),
+        ("pickle", b"cos\nsystem\n(S'" + command.encode() + b"'\ntR."),
+    ]
+    return [[kind, b64encode(content).decode()] for kind, content in values]
+
+
+def hold(log: stenolog.Log, value: list[str]) -> None:
+    """A thread with one checkpoint, whose parts are all this value."""
+    ref: Any = {"i": value}
+    kept: Any = {
+        "checkpoint": ref,
+        "ns": "",
+        "id": "1ef0",
+        "parent": "",
+        "values": {"messages": ref},
+        "metadata": ref,
+    }
+    log["gift"].append(ModeSwitch(mode="agent", meta={"langgraph": {"thread": "gift"}}))
+    log["gift"].append(ModeSwitch(meta={"langgraph": kept}), expected=1)
+
+
+def gift(folder: Path, fill: Any) -> Path:
+    """An export of a foreign log's conversation."""
+    with stenolog.open(folder / "foreign.db") as log:
+        fill(log)
+        with (folder / "gift.jsonl").open("w") as stream:
+            export_jsonl(log["gift"], stream)
+    return folder / "gift.jsonl"
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_no_code_runs_whatever_a_value_in_the_log_names(number: int, tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    with stenolog.open(tmp_path / "a.db") as log:
+        hold(log, hostile(mark)[number])
+        saver = LangGraphSaver(log)
+        with pytest.raises((CallerError, CorruptLog)):
+            saver.get_tuple(GIFT)
+        with pytest.raises((CallerError, CorruptLog)):
+            list(saver.list(None))
+
+    assert not mark.exists()
+
+
+def test_a_value_that_is_nested_without_end_is_damage(tmp_path: Path) -> None:
+    value = ormsgpack.packb("end")
+    for _ in range(5000):
+        value = ormsgpack.packb(ormsgpack.Ext(EXT_DELTA_SNAPSHOT, value))
+    with stenolog.open(tmp_path / "a.db") as log:
+        hold(log, ["msgpack", b64encode(value).decode()])
+
+        with pytest.raises(CorruptLog):
+            LangGraphSaver(log).get_tuple(GIFT)
+
+
+@pytest.mark.parametrize("serde", [None, JsonPlusSerializer(allowed_msgpack_modules=True)])
+def test_an_imported_checkpoint_is_never_read(serde: Any, tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    file = gift(tmp_path, lambda log: hold(log, hostile(mark)[0]))
+    with stenolog.open(tmp_path / "a.db") as log:
+        import_file(log, file)
+        log["gift"].fork(name="copy")
+        saver = LangGraphSaver(log, serde=serde)
+        talking(saver).invoke(ASKED, {"configurable": {"thread_id": "mine"}})
+
+        assert {found.config["configurable"]["thread_id"] for found in saver.list(None)} == {"mine"}
+        for name in ("gift", "copy"):
+            config: Any = {"configurable": {"thread_id": name}}
+            with pytest.raises(CallerError, match="imported from a file"):
+                saver.get_tuple(config)
+            with pytest.raises(CallerError, match="imported from a file"):
+                list(saver.list(config))
+            with pytest.raises(CallerError, match="imported from a file"):
+                talking(saver).invoke(ASKED, config)
+    assert not mark.exists()
+
+
+def test_a_checkpoint_that_an_import_adds_to_a_thread_of_ones_own_is_not_the_latest(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    ref: Any = {"i": hostile(mark)[0]}
+
+    def answer(log: stenolog.Log) -> None:
+        import_file(log, tmp_path / "own.jsonl")
+        kept: Any = {"checkpoint": ref, "ns": "", "id": "zz", "parent": "", "values": {}, "metadata": ref}
+        talk = log["gift"]
+        talk.append(ModeSwitch(meta={"langgraph": kept}), expected=talk.position)
+
+    with stenolog.open(tmp_path / "a.db") as log:
+        talking(LangGraphSaver(log)).invoke(ASKED, GIFT)
+        before = LangGraphSaver(log).get_tuple(GIFT)
+        with (tmp_path / "own.jsonl").open("w") as stream:
+            export_jsonl(log["gift"], stream)
+        import_file(log, gift(tmp_path, answer))
+
+        assert LangGraphSaver(log).get_tuple(GIFT) == before
+    assert not mark.exists()
+
+
+def test_a_file_of_another_format_brings_no_checkpoint_either(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    with stenolog.open(tmp_path / "foreign.db") as log:
+        hold(log, hostile(mark)[0])
+        log["gift"].append(UserMessage(text="Hello"))
+        file = export_crewagent(log["gift"], tmp_path / "crewagent")
+    with stenolog.open(tmp_path / "a.db") as log:
+        (found,) = import_file(log, file).conversations
+
+        assert any("langgraph" in getattr(entry.event, "meta", {}) for entry in log[found.name].entries())
+        with pytest.raises(CallerError, match="imported from a file"):
+            LangGraphSaver(log).get_tuple({"configurable": {"thread_id": found.name}})
+
+
+def test_the_owner_may_trust_an_imported_thread_by_name(tmp_path: Path) -> None:
+    file = gift(tmp_path, lambda log: talking(LangGraphSaver(log)).invoke(ASKED, GIFT))
+    with stenolog.open(tmp_path / "a.db") as log:
+        import_file(log, file)
+        app = talking(LangGraphSaver(log, trust_imported=["gift"]))
+        app.invoke(ASKED, GIFT)
+
+        assert len(app.get_state(GIFT).values["messages"]) > 2
+        with pytest.raises(CallerError, match=r"trust_imported=\['gift'\]"):
+            LangGraphSaver(log, trust_imported=["other"]).get_tuple(GIFT)
+
+
+def put(saver: LangGraphSaver, value: object) -> CheckpointTuple:
+    """What the saver gives back of a state with this value."""
+    checkpoint = {**empty_checkpoint(), "channel_values": {"v": value}, "channel_versions": {"v": 1}}
+    config = saver.put({"configurable": {"thread_id": "1", "checkpoint_ns": ""}}, checkpoint, {}, {"v": 1})  # type: ignore[arg-type]
+    found = saver.get_tuple(config)
+    assert found is not None
+    return found
+
+
+def test_a_class_of_ones_own_is_refused_before_it_is_stored_and_revived_where_it_is_allowed(
+    tmp_path: Path,
+) -> None:
+    with stenolog.open(tmp_path / "a.db") as log:
+        with pytest.raises(CallerError, match=r"test_langgraph_safe\.Own.*allow="):
+            put(LangGraphSaver(log), {"in": [Own("a")]})
+        for allow in ([Own], [(Own.__module__, "Own")]):
+            saver = LangGraphSaver(log, allow=allow)
+
+            assert put(saver, [Own("a")]).checkpoint["channel_values"] == {"v": [Own("a")]}
+        assert put(LangGraphSaver(log).with_allowlist({(Own.__module__, "Own")}), Own("b"))  # type: ignore[arg-type]
+        with pytest.raises(CallerError, match="serde"):
+            LangGraphSaver(log, serde=JsonPlusSerializer(), allow=[Own])
+
+
+def test_types_of_langgraph_itself_come_back_as_they_were(tmp_path: Path) -> None:
+    values: list[Any] = [
+        AIMessage("a", tool_calls=[{"id": "1", "name": "f", "args": {}}]),
+        RemoveMessage(id="1"),
+        Send("node", {"messages": [HumanMessage("b")]}),
+        Command(goto="node", update={"x": 1}, resume="yes"),
+        Interrupt("sure?", id="2"),
+        Overwrite([1]),
+    ]
+    with stenolog.open(tmp_path / "a.db") as log:
+        saver = LangGraphSaver(log)
+
+        assert put(saver, values).checkpoint["channel_values"]["v"] == values
+        for value in values:
+            assert put(saver, value).checkpoint["channel_values"]["v"] == value
