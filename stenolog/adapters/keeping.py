@@ -105,7 +105,7 @@ def own(fold: Fold[S], state: type[S]) -> Kept[S]:
     return Kept(fold, rows.dump, rows.load)
 
 
-STATE = own(Fold("state", INITIAL, evolve, version=3), State)
+STATE = own(Fold("state", INITIAL, evolve, version=4), State)
 SETTINGS = own(Fold("settings", NOTHING, configure, kinds=(ModeSwitch,)), Settings)
 
 

@@ -6,11 +6,12 @@ together, at the position that the state stands at; there are none where nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 
 from .errors import IllegalCommand, LaterRelease
 from .events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
-from .floor import addressed, concerned
+from .floor import addressed, concerned, hearing
 from .impulses import cover_fault, takes_turn, turns_fault
 from .lifecycle import Trigger, legal
 from .state import Lane, OpenCall, State, address, blocked_reason, find_call, named_call
@@ -70,13 +71,25 @@ def _open_ids(state: State) -> str:
 
 
 def _user(state: State, message: UserMessage) -> tuple[Event, ...]:
-    """What a person says or tells; an empty message says nothing."""
+    """What a person says or tells; an empty message says nothing.
+
+    Words to a lane whose calls wait for approval refuse them: they are the reason.
+    """
     _check_replaces(state, message)
     if message.control is not None:
         return _control(state, message.control, message)
     for where in addressed(state, message):
         _check_listed(state.lane(where), "asked", message)
-    return (message,) if message != UserMessage() else ()
+    refused = unrun(_refused_by(state, message), REFUSED)
+    return (*refused, message) if message != UserMessage() else ()
+
+
+def _refused_by(state: State, message: UserMessage) -> Iterator[OpenCall]:
+    """Yield the calls that a person's words refuse: they wait for approval, of lanes that hear the words."""
+    if message.author_kind != "person" or not message.parts:
+        return
+    for where in hearing(state, message):
+        yield from (call for call in state.lane(where).calls if call.approval)
 
 
 def _control(state: State, control: Control, command: UserMessage) -> tuple[Event, ...]:
@@ -107,6 +120,8 @@ def _able(state: State, control: Control, trigger: Trigger, command: Event) -> t
 def _judge(state: State, control: Control, command: UserMessage) -> tuple[Event, ...]:
     """An approval or a refusal; a call that needs no approval is approved already, and not to be refused."""
     found = named_call(state, control.call) if control.call is not None else None
+    if control.arguments and (control.action != "approve" or not _is_object(control.arguments)):
+        raise _illegal(command, f"arguments {control.arguments:.100}", "a JSON object, of an approve")
     if found is not None and found[1].approval:
         return (command, *unrun([found[1]], REFUSED)) if control.action == "refuse" else (command,)
     if found is not None and control.action == "approve":
@@ -118,6 +133,13 @@ def _judge(state: State, control: Control, command: UserMessage) -> tuple[Event,
         f"{control.action} of a call that awaits no approval",
         f"to approve or refuse {names}" if names else "neither, for no call awaits approval",
     )
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def unrun(calls: Iterable[OpenCall], text: str) -> tuple[ToolResult, ...]:

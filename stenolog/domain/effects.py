@@ -58,8 +58,8 @@ def effects(state: State) -> Iterator[Effect]:
         match next_is.do:
             case "call_model":
                 yield ModelCall(lane, next_is.cause, next_is.attempt, next_is.at)
-            case "run_tools":
-                yield from (ToolRun(lane, call) for call in next_is.calls)
+            case "run_tools" | "ask_approval":  # what is approved does not wait for what is not
+                yield from (ToolRun(lane, call) for call in lane.calls if not call.approval)
             case _:
                 pass
 

@@ -49,6 +49,15 @@ def addressed(state: State, message: UserMessage) -> tuple[str, ...]:
     return told(state, message, state.position + 1)[1].lanes
 
 
+def hearing(state: State, message: UserMessage) -> tuple[str, ...]:
+    """Return the lanes that a message is for: those that it would ask, and those that have the turn."""
+    if message.author_kind == "system" or not message.in_context:
+        return ()
+    rule = rule_of(state.turns)
+    holding = state.floor.holds if rule.keeps_floor and rule.opens(message.to) else ()
+    return tuple(dict.fromkeys((*addressed(state, message), *holding)))
+
+
 def concerned(state: State, control: Control) -> tuple[Lane, ...]:
     """The lanes that a `cancel` or a `continue` is for: the one it names, else all that it can concern.
 

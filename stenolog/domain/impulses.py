@@ -117,7 +117,7 @@ def _controlled(state: State, message: UserMessage, position: int) -> Taken:
     control = message.control
     assert control is not None, "see `_told`"
     if control.action in ("approve", "refuse"):
-        return _judged(state, control)
+        return _judged(state, control, position)
     lanes = concerned(state, control)
     if not lanes:
         return Taken(state, anomaly=f"{control.action}: no such lane")
@@ -128,15 +128,20 @@ def _controlled(state: State, message: UserMessage, position: int) -> Taken:
     return Taken(state, tuple(Impulse(lane, "continued") for lane in goes_on))
 
 
-def _judged(state: State, control: Control) -> Taken:
-    """A call that a person approved or refused; a refusal leaves it open until its result says so."""
+def _judged(state: State, control: Control, position: int) -> Taken:
+    """A call that a person approved or refused; a refusal leaves it open until its result says so.
+
+    Only the approval that a call waits for can change its arguments: later ones come when it may have run.
+    """
     found = named_call(state, control.call) if control.call is not None else None
     if found is None:
         return Taken(state, anomaly=f"{control.action}: no such call is open")
     lane, call = found
     if control.action == "refuse":
         return Taken(state, (Impulse(lane, "refused"),))
-    calls = tuple(other._replace(approval=False) if other is call else other for other in lane.calls)
+    edited = position if control.arguments and call.approval else call.edited
+    approved = call._replace(approval=False, edited=edited)
+    calls = tuple(approved if other is call else other for other in lane.calls)
     return Taken(state, (Impulse(lane._replace(calls=calls), "approved"),))
 
 

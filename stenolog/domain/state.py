@@ -16,7 +16,10 @@ from .values import CallRef, Turns
 
 
 class OpenCall(NamedTuple):
-    """A tool call without its result: the entry that holds it, and its place among that entry's calls."""
+    """A tool call without its result: the entry that holds it, and its place among that entry's calls.
+
+    `edited` is the position of the approval that has changed its arguments; 0: there is none.
+    """
 
     entry: str
     position: int
@@ -24,6 +27,7 @@ class OpenCall(NamedTuple):
     id: str
     name: str
     approval: bool = False
+    edited: int = 0
 
 
 class Lane(NamedTuple):

@@ -154,13 +154,15 @@ class Control:
     """What a person tells the engine to do.
 
     `approve` and `refuse` name one call by `call`; `cancel` and `continue` name a lane by
-    `agent` and `task`.
+    `agent` and `task`. An `approve` may change the call: `arguments`, a JSON object, run in the place of the
+    model's.
     """
 
     action: Literal["approve", "refuse", "cancel", "continue"]
     call: CallRef | None = None
     agent: str = ""
     task: str = ""
+    arguments: str = ""
 
 
 @value

@@ -27,7 +27,8 @@ Json: TypeAlias = dict[str, Any]
 
 
 class Sent(NamedTuple):
-    """A message that arrived: by which bot, where, as people read it, as it came, and in which topic."""
+    """A message that arrived: by which bot, where, as people read it, as it came, in which topic, as which
+    message, and with which buttons."""
 
     bot: int
     chat: int
@@ -35,6 +36,22 @@ class Sent(NamedTuple):
     raw: str
     mode: str
     topic: int = 0
+    message: int = 0
+    markup: str = ""
+
+    @property
+    def buttons(self) -> dict[str, str]:
+        """What each button below it says when it is pressed."""
+        rows = json.loads(self.markup)["inline_keyboard"] if self.markup else []
+        return {button["text"]: button["callback_data"] for row in rows for button in row}
+
+    @property
+    def seen(self) -> Json:
+        """It as an update shows it."""
+        chat = {"id": self.chat, "type": "private" if self.chat > 0 else "supergroup"}
+        bot = {"id": self.bot, "is_bot": True, "first_name": "Bot"}
+        markup = {"reply_markup": json.loads(self.markup)} if self.markup else {}
+        return {"message_id": self.message, "date": 1, "chat": chat, "from": bot, "text": self.text, **markup}
 
 
 class Answer(NamedTuple):
@@ -118,6 +135,12 @@ class StandIn:
                 self.push(bot, {"edited_message" if edit else "message": message})
             return id
 
+    def press(self, sent: Sent, button: str, id: str = "p1") -> None:
+        """Press a button below a message."""
+        data = sent.buttons[button]
+        press = {"id": id, "from": USER, "chat_instance": "1", "message": sent.seen, "data": data}
+        self.push(sent.bot, {"callback_query": press})
+
     def push(self, bot: int, update: Json) -> None:
         """Tell a bot something."""
         with self.changed:
@@ -147,6 +170,8 @@ class StandIn:
                 return self._get_updates(bot, given)
             case "sendMessage":
                 return self._send(bot, given)
+            case "answerCallbackQuery":
+                return True
             case "sendChatAction":
                 self.actions.append((bot, int(given["chat_id"])))
                 return True
@@ -180,8 +205,9 @@ class StandIn:
         if not text.strip():
             raise Refused(Answer(400, "Bad Request: message text is empty"))
         with self.changed:
-            self.sent.append(Sent(bot, chat, text, raw, mode, topic))
             self._messages += 1
+            markup = str(given.get("reply_markup", ""))
+            self.sent.append(Sent(bot, chat, text, raw, mode, topic, self._messages, markup))
             self.changed.notify_all()
             return {"message_id": self._messages, "date": 1, "chat": {"id": chat, "type": "private"}}
 

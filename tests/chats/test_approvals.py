@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, NamedTuple
 
 import pytest
 
 import stenolog
-from stenolog import Agent, AssistantMessage, Card, Log, ModeSwitch, Team, Tool, ToolCall
-from stenolog.adapters.chats.commands import Told, call
+from stenolog import (
+    Agent,
+    AssistantMessage,
+    Card,
+    Log,
+    ModeSwitch,
+    Team,
+    Tool,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.adapters.chats.commands import Told, call, typed
 from stenolog.adapters.chats.splitting import fence_of
-from stenolog.chats import pieces
+from stenolog.adapters.engine.waiting import Waiting
+from stenolog.chats import Outlet, Piece, Room, pieces
 from stenolog.domain.entry import Draft
 from stenolog.domain.settings import NOTHING, configure
 from stenolog.engine import Delegate
 from stenolog.models import Prompt, Scripted
 from stenolog.tools import tool
+
+from .given import until
 
 
 @tool(approval=True)
@@ -52,31 +68,64 @@ def with_workers(*cats: int) -> Team:
     return Team([lead])
 
 
-def told(log: Log, who: Team, *commands: tuple[str, str], name: str = "talk") -> list[str]:
-    """What is said to commands, each a name and the id of its message, once all workers wait for a person."""
+@contextlib.asynccontextmanager
+async def chatting(log: Log, who: Team, waits: int, name: str = "talk") -> AsyncGenerator[Chatting, None]:
+    """A room whose team was told to go, once so many calls wait for a person and were asked about there."""
+    texts = list[str]()
 
-    async def main() -> list[str]:
-        async def work() -> None:
-            async for _ in who.run(log[name], "go", id="1"):
-                pass
+    async def send(piece: Piece) -> None:
+        texts.append(piece.text)
 
-        working = asyncio.create_task(work())
-        waiting = len(who.agents["lead"].tools)
-        async with asyncio.timeout(10):
-            while not log[name].position or len(await who.waiting(log[name])) < waiting:
-                await asyncio.sleep(0.01)
-        said = [await call(command, Told(log[name], who, id=id)) for command, id in commands]
-        working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
-        return said
+    room = Room(who, Outlet(log[name], "mail", send))
+    async with room.open(), asyncio.timeout(20):
+        await room.hear(UserMessage(text="go", author="Ann"), id="1")
+        await until(lambda: sum("asks to run" in text for text in texts) >= waits)
+        yield Chatting(room, texts, await who.waiting(log[name]))
 
-    return asyncio.run(main())
+
+class Chatting(NamedTuple):
+    """A room, what was sent there, and the calls that wait."""
+
+    room: Room
+    texts: list[str]
+    waits: list[Waiting]
+
+    async def tell(self, line: str, id: str = "", author: str = "Ann") -> str:
+        """What is said to a command."""
+        command = typed(line)
+        assert command is not None
+        return await self.room.tell(command, id=id, author=author)
+
+
+def selling(*answers: Any, ran: list[int] | None = None) -> Team:
+    """A team of one that may sell, answer by answer."""
+
+    @tool(approval=True)
+    def sell(cats: int) -> str:
+        """Sell cats."""
+        if ran is not None:
+            ran.append(cats)
+        return f"{cats} sold"
+
+    return Team([Agent("bank", llm=Scripted(*answers), tools=[sell])])
+
+
+def sale(cats: int, id: str = "s") -> ToolCall:
+    """A call that sells."""
+    return ToolCall(id=id, name="sell", arguments=json.dumps({"cats": cats}))
 
 
 def test_one_message_decides_one_call_of_the_workers_however_often_it_is_told(log: Log) -> None:
-    first, again, next_one = told(
-        log, with_workers(1, 2), ("approve", "7"), ("approve", "7"), ("refuse", "8")
-    )
+    async def main() -> list[str]:
+        async with chatting(log, with_workers(1, 2), 2) as chat:
+            first, second = (call.code for call in chat.waits)
+            return [
+                await chat.tell(f"/approve {first}", "7"),
+                await chat.tell(f"/approve {first}", "7"),
+                await chat.tell(f"/refuse {second}", "8"),
+            ]
+
+    first, again, next_one = asyncio.run(main())
 
     assert (first.splitlines()[0], again, next_one) == (
         "It runs: sell.",
@@ -86,17 +135,166 @@ def test_one_message_decides_one_call_of_the_workers_however_often_it_is_told(lo
 
 
 def test_ids_of_two_conversations_do_not_meet_at_the_workers(log: Log) -> None:
-    said = [told(log, with_workers(1), ("approve", "console:3"), name=name) for name in ("one", "two")]
+    async def main(name: str) -> str:
+        async with chatting(log, with_workers(1), 1, name) as chat:
+            return await chat.tell(f"/approve {chat.waits[0].code}", "console:3")
 
-    assert said == [["It runs: sell."], ["It runs: sell."]]
+    assert [asyncio.run(main(name)) for name in ("one", "two")] == ["It runs: sell.", "It runs: sell."]
 
 
 def test_status_and_a_decision_show_what_workers_wait_for(log: Log) -> None:
-    status, approved = told(log, with_workers(1, 2), ("status", ""), ("approve", ""))
-    shown = [f'reader{n} asks to run\n```\nsell({{"cats": {n}}})\n```' for n in (1, 2)]
+    async def main() -> tuple[str, str, list[Waiting]]:
+        async with chatting(log, with_workers(1, 2), 2) as chat:
+            status = await chat.tell("/status")
+            return status, await chat.tell(f"/approve {chat.waits[0].code}"), chat.waits
+
+    status, approved, waits = asyncio.run(main())
+    shown = [asks(call) for call in waits]
 
     assert [block for block in shown if block not in status] == []
-    assert [approved == f"It runs: sell.\n{block}" for block in shown].count(True) == 1
+    assert approved == f"It runs: sell.\n{shown[1]}"
+
+
+def asks(call: Waiting) -> str:
+    """The question about a call."""
+    return (
+        f"{call.lane} asks to run\n```\n{call.name}({call.arguments})\n```\n"
+        f"/approve {call.code} lets it, /refuse {call.code} does not."
+    )
+
+
+def test_the_question_of_a_worker_goes_out_in_the_chat_that_waits_for_it(log: Log) -> None:
+    async def main() -> tuple[list[str], list[Waiting]]:
+        async with chatting(log, with_workers(7), 1) as chat:
+            return chat.texts, chat.waits
+
+    texts, waits = asyncio.run(main())
+
+    assert texts == [asks(call) for call in waits]
+    assert waits[0].conversation != "talk"
+
+
+def test_a_bare_approval_runs_nothing_where_two_calls_wait(log: Log) -> None:
+    ran = list[int]()
+
+    async def main() -> tuple[str, list[Waiting]]:
+        async with chatting(log, selling([sale(1, "a"), sale(2, "b")], ran=ran), 2) as chat:
+            return await chat.tell("/approve"), chat.waits
+
+    said, waits = asyncio.run(main())
+
+    assert said.splitlines()[0] == "Name the call by its code; nothing was decided."
+    assert [asks(call) in said for call in waits] == [True, True]
+    assert ran == []
+
+
+def test_a_bare_approval_runs_nothing_where_the_only_call_was_not_shown(log: Log) -> None:
+    ran = list[int]()
+
+    async def main() -> str:
+        who = selling(sale(1), ran=ran)
+        await who.ask(log["talk"], "go")
+        return await call("approve", Told(log["talk"], who, author="Ann"))
+
+    assert asyncio.run(main()).splitlines()[0] == "Name the call by its code; nothing was decided."
+    assert ran == []
+
+
+def test_a_bare_approval_runs_the_only_call_that_was_shown(log: Log) -> None:
+    ran = list[int]()
+
+    async def main() -> str:
+        async with chatting(log, selling(sale(1), "Done.", ran=ran), 1) as chat:
+            said = await chat.tell("/approve")
+            await chat.room.rest()
+            return said
+
+    assert (asyncio.run(main()), ran) == ("It runs: sell.", [1])
+
+
+def test_two_people_who_approve_the_same_call_approve_that_one(log: Log) -> None:
+    ran = list[int]()
+
+    async def main() -> list[str]:
+        async with chatting(log, selling(sale(1), sale(99), "Done.", ran=ran), 1) as chat:
+            code = chat.waits[0].code
+            first = await chat.tell(f"/approve {code}", "2", "Ann")
+            await until(lambda: sum("asks to run" in text for text in chat.texts) == 2)
+            named = await chat.tell(f"/approve {code}", "3", "Bob")
+            bare = await chat.tell("/approve", "4", "Bob")
+            await chat.room.rest()
+            return [first, named.splitlines()[0], bare.splitlines()[0]]
+
+    assert asyncio.run(main()) == [
+        "It runs: sell.",
+        "That was decided.",
+        "Name the call by its code; nothing was decided.",
+    ]
+    assert ran == [1]
+
+
+def test_a_bare_approval_of_who_approved_the_last_one_runs_the_next(log: Log) -> None:
+    ran = list[int]()
+
+    async def main() -> None:
+        async with chatting(log, selling(sale(1), sale(2), "Done.", ran=ran), 1) as chat:
+            await chat.tell("/approve", "2")
+            await until(lambda: sum("asks to run" in text for text in chat.texts) == 2)
+            await chat.tell("/approve", "3")
+            await chat.room.rest()
+
+    asyncio.run(main())
+
+    assert ran == [1, 2]
+
+
+@pytest.mark.parametrize("words", ["please", "zzzzz", "yes but only one"])
+def test_an_approval_that_says_more_than_a_code_runs_nothing(log: Log, words: str) -> None:
+    ran = list[int]()
+
+    async def main() -> None:
+        async with chatting(log, selling(sale(1), ran=ran), 1) as chat:
+            await chat.tell(f"/approve {words}")
+            await chat.room.rest()
+
+    asyncio.run(main())
+
+    assert ran == []
+
+
+def test_an_approval_may_change_the_arguments_and_both_stand_in_the_log(log: Log) -> None:
+    ran = list[int]()
+
+    async def main() -> list[str]:
+        async with chatting(log, selling(sale(100), "Done.", ran=ran), 1) as chat:
+            code = chat.waits[0].code
+            wrong = [
+                await chat.tell(f"/approve {code} {json}") for json in ("{", '{"cats": "x"}', '{"n": 1}')
+            ]
+            said = await chat.tell(f'/approve {code} {{"cats": 3}}')
+            await chat.room.rest()
+            return [*wrong, said]
+
+    *wrong, said = asyncio.run(main())
+    events = [entry.event for entry in log["talk"].entries()]
+    [made] = [
+        event.tool_calls[0] for event in events if isinstance(event, AssistantMessage) and event.tool_calls
+    ]
+    [control] = [event.control for event in events if isinstance(event, UserMessage) and event.control]
+    [result] = [event.text for event in events if isinstance(event, ToolResult)]
+
+    assert (said, ran) == ("It runs: sell.", [3])
+    assert [text.startswith("/approve: arguments") for text in wrong] == [True] * 3
+    assert (made.arguments, control.arguments) == ('{"cats": 100}', '{"cats": 3}')
+    assert result == '[The user changed the arguments of this call. It ran with {"cats": 3}]\n3 sold'
+
+
+def test_what_is_invisible_or_looks_like_something_else_is_escaped_in_a_question(log: Log) -> None:
+    made = ToolCall(id="1", name="pay", arguments='{"to": "p\u0430ypal\u200b", "why": "Привет, Анна"}')
+    cards = ModeSwitch(cards={"dev": Card(tools=[Tool(name="pay", approval=True)])})
+    [shown] = rendered(cards, AssistantMessage(agent="dev", tool_calls=[made]))
+
+    assert '{"to": "p\\u0430ypal\\u200b", "why": "Привет, Анна"}' in shown
 
 
 @pytest.mark.parametrize("trick", ["", "\n```\nIt only looks.\n```\n"])
@@ -118,7 +316,7 @@ def rendered(*events: ModeSwitch | AssistantMessage) -> list[str]:
         settings = NOTHING
         for entry in before:
             settings = configure(settings, entry)
-        return [*pieces()(last, settings)]
+        return [piece if isinstance(piece, str) else piece.text for piece in pieces()(last, settings)]
 
 
 def _code(piece: str) -> list[str]:

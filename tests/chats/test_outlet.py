@@ -23,6 +23,7 @@ from stenolog import (
     ToolCall,
     UserMessage,
 )
+from stenolog.adapters.engine.waiting import waiting
 from stenolog.chats import Outlet, Piece, pieces
 from stenolog.engine import RoundRobin
 
@@ -120,13 +121,17 @@ def test_an_error_after_which_nothing_is_tried_is_a_short_note_without_its_messa
     ]
 
 
-def test_a_call_that_waits_for_a_person_goes_out_with_the_way_to_decide() -> None:
+def test_a_call_that_waits_for_a_person_goes_out_by_itself_with_the_way_to_decide() -> None:
     card = Card(tools=[Tool(name="sell", approval=True), Tool(name="look")])
     calls = [ToolCall(id="1", name="sell", arguments='{"n": 3}'), ToolCall(id="2", name="look")]
     talk = talk_of(ModeSwitch(cards={"coder": card}), said("I sell.", tool_calls=calls))
 
+    [waits] = waiting(talk)
+
     assert delivered(talk, Place()) == [
-        'I sell.\n\ncoder asks to run\n```\nsell({"n": 3})\n```\n/approve lets it, /refuse does not.'
+        "I sell.",
+        'coder asks to run\n```\nsell({"n": 3})\n```\n'
+        f"/approve {waits.code} lets it, /refuse {waits.code} does not.",
     ]
 
 

@@ -190,6 +190,63 @@ def test_who_approves_a_call_sees_all_of_it(folder: Path) -> None:
     assert "&& rm -rf everything" in " ".join(shown.split())
 
 
+def test_a_call_that_is_longer_than_a_page_is_approved_at_its_end_alone(folder: Path) -> None:
+    command = "echo harmless; " + "true; " * 2_000 + "rm -rf everything"
+    (folder / "shell_tool.py").write_text(
+        "from stenolog.tools import tool\n\n\n@tool(approval=True)\ndef shell(cmd: str) -> str:\n"
+        "    'Run it.'\n    return 'done'\n"
+    )
+    arguments = (
+        "--model",
+        script(folder, call("shell", cmd=command), "Done."),
+        "--tools",
+        "shell_tool:shell",
+    )
+    with at_terminal(folder, *arguments) as terminal:
+        terminal.type("Do it\n")
+        first = terminal.expect("characters are left), n refuses ")
+        terminal.type("y\n")
+        rest = terminal.expect("run it? y/n ")
+        terminal.type("y\n")
+        terminal.expect("Done.")
+
+    assert ("rm -rf" in first, "rm -rf everything" in " ".join(rest.split())) == (False, True)
+
+
+def test_what_was_typed_before_a_call_was_shown_does_not_approve_it(folder: Path) -> None:
+    arguments = ("--model", script(folder, *SELLS), "--tools", "shop_tools:both")
+    with at_terminal(folder, *arguments) as terminal:
+        terminal.type("Sell three.\ny\n")
+        terminal.expect("run it? y/n ")
+        terminal.type("n not today\n")
+        terminal.expect("The user refused this call")
+
+    results = [event.text for event in events() if event.kind == "tool_result"]
+    assert results == ["The user refused this call; it was not run."]
+
+
+def test_other_arguments_may_run_than_the_model_has_given(folder: Path) -> None:
+    arguments = ("--model", script(folder, *SELLS), "--tools", "shop_tools:both")
+    with at_terminal(folder, *arguments) as terminal:
+        terminal.type("Sell three.\n")
+        terminal.expect("run it? y/n ")
+        terminal.type("e\n")
+        terminal.expect("as a JSON object: ")
+        terminal.type('{"loaves": "many"}\n')
+        terminal.expect("✗ arguments of sell: /loaves: expected integer, found 'many'")
+        terminal.expect("run it? y/n ")
+        terminal.type("e\n")
+        terminal.expect("as a JSON object: ")
+        terminal.type('{"loaves": 1}\n')
+        terminal.expect('? with: sell({"loaves": 1})')
+        terminal.expect("run it? y/n ")
+        terminal.type("y\n")
+        terminal.expect("Done.")
+
+    results = [event.text.splitlines() for event in events() if event.kind == "tool_result"]
+    assert results == [['[The user changed the arguments of this call. It ran with {"loaves": 1}]', "1 sold"]]
+
+
 def test_a_mistake_at_a_terminal_is_said_and_the_conversation_goes_on(folder: Path) -> None:
     with at_terminal(folder, "--model", script(folder, "Hello.")) as terminal:
         terminal.type("/wyh\n")

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.engine.editing import approval
 from stenolog.adapters.engine.team import Team
 from stenolog.adapters.engine.waiting import Waiting, waiting
 from stenolog.adapters.stores import reading
@@ -23,10 +24,11 @@ from stenolog.domain.state import Lane, State, decision
 from stenolog.domain.values import Control
 from stenolog.projections.requests import Wire
 
+from .approving import Action, Unclear, chosen, questions, was_there
 from .outline import outline
-from .splitting import in_block
 
 COMMAND = re.compile(r"/(\w{1,32})(?:@(\w+))?(?:\s+(.*))?", re.DOTALL)
+DECIDED = "That was decided."
 
 Command: TypeAlias = Callable[["Told"], Awaitable[str]]
 COMMANDS: dict[str, Command] = {}
@@ -35,7 +37,8 @@ COMMANDS: dict[str, Command] = {}
 
 class Told(NamedTuple):
     """A command as it was given: where, to which team, what stands behind its name, under which entry id, by
-    whom; and all that there are."""
+    whom; and all that there are. `about` is the code of the call that it answers, by a reply or a button;
+    `shown` are the codes of the calls that its author was shown since that author last said something."""
 
     talk: Conversation
     team: Team
@@ -43,6 +46,8 @@ class Told(NamedTuple):
     id: str = ""
     author: str = ""
     commands: Mapping[str, Command] = COMMANDS
+    about: str = ""
+    shown: Collection[str] = ()
 
     def at(self, worker: str) -> Told:
         """The same, told to a worker of the conversation; ids of several conversations may be there."""
@@ -123,7 +128,7 @@ async def status(told: Told) -> str:
     state = await asyncio.to_thread(told.talk.state)
     names = dict.fromkeys([*told.team.agents, *state.lanes])
     lanes = (f"- {name}: {_doing(state, state.lane(name))}" for name in names)
-    calls = _in_words(await told.team.waiting(told.talk))
+    calls = questions(await told.team.waiting(told.talk))
     return "\n".join([f"{state.position} entries. {_turn(state)}", *lanes, *calls])
 
 
@@ -207,39 +212,48 @@ def _to_lane(action: Literal["cancel", "continue"], where: str) -> Control:
 
 @command
 async def approve(told: Told) -> str:
-    """lets the call run that waits for you"""
+    """[CODE] [JSON] lets the call run that waits for you, with other arguments where some are given"""
     return await asyncio.to_thread(_judge, told, "approve")
 
 
 @command
 async def refuse(told: Told) -> str:
-    """[REASON] does not let it run"""
+    """[CODE] [REASON] does not let it run"""
     return await asyncio.to_thread(_judge, told, "refuse")
 
 
-def _judge(told: Told, action: Literal["approve", "refuse"]) -> str:
-    """Decide about the call that has waited longest; one message decides one, however often it is told."""
+def _judge(told: Told, action: Action) -> str:
+    """Decide about the call that is meant; one message decides one, however often it is told."""
     if told.is_done or any(judged.is_done for judged in _at_workers(told)):
-        return "That was decided."
+        return DECIDED
     calls = waiting(told.talk)
-    if not calls:
-        return "No call waits for you."
-    (first, *others), reason = calls, told.rest if action == "refuse" else ""
-    judged = told if first.conversation == told.talk.name else told.at(first.conversation)
-    judged.control(Control(action=action, call=first.call), reason, first.lane if reason else "")
-    done = f"{'It runs' if action == 'approve' else 'It does not run'}: {first.name}."
-    return "\n".join([done, *_in_words(others)])
+    meant = chosen(action, calls, told.rest, told.about, told.shown)
+    if isinstance(meant, Unclear):
+        return _unclear(told.talk, meant.code, calls)
+    call, rest = meant
+    judged = told if call.conversation == told.talk.name else told.at(call.conversation)
+    if action == "approve":
+        judged.control(approval(judged.talk, call.call, rest or None))
+    else:
+        judged.control(Control(action="refuse", call=call.call), rest, call.lane if rest else "")
+    done = f"{'It runs' if action == 'approve' else 'It does not run'}: {call.name}."
+    return "\n".join([done, *questions(other for other in calls if other != call)])
+
+
+def _unclear(talk: Conversation, code: str, calls: Sequence[Waiting]) -> str:
+    """Say that nothing was decided, and what waits."""
+    if code and was_there(talk, code):
+        said = DECIDED
+    elif code:
+        said = f"No call {code} waits for you: it was decided, or there was none."
+    else:
+        said = "Name the call by its code; nothing was decided." if calls else "No call waits for you."
+    return "\n".join([said, *questions(calls)])
 
 
 def _at_workers(told: Told) -> Iterator[Told]:
     """The same, told to each worker that anybody ever had: a decision stands where the call does."""
     return (told.at(name) for name in told.talk.log.names(archived=True, like="~"))
-
-
-def _in_words(calls: Iterable[Waiting]) -> Iterator[str]:
-    """The calls that wait for a person, in Markdown."""
-    for call in calls:
-        yield f"{call.lane} asks to run\n{in_block(f'{call.name}({call.arguments})')}"
 
 
 @command

@@ -14,7 +14,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import MachineError
 from stenolog.domain.settings import NOTHING, configure
 
-from .port import Backoff, Piece, Render, Send, backoff, persistently
+from .port import Backoff, Piece, Question, Render, Send, backoff, persistently
 from .rendering import pieces, speaker_of
 
 LOGGER = logging.getLogger("stenolog.chats")
@@ -107,7 +107,7 @@ class Outlet:
         if hidden and not self._at.piece:
             return ()
         texts, speaker = tuple(self.render(entry, self._settings)), speaker_of(entry)
-        made = (Piece(text, speaker, entry.position, nth, len(texts)) for nth, text in enumerate(texts, 1))
+        made = (_piece(text, speaker, entry.position, nth, len(texts)) for nth, text in enumerate(texts, 1))
         return tuple(made)[self._at.piece :]
 
     async def _sent(self, piece: Piece) -> bool:
@@ -152,6 +152,18 @@ class Outlet:
 
     # What touches the log, in a thread.
 
+    def asked(self, after: int) -> list[str]:
+        """Return the codes of the calls that entries behind `after` ask about, as far as they were delivered
+        whole, and not hidden."""
+        at = self._at or self._begin()
+        settings = self.talk.settings(after) if after else NOTHING
+        codes, hides = list[str](), self.talk.settings().hides
+        for entry in self.talk.entries(after, at.position):
+            settings = configure(settings, entry)
+            if not any(entry.position in span for span in hides):
+                codes += [piece.code for piece in self.render(entry, settings) if isinstance(piece, Question)]
+        return codes
+
     def _batch(self) -> list[Entry]:
         """The next entries, from where this outlet has come."""
         if self._at is None:
@@ -183,3 +195,8 @@ class Outlet:
         with self.talk.log.datastore.writing() as connection:
             tracking.advance(connection, self.name, mark, key)
         self._noted = mark.position
+
+
+def _piece(made: str | Question, speaker: str, position: int, nth: int, number: int) -> Piece:
+    text, question = (made, None) if isinstance(made, str) else (made.text, made)
+    return Piece(text, speaker, position, nth, number, question)

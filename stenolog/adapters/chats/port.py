@@ -12,10 +12,19 @@ from stenolog.domain.settings import Settings
 T = TypeVar("T")
 
 
+class Question(NamedTuple):
+    """A piece of the question whether a call may run. `code` names the call; `is_last` ends the question."""
+
+    text: str
+    code: str
+    is_last: bool = True
+
+
 class Piece(NamedTuple):
     """A part of what an entry has to say outside: number `nth` of `number`, counted from 1.
 
-    `speaker` is the lane that said it, or that it is about.
+    `speaker` is the lane that said it, or that it is about. `question`: what is asked, where it asks whether
+    a call may run.
     """
 
     text: str
@@ -23,14 +32,16 @@ class Piece(NamedTuple):
     position: int
     nth: int
     number: int
+    question: Question | None = None
 
 
 Send: TypeAlias = Callable[[Piece], Awaitable[None]]
 """Hands a piece over, and returns when it is there. Raises `OSError` where it may work later, so that it is
 tried again, and `PermissionError` where nothing is wanted there any more."""
-Render: TypeAlias = Callable[[Entry, Settings], Iterable[str]]
+Render: TypeAlias = Callable[[Entry, Settings], Iterable[str | Question]]
 """The pieces of an entry, under the settings that hold there; none: it is not for outside. It depends on
-these two alone, for an entry that was sent in part is rendered again after a restart."""
+these two alone, for an entry that was sent in part is rendered again after a restart. A call that it does not
+show by `Question` is approved by its code alone."""
 Backoff: TypeAlias = Callable[[int], float]
 """How many seconds to wait after so many failures in a row."""
 

@@ -11,10 +11,10 @@ from stenolog.domain.floor import is_pass
 from stenolog.domain.parts import Refusal
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import address
-from stenolog.domain.values import Turns
-from stenolog.projections.words import call_in_words
+from stenolog.domain.values import CallRef, Turns
+from stenolog.projections.showing import call_code, shown_call
 
-from .port import Render
+from .port import Question, Render
 from .splitting import LIMIT, Weigh, in_block, split, units
 
 NO_NAMES: Mapping[str, str] = MappingProxyType({})
@@ -47,15 +47,20 @@ def pieces(
 ) -> Render:
     """A rendering in pieces that weigh at most `limit`. `names` are display names by agent or lane.
 
-    `heading`, such as `"{name}: "`, stands before an answer.
+    `heading`, such as `"{name}: "`, stands before an answer. Each call that a person has to approve is asked
+    about in pieces of its own.
     """
 
-    def render(entry: Entry, settings: Settings) -> list[str]:
+    def render(entry: Entry, settings: Settings) -> list[str | Question]:
         speaker = name_of(speaker_of(entry), names)
         words = in_words(entry, settings, speaker)
         if words and isinstance(entry.event, AssistantMessage):
             words = heading.replace("{name}", speaker) + words
-        return split(words, limit, weigh)
+        made: list[str | Question] = [*split(words, limit, weigh)]
+        for code, question in _questions(entry, settings, speaker):
+            *first, last = split(question, limit, weigh)
+            made += [*(Question(text, code, is_last=False) for text in first), Question(last, code)]
+        return made
 
     return render
 
@@ -63,12 +68,11 @@ def pieces(
 def in_words(entry: Entry, settings: Settings, speaker: str) -> str:
     """What an entry says outside, in Markdown; empty where it says nothing there.
 
-    Answers, but for those that only pass the turn on; the calls that a person has to approve; errors after
-    which nothing is tried again.
+    Answers, but for those that only pass the turn on; errors after which nothing is tried again.
     """
     match entry.event:
         case AssistantMessage(purpose="answer", in_context=True) as said:
-            return "" if _passes(said, settings.turns) else "\n\n".join(_said(said, settings, speaker))
+            return "" if _passes(said, settings.turns) else "\n\n".join(_said(said))
         case LlmError(retry_at=None, in_context=True) as error if error.category != "cancelled":
             why = WHY.get(error.category, "something went wrong")
             return f"({speaker} could not answer: {why}. /continue goes on.)"
@@ -81,14 +85,27 @@ def _passes(said: AssistantMessage, turns: Turns | None) -> bool:
     return isinstance(token, str) and bool(token) and is_pass(said, token)
 
 
-def _said(said: AssistantMessage, settings: Settings, speaker: str) -> Iterator[str]:
-    """What was said, what was declined, and the calls that wait for a person, with the way to decide."""
+def _said(said: AssistantMessage) -> Iterator[str]:
+    """What was said, and what was declined."""
     yield from filter(
         str.strip, (said.text, *(part.text for part in said.parts if isinstance(part, Refusal)))
     )
+
+
+def _questions(entry: Entry, settings: Settings, speaker: str) -> Iterator[tuple[str, str]]:
+    """Yield the code and the question of each call that waits for a person."""
+    said = entry.event
+    if not isinstance(said, AssistantMessage) or said.purpose != "answer":
+        return
     tools = settings.card_of(said.agent).tools or ()
     asks = {tool.name for tool in tools if tool.approval}
-    calls = [call_in_words(call) for call in said.tool_calls if call.name in asks]
-    if calls:
-        blocks = "\n".join(map(in_block, calls))
-        yield f"{speaker} asks to run\n{blocks}\n/approve lets it, /refuse does not."
+    for nth, call in enumerate(said.tool_calls):
+        if call.name in asks:
+            code = call_code(CallRef(entry=entry.id, index=nth), call.name, call.arguments)
+            yield code, question(speaker, code, call.name, call.arguments)
+
+
+def question(speaker: str, code: str, name: str, arguments: str) -> str:
+    """Return the question whether a call may run, in Markdown, with all of the call in it."""
+    shown = in_block(shown_call(name, arguments))
+    return f"{speaker} asks to run\n{shown}\n/approve {code} lets it, /refuse {code} does not."

@@ -5,6 +5,8 @@ A line that ends with a backslash goes on on the next one; lines between two of 
 
 from __future__ import annotations
 
+import os
+import select
 import sys
 from contextlib import suppress
 from typing import Protocol
@@ -21,6 +23,9 @@ class Lines(Protocol):
     def line(self, prompt: str) -> str | None:
         """The next line, without its end; None where there is none any more."""
 
+    def reply(self, prompt: str) -> str | None:
+        """Return the next line that is typed once the prompt is shown; lines typed before it are kept."""
+
 
 class Keyboard:
     """A person at a terminal, with a history where readline is there."""
@@ -30,9 +35,26 @@ class Keyboard:
     def __init__(self) -> None:
         with suppress(ImportError):
             import readline  # noqa: F401 - input() uses it from now on
+        self._ahead: list[str] = []
+        """The lines that were typed before a question was shown, which they do not answer."""
 
     def line(self, prompt: str) -> str | None:
         """The next line; Ctrl-D is the end."""
+        if self._ahead:
+            print(f"{prompt}{self._ahead[0]}")
+            return self._ahead.pop(0)
+        return self._typed(prompt)
+
+    def reply(self, prompt: str) -> str | None:
+        """The next line that is typed from now on."""
+        while select.select([sys.stdin], [], [], 0)[0]:
+            read = os.read(sys.stdin.fileno(), 65536).decode(errors="replace")
+            self._ahead += read.splitlines()
+            if not read:  # Ctrl-D
+                break
+        return self._typed(prompt)
+
+    def _typed(self, prompt: str) -> str | None:
         try:
             return input(prompt)
         except EOFError:
@@ -49,6 +71,10 @@ class Piped:
         """The next line."""
         text = sys.stdin.readline()
         return text.rstrip("\r\n") if text else None
+
+    def reply(self, prompt: str) -> str | None:
+        """None: nobody is asked."""
+        return None
 
 
 def lines(*, asks: bool = True) -> Lines:

@@ -11,8 +11,8 @@ from stenolog.domain.limits import MICRO
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.state import OpenCall
 from stenolog.projections.prices import Prices
+from stenolog.projections.showing import shown_call
 from stenolog.projections.usage import Tally
-from stenolog.projections.words import call_in_words
 
 from .words import counted, in_words
 
@@ -27,10 +27,16 @@ def call_words(call: ToolCall) -> str:
 
 
 def whole_call(call: ToolCall) -> str:
-    """A call with all of its arguments, for whoever decides about it; it says where that is too much."""
-    words = call_in_words(call)
+    """A call with all of its arguments, where nobody is asked about it; it says where that is too much."""
+    words = shown_call(call.name, call.arguments)
     more = len(words) - LONGEST_CALL
     return words if more <= 0 else f"{words[:LONGEST_CALL]} … and {more:,} characters that are not shown here"
+
+
+def pages_of(call: ToolCall) -> list[str]:
+    """Return all of a call, page by page, for the person who decides about it."""
+    words = shown_call(call.name, call.arguments)
+    return [words[at : at + LONGEST_CALL] for at in range(0, len(words), LONGEST_CALL)]
 
 
 def arguments(raw: str) -> str:

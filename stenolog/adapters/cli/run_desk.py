@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import click
 
 from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.engine.editing import approval
 from stenolog.adapters.engine.happenings import Delta, Happening
 from stenolog.adapters.engine.team import Team
 from stenolog.domain.effects import ref
-from stenolog.domain.errors import IllegalCommand
+from stenolog.domain.errors import IllegalCommand, InvalidEvent
 from stenolog.domain.events import UNCHANGED, ModeSwitch, UserMessage
+from stenolog.domain.parts import ToolCall
 from stenolog.domain.state import Lane, OpenCall
 from stenolog.domain.values import Control
 from stenolog.projections.prices import Prices
@@ -24,7 +26,7 @@ from .chat_lines import Lines, lines
 from .chat_paper import Paper
 from .chat_stage import Stage
 from .chat_standing import Hints, awaiting, failed, standing
-from .chat_words import call_of, whole_call
+from .chat_words import call_of, pages_of, whole_call
 from .run_work import Work
 from .safety import safe_json
 
@@ -59,14 +61,17 @@ class Envelopes:
             self._position = entry.position
 
 
-QUESTION = "  run it? y/n (n REASON tells why, a: always this tool) "
+QUESTION = "  run it? y/n (n REASON tells why, e: other arguments, a: always this tool) "
+MORE = "  Enter shows the next page ({left:,} characters are left), n refuses "
+ARGUMENTS = "  arguments, as a JSON object: "
 
 
 class Verdict(NamedTuple):
-    """What a person says of a call; `reason` is why it is refused."""
+    """What a person says of a call; `reason` is why it is refused, `arguments` are those that run instead."""
 
     approved: bool
     reason: str = ""
+    arguments: str = ""
 
 
 class Approvals:
@@ -92,7 +97,7 @@ class Approvals:
             if verdict is None:
                 continue
             try:
-                self.work.talk.submit(_said(lane, call, verdict))
+                self.work.talk.submit(_said(self.work.talk, lane, call, verdict))
                 judged = True
             except IllegalCommand as error:  # somebody else was first
                 self.paper.text(str(error), "dim")
@@ -100,7 +105,8 @@ class Approvals:
 
     def _verdict(self, lane: Lane, call: OpenCall) -> Verdict | None:
         """None: it is left open. Whoever decides sees all of the call."""
-        words = f"{lane.address}: {whole_call(call_of(self.work.talk, call))}"
+        made = call_of(self.work.talk, call)
+        words = f"{lane.address}: {whole_call(made)}"
         if self.yes or (lane.agent, call.name) in self._always:
             self.paper.text(f"approved: {words}", "dim")
             return Verdict(True)
@@ -108,33 +114,64 @@ class Approvals:
             does = "it waits for" if self.leave else "refused without"
             self.paper.text(f"? {words}: {does} your approval (--yes approves)", "yellow")
             return None if self.leave else Verdict(False)
-        self.paper.text(f"? {words}", "bold")
-        return self._asked((lane.agent, call.name))
-
-    def _asked(self, tool: tuple[str, str]) -> Verdict | None:
-        """What a person answers; Ctrl-C and Ctrl-D leave it open."""
+        verdict = None
         try:
-            while (answer := self.lines.line(QUESTION)) is not None:
-                word, _, reason = answer.strip().partition(" ")
-                match word.lower(), reason.strip():
-                    case "a" | "always", "":
-                        self._always.add(tool)
-                        return Verdict(True)
-                    case "y" | "yes", "":
-                        return Verdict(True)
-                    case "n" | "no", why:
-                        return Verdict(False, why)
-                    case _:  # "yes, but …" is no approval
-                        pass
+            verdict = self._asked(lane, call, made)
         except KeyboardInterrupt:
             print()
-        self.paper.line((f"  left open: {self.later}", "dim"))
+        if verdict is None:
+            self.paper.line((f"  left open: {self.later}", "dim"))
+        return verdict
+
+    def _asked(self, lane: Lane, call: OpenCall, made: ToolCall) -> Verdict | None:
+        """What a person answers; Ctrl-D leaves it open."""
+        arguments, verdict = "", self._read(f"? {lane.address}: ", made)
+        while verdict is None and (answer := self.lines.reply(QUESTION)) is not None:
+            word, _, reason = answer.strip().partition(" ")
+            match word.lower(), reason.strip():
+                case "a" | "always", "":
+                    self._always.add((lane.agent, call.name))
+                    return Verdict(True, arguments=arguments)
+                case "y" | "yes", "":
+                    return Verdict(True, arguments=arguments)
+                case "n" | "no", why:
+                    return Verdict(False, why)
+                case "e" | "edit", "":
+                    arguments = self._edited(call) or arguments
+                    verdict = self._read("? with: ", replace(made, arguments=arguments or made.arguments))
+                case _:  # "yes, but …" is no approval
+                    pass
+        return verdict
+
+    def _read(self, begin: str, made: ToolCall) -> Verdict | None:
+        """Show all of a call, page by page; a refusal where it was refused before its end."""
+        first, *others = pages_of(made)
+        self.paper.text(f"{begin}{first}", "bold")
+        for nth, page in enumerate(others):
+            answer = self.lines.reply(MORE.format(left=sum(map(len, others[nth:]))))
+            if answer is None:
+                raise KeyboardInterrupt
+            word, _, reason = answer.strip().partition(" ")
+            if word.lower() in ("n", "no"):
+                return Verdict(False, reason.strip())
+            self.paper.text(page, "bold")
         return None
 
+    def _edited(self, call: OpenCall) -> str:
+        """The arguments that a person gives; empty where they are none that fit."""
+        given = self.lines.reply(ARGUMENTS) or ""
+        try:
+            return approval(self.work.talk, ref(call), given).arguments if given.strip() else ""
+        except InvalidEvent as error:
+            self.paper.text(f"✗ {error}", "red")
+            return ""
 
-def _said(lane: Lane, call: OpenCall, verdict: Verdict) -> UserMessage:
+
+def _said(talk: Conversation, lane: Lane, call: OpenCall, verdict: Verdict) -> UserMessage:
     """The verdict as the log has it. The agent is told the reason."""
-    control = Control(action="approve" if verdict.approved else "refuse", call=ref(call))
+    if verdict.approved:
+        return UserMessage(control=approval(talk, ref(call), verdict.arguments or None))
+    control = Control(action="refuse", call=ref(call))
     if not verdict.reason:
         return UserMessage(control=control)
     return UserMessage(text=verdict.reason, to=[lane.address], control=control)

@@ -39,6 +39,8 @@ TASK: dict[str, JsonValue] = {
     "type": "string",
     "description": "What to do, with all that is needed to do it.",
 }
+TASK_ID = "task-"
+"""How the id of the message begins that gives a worker its task."""
 LOOK = 1.0
 """Seconds between two looks whether a person has approved what a worker waits for."""
 GRACE = 4.0
@@ -134,7 +136,7 @@ class Delegate(Runnable):
             run=called.event.run,
             node=called.event.node,
         )
-        child.extend([Draft(said, f"task-{call.key}")])
+        child.extend([Draft(said, f"{TASK_ID}{call.key}")])
         return child
 
     def _child(self, called: Entry, talk: Conversation, name: str) -> Conversation:

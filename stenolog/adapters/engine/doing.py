@@ -23,6 +23,7 @@ from stenolog.projections.requests import Request
 
 from .asking import Asking, told
 from .drafts import Draft
+from .editing import noted
 from .happenings import Delta
 from .listening import BREATH, streamed
 from .mentions import mentioned
@@ -163,7 +164,7 @@ async def _run_tool(runner: Runner, begun: Begun, effect: ToolRun) -> None:
             await runner.write(runner.scribe.claims.release, begun.claim)  # its result says so already
             return
         outcome = failed(GOES_ON)
-    took = round((watch() - start) * 1000)
+    took, outcome = round((watch() - start) * 1000), noted(outcome, made, effect.call)
 
     def result(outcome: ToolOutcome) -> Outcome:
         """The result, made once, though it may be appended anew."""

@@ -25,6 +25,7 @@ from stenolog.projections.prices import Prices, cost
 from stenolog.projections.requests import Request
 
 from .agent import Agent
+from .editing import as_approved
 from .standing import Standing
 
 RECEIPT = keeping.Json(Receipt)
@@ -139,8 +140,8 @@ class Scribe(Standing):
         return where.partition("/")[0] in self.agents and self.lane in ("", where)
 
     def call_of(self, run: ToolRun) -> ToolCall:
-        """The call itself, from the log."""
-        return self._answer_of(run).tool_calls[run.call.nth]
+        """The call as it runs, from the log."""
+        return as_approved(self.talk, self._answer_of(run).tool_calls[run.call.nth], run.call)
 
     def _answer_of(self, run: ToolRun) -> AssistantMessage:
         event = next(self.talk.entries(run.call.position - 1, run.call.position)).event
@@ -173,7 +174,7 @@ class Scribe(Standing):
                 self._note(unknown_outcome(effect.call, why))
                 return None
             named = tool_key(self.talk, effect)
-            return Begun(effect, claim._replace(key=named), call=made.tool_calls[effect.call.nth])
+            return Begun(effect, claim._replace(key=named), call=self.call_of(effect))
         request = self._request(effect)
         if isinstance(request, tuple):
             self._refuse(effect, *request)

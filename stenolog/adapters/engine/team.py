@@ -29,6 +29,7 @@ from stenolog.projections.prices import PRICES, Prices
 from .agent import Agent
 from .beginning import OnInput, Setting, Words, begin
 from .delegate import Delegate
+from .editing import Arguments, approval
 from .happenings import Happening, Recorded
 from .options import WORLD, OnUnknown, Options
 from .retries import Breaker
@@ -171,9 +172,14 @@ class Team:
         """Tell a lane that has failed, or all of them, to go on."""
         return await _control(talk, Control(action="continue", agent=agent, task=task))
 
-    async def approve(self, talk: Talk, call: CallRef) -> list[Entry]:
-        """Approve a call."""
-        return await _control(talk, Control(action="approve", call=call))
+    async def approve(self, talk: Talk, call: CallRef, arguments: Arguments | None = None) -> list[Entry]:
+        """Approve a call. It runs with `arguments`, an object or its JSON, where given; its agent is told so.
+
+        Raises `InvalidEvent` where they do not fit the tool's schema.
+        """
+        conversation = await _conversation(talk)
+        control = await asyncio.to_thread(approval, conversation, call, arguments)
+        return await _control(conversation, control)
 
     async def refuse(self, talk: Talk, call: CallRef) -> list[Entry]:
         """Refuse a call; its agent is told."""

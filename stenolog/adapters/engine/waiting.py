@@ -8,7 +8,10 @@ from typing import NamedTuple
 from stenolog.adapters.conversation import Conversation
 from stenolog.domain.effects import ToolRun, ref
 from stenolog.domain.events import AssistantMessage
+from stenolog.domain.parts import ToolCall
+from stenolog.domain.state import Lane, OpenCall
 from stenolog.domain.values import CallRef
+from stenolog.projections.showing import call_code
 
 from .delegate import mark_of
 from .scribe import tool_key
@@ -24,19 +27,55 @@ class Waiting(NamedTuple):
     arguments: str
     conversation: str
 
+    @property
+    def code(self) -> str:
+        """What a person names it by: other arguments have another code."""
+        return call_code(self.call, self.name, self.arguments)
+
 
 def waiting(talk: Conversation) -> list[Waiting]:
     """The calls that wait for a person in a conversation, and in those of the workers that it waits for."""
-    children = {name.rpartition("~")[2]: name for name in talk.log.names(archived=True, like="~")}
-    return list(_waiting(talk, children))
+    return [call for each, _ in _conversations(talk) for call in _waiting(each)]
 
 
-def _waiting(talk: Conversation, children: Mapping[str, str]) -> Iterator[Waiting]:
+def workers(talk: Conversation) -> dict[str, int]:
+    """Return the conversations of the workers that one waits for: for each the position of the answer in
+    `talk` by which it, or the worker above it, was called."""
+    return {each.name: position for each, position in _conversations(talk) if position}
+
+
+def _conversations(talk: Conversation) -> Iterator[tuple[Conversation, int]]:
+    """Yield a conversation with 0, and those of its workers; names are listed only where a call is open."""
+    yield talk, 0
+    if _called(talk):
+        children = {name.rpartition("~")[2]: name for name in talk.log.names(archived=True, like="~")}
+        yield from _children(talk, children, 0)
+
+
+def _children(
+    talk: Conversation, children: Mapping[str, str], root: int
+) -> Iterator[tuple[Conversation, int]]:
+    for lane, call in _called(talk):
+        if child := children.get(mark_of(tool_key(talk, ToolRun(lane, call)))):
+            position = root or call.position
+            yield talk.log[child], position
+            yield from _children(talk.log[child], children, position)
+
+
+def _called(talk: Conversation) -> list[tuple[Lane, OpenCall]]:
+    """Return the open calls that wait for nobody's approval: a worker may be behind each."""
+    return [(lane, call) for lane, call in talk.state().open_calls() if not call.approval]
+
+
+def _waiting(talk: Conversation) -> Iterator[Waiting]:
     for lane, call in talk.state().open_calls():
         if call.approval:
-            made = next(talk.entries(call.position - 1, call.position)).event
-            assert isinstance(made, AssistantMessage), "open calls are of answers"
-            arguments = made.tool_calls[call.nth].arguments
-            yield Waiting(lane.address, ref(call), call.name, arguments, talk.name)
-        elif child := children.get(mark_of(tool_key(talk, ToolRun(lane, call)))):
-            yield from _waiting(talk.log[child], children)
+            made = call_at(talk, call)
+            yield Waiting(lane.address, ref(call), call.name, made.arguments, talk.name)
+
+
+def call_at(talk: Conversation, call: OpenCall) -> ToolCall:
+    """Return an open call as its model made it."""
+    made = next(talk.entries(call.position - 1, call.position)).event
+    assert isinstance(made, AssistantMessage), "open calls are of answers"
+    return made.tool_calls[call.nth]

@@ -19,7 +19,7 @@ from .sealed import Request
 
 LOGGER = logging.getLogger("stenolog.chats")
 TOKEN = re.compile(r"(\d{1,20}):[\w-]{3,200}", re.ASCII)
-KINDS = ("message", "edited_message")
+KINDS = ("message", "edited_message", "callback_query")
 GONE = re.compile("thread|topic", re.IGNORECASE)
 """In what Telegram says where there is no such topic, or it is closed."""
 HURRY = 5.0
@@ -66,32 +66,47 @@ class Bot:
             async with asyncio.timeout(HURRY):
                 await self._api.get_updates(offset, limit=1, timeout=0, allowed_updates=KINDS)
 
-    async def say(self, chat: int, text: str, topic: int = 0) -> None:
+    async def say(self, chat: int, text: str, topic: int = 0, code: str = "") -> int:
         """Say something in Markdown; as it stands where Telegram cannot read that as Markdown.
 
-        `topic` is that of a forum; where it is gone, it is said in the general one.
+        `topic` is that of a forum; where it is gone, it is said in the general one. `code` names the call
+        that two buttons below it decide. Returns the id of the message; 0 where only a note could be shown.
         """
-        thread = topic or None
+        thread, buttons = topic or None, _buttons(code) if code else None
         with _translated():
             try:
-                await self._api.send_message(
-                    chat, rendered(text), ParseMode.MARKDOWN_V2, message_thread_id=thread
+                sent = await self._api.send_message(
+                    chat,
+                    rendered(text),
+                    ParseMode.MARKDOWN_V2,
+                    message_thread_id=thread,
+                    reply_markup=buttons,
                 )
             except BadRequest as error:
                 if topic and GONE.search(error.message):
-                    await self.say(chat, text)
-                else:
-                    await self._say_plainly(chat, text, thread)
+                    return await self.say(chat, text, code=code)
+                return await self._say_plainly(chat, text, thread, buttons)
+        return sent.message_id
 
-    async def _say_plainly(self, chat: int, text: str, thread: int | None) -> None:
+    async def _say_plainly(
+        self, chat: int, text: str, thread: int | None, buttons: telegram.InlineKeyboardMarkup | None
+    ) -> int:
         """Say it as it stands. Where even that is refused, either the chat says no to everything, or this one
-        text cannot be shown, and then a note stands in its place."""
+        text cannot be shown, and then a note stands in its place, without the buttons."""
         try:
-            await self._api.send_message(chat, text, message_thread_id=thread)
+            sent = await self._api.send_message(chat, text, message_thread_id=thread, reply_markup=buttons)
         except BadRequest as error:
             LOGGER.warning("chat %s: Telegram does not take a text: %s", chat, error.message)
             note = f"(This cannot be shown here: {error.message})"
             await self._api.send_message(chat, note, message_thread_id=thread)
+            return 0
+        return sent.message_id
+
+    async def pressed(self, press: str) -> None:
+        """Tell Telegram that a press of a button was taken. Nothing depends on it."""
+        with suppress(TelegramError, TimeoutError):
+            async with asyncio.timeout(HURRY):
+                await self._api.answer_callback_query(press)
 
     async def work(self, chat: int) -> None:
         """Show for some seconds that it is at work. Nothing depends on it."""
@@ -104,6 +119,16 @@ class Bot:
         with _translated():
             found = await self._api.get_file(file)
             return bytes(await found.download_as_bytearray())
+
+
+def _buttons(code: str) -> telegram.InlineKeyboardMarkup:
+    """Return the buttons below a question; what they say when pressed is read by `heard`."""
+    button = telegram.InlineKeyboardButton
+    pair = [
+        button("Approve", callback_data=f"approve {code}"),
+        button("Refuse", callback_data=f"refuse {code}"),
+    ]
+    return telegram.InlineKeyboardMarkup([pair])
 
 
 def _id_of(token: str) -> int:

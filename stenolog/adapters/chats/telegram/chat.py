@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
-from stenolog.adapters.chats.commands import Command
+from stenolog.adapters.chats.commands import Command, Typed
 from stenolog.adapters.chats.outlet import Outlet
 from stenolog.adapters.chats.port import Backoff, Piece, persistently
 from stenolog.adapters.chats.rendering import name_of, pieces
@@ -22,13 +22,14 @@ from stenolog.domain.errors import StenologError
 from stenolog.domain.state import decision
 
 from .bot import Bot
-from .heard import topic_of
+from .heard import Heard, topic_of
 from .markdown import weigh
 
 LOGGER = logging.getLogger("stenolog.chats")
 HEADING = "**{name}**\n"
 RESERVED = 300
 """Room for a heading, where another bot has to speak for an agent's own."""
+TORN = "(A part of this call cannot be shown here, so it cannot be approved here.)"
 SHOWN = 4.5
 """Seconds after which to show again that somebody is at work: Telegram shows it for five."""
 WORK = ("call_model", "run_tools")
@@ -74,6 +75,10 @@ class Chat:
         self._replies: set[asyncio.Task[None]] = set()
         self._replying = asyncio.Lock()
         self._refused: float | None = None
+        self._asked: dict[str, tuple[int, int]] = {}
+        """Where the questions stand that were sent since it was opened: the bot and the message, by code."""
+        self._torn: set[str] = set()
+        """The codes of the calls of which a part could not be shown."""
         heading = HEADING if not bots.own and len(team.agents) > 1 else ""
         limit = LIMIT - RESERVED if bots.own else LIMIT
         outlet = Outlet(
@@ -97,6 +102,15 @@ class Chat:
                 for task in (showing, *self._replies):
                     task.cancel()
                 await asyncio.gather(showing, *self._replies, return_exceptions=True)
+
+    async def tell(self, bot: Bot, command: Typed, said: Heard, id: str) -> str:
+        """Do what a command tells; what to say to that. It means no question that came after it."""
+        if said.press:
+            await bot.pressed(said.press)
+        told = self._asked.items()
+        later = (code for code, place in told if not _is_before(place, bot, said))
+        unseen = {*later, *self._torn}
+        return await self.room.tell(command, id=id, author=said.author, about=said.about, unseen=unseen)
 
     def reply(self, bot: Bot, text: str, topic: int = 0) -> None:
         """Say what is not in the log. Nobody waits for it, and it is given up after a few failures."""
@@ -141,14 +155,29 @@ class Chat:
         heading = ""
         if self.bots.own and piece.nth == 1:
             heading = HEADING.replace("{name}", name_of(piece.speaker, self.manner.names))
-        await self.bots.first.say(self.id, heading + piece.text, topic)
+        await self._say(self.bots.first, piece._replace(text=heading + piece.text), topic)
+
+    async def _say(self, bot: Bot, piece: Piece, topic: int) -> None:
+        """Say a piece. A call of which a part cannot be shown is not asked about here."""
+        question = piece.question
+        if question is None:
+            await bot.say(self.id, piece.text, topic)
+            return
+        if question.is_last and question.code in self._torn:
+            await bot.say(self.id, TORN, topic)
+            return
+        message = await bot.say(self.id, piece.text, topic, question.code if question.is_last else "")
+        if not message:
+            self._torn.add(question.code)
+        elif question.is_last:
+            self._asked[question.code] = bot.id, message
 
     async def _said_by(self, own: Bot, piece: Piece, topic: int) -> bool:
         """Whether the agent's own bot has said it; where it may not speak here, the first one has to."""
         if own.id in self._mute:
             return False
         try:
-            await own.say(self.id, piece.text, topic)
+            await self._say(own, piece, topic)
         except PermissionError as error:
             if own is self.bots.first:
                 raise
@@ -170,3 +199,9 @@ class Chat:
         state = self.room.talk.state()
         lanes = (lane for lane in state.lanes.values() if decision(state, lane).do in WORK)
         return next((lane.agent for lane in lanes), "")
+
+
+def _is_before(place: tuple[int, int], bot: Bot, said: Heard) -> bool:
+    """Whether a message of ours came before what was said. Ids rise in a large group, else for each bot."""
+    sender, message = place
+    return message < said.message and (sender == bot.id or not (said.is_private or said.is_basic))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import NamedTuple
@@ -10,6 +11,7 @@ import telegram
 from pydantic import JsonValue
 from telegram.constants import ChatType
 
+from stenolog.adapters.chats.approving import CODE
 from stenolog.adapters.conversation import Conversation
 from stenolog.domain.events import UserMessage
 from stenolog.domain.parts import File, Image, Text, UserPart
@@ -20,6 +22,8 @@ from .markdown import SPECIAL
 SYSTEM = "telegram"
 PICTURES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 LONGEST_NAME = 200
+PRESSED = re.compile(rf"(approve|refuse) ({CODE.pattern})")
+"""What a button says when it is pressed."""
 
 
 class Media(NamedTuple):
@@ -40,7 +44,9 @@ class Media(NamedTuple):
 class Heard(NamedTuple):
     """A message. `strange`: something hangs on it that is neither a picture nor a document. `edited` is when
     it was changed, in seconds since 1970; 0: it is new. `answers` is the message that it is an answer to.
-    `moved` is the chat that this one has become, `topic` the one of a forum that it stands in; 0: none."""
+    `moved` is the chat that this one has become, `topic` the one of a forum that it stands in; 0: none.
+    `about` is the code of the call whose question it answers, by a reply or by a button; `press` is the id of
+    the button's press."""
 
     chat: int
     message: int
@@ -55,6 +61,8 @@ class Heard(NamedTuple):
     answers: telegram.Message | None = None
     moved: int = 0
     topic: int = 0
+    about: str = ""
+    press: str = ""
 
     @property
     def place(self) -> str:
@@ -63,7 +71,7 @@ class Heard(NamedTuple):
 
     def id(self, bot: int) -> str:
         """The id of its entry; the same, however often it is delivered."""
-        first = f"{SYSTEM}:{bot}:{self.chat}:{self.message}"
+        first = f"{SYSTEM}:{bot}:{self.chat}:{self.message}{self.press and f':{self.press}'}"
         if not self.edited:
             return first
         return f"{first}:{self.edited}:{sha256(self.text.encode()).hexdigest()[:8]}"
@@ -87,6 +95,8 @@ class Heard(NamedTuple):
 
 def heard(update: telegram.Update) -> Heard | None:
     """What was said; None where nobody has said anything: somebody has joined, a bot has spoken."""
+    if update.callback_query:
+        return _pressed(update.callback_query)
     message = update.message or update.edited_message
     if message is None or (message.from_user and message.from_user.is_bot and not message.sender_chat):
         return None
@@ -110,8 +120,42 @@ def heard(update: telegram.Update) -> Heard | None:
         edited=int(edited.timestamp()) if edited else 0,
         answers=message.reply_to_message,
         moved=message.migrate_to_chat_id or 0,
-        topic=(message.message_thread_id or 0) if message.is_topic_message else 0,
+        topic=_topic(message),
+        about=_about(message.reply_to_message),
     )
+
+
+def _pressed(press: telegram.CallbackQuery) -> Heard | None:
+    """The command that a button below a question of ours gives; None for any other."""
+    message, found = press.message, PRESSED.fullmatch(press.data or "")
+    if found is None or message is None or press.from_user.is_bot:
+        return None
+    return Heard(
+        chat=message.chat.id,
+        message=message.message_id,
+        is_private=message.chat.type == ChatType.PRIVATE,
+        is_basic=message.chat.type == ChatType.GROUP,
+        author=press.from_user.full_name,
+        user=press.from_user.id,
+        text=f"/{found[1]}",
+        topic=_topic(message) if isinstance(message, telegram.Message) else 0,
+        about=found[2],
+        press=press.id,
+    )
+
+
+def _about(message: telegram.Message | None) -> str:
+    """The code of the call that a message asks about: by its buttons, for anybody can write such words."""
+    author = message.from_user if message else None
+    if message is None or author is None or not author.is_bot or message.reply_markup is None:
+        return ""
+    rows = message.reply_markup.inline_keyboard
+    found = (PRESSED.fullmatch(str(button.callback_data)) for row in rows for button in row)
+    return next((match[2] for match in found if match), "")
+
+
+def _topic(message: telegram.Message) -> int:
+    return (message.message_thread_id or 0) if message.is_topic_message else 0
 
 
 def topic_of(talk: Conversation, position: int) -> int:

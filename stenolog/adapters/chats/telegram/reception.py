@@ -102,7 +102,7 @@ class Reception:
     def _is_news(self, bot: Bot, said: Heard) -> bool:
         """Whether no other bot takes it. In a basic group each bot has message ids of its own, so that the
         first one alone listens there."""
-        if said.is_basic and bot is not self.bots.first:
+        if said.is_basic and bot is not self.bots.first and not said.press:
             return False
         id = self._id(bot, said)
         is_news = id not in self._known
@@ -149,11 +149,16 @@ class Reception:
             chat.reply(bot, fault, said.topic)
         elif (command := typed(said.text)) and not said.media:
             if not said.edited and command.to.casefold() in self._ours:
-                id = self._id(bot, said)
-                reply = await chat.room.tell(command, id=id, author=said.author)
+                reply = await chat.tell(bot, command, self._answering(said), self._id(bot, said))
                 chat.reply(bot, reply, said.topic)
         else:
             await self._hear(chat, bot, said)
+
+    def _answering(self, said: Heard) -> Heard:
+        """Return a command without the call that it is a reply about, where another bot asks about that."""
+        author = said.answers.from_user if said.answers else None
+        is_ours = bool(said.press) or (author is not None and author.id in self._speaks)
+        return said if is_ours else said._replace(about="")
 
     async def _hear(self, chat: Chat, bot: Bot, said: Heard) -> None:
         """Say it in the chat's room. A message that was delivered before says nothing anew."""
