@@ -7,7 +7,7 @@ from .adapters.chats.commands import COMMANDS, Told, command, commands
 from .adapters.chats.console import Console
 from .adapters.chats.hearing import mentioned
 from .adapters.chats.outlet import Outlet
-from .adapters.chats.port import Piece, Render, Send
+from .adapters.chats.port import Piece, Question, Render, Send
 from .adapters.chats.rendering import pieces
 from .adapters.chats.room import Room
 from .adapters.chats.splitting import split, units
@@ -18,6 +18,7 @@ __all__ = [
     "Console",
     "Outlet",
     "Piece",
+    "Question",
     "Render",
     "Room",
     "Send",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.domain.effects import ToolRun, ref
-from stenolog.domain.events import AssistantMessage
+from stenolog.domain.errors import IllegalCommand
+from stenolog.domain.events import AssistantMessage, Event, UserMessage
+from stenolog.domain.floor import hearing
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.state import Lane, OpenCall
-from stenolog.domain.values import CallRef
+from stenolog.domain.values import CallRef, Control
 from stenolog.projections.showing import call_code
 
 from .delegate import mark_of
@@ -41,25 +44,41 @@ def waiting(talk: Conversation) -> list[Waiting]:
 def workers(talk: Conversation) -> dict[str, int]:
     """Return the conversations of the workers that one waits for: for each the position of the answer in
     `talk` by which it, or the worker above it, was called."""
-    return {each.name: position for each, position in _conversations(talk) if position}
+    return {each.name: lane.answered for each, lane in _conversations(talk) if lane is not None}
 
 
-def _conversations(talk: Conversation) -> Iterator[tuple[Conversation, int]]:
-    """Yield a conversation with 0, and those of its workers; names are listed only where a call is open."""
-    yield talk, 0
+def refuse_at_workers(talk: Conversation, said: Event) -> None:
+    """Refuse the calls of workers that wait for approval, where a person's words are for their callers."""
+    if not isinstance(said, UserMessage) or said.control or said.author_kind != "person" or not said.parts:
+        return
+    hears = hearing(talk.state(), said)
+    called = [(lane, call) for lane, call in _called(talk) if lane.address in hears]
+    scopes = {mark_of(tool_key(talk, ToolRun(lane, call))) for lane, call in called}
+    for child, lane in _conversations(talk):
+        for call in _waiting(child):
+            if call.lane.partition("/")[2] not in scopes if lane is None else lane.address not in hears:
+                continue
+            control = Control(action="refuse", call=call.call)
+            reason = UserMessage(parts=said.parts, author=said.author, to=[call.lane], control=control)
+            with suppress(IllegalCommand):  # it was decided meanwhile
+                child.submit(reason)
+
+
+def _conversations(talk: Conversation) -> Iterator[tuple[Conversation, Lane | None]]:
+    """Yield a conversation, and those of its workers, each with the lane of `talk` that waits for it."""
+    yield talk, None
     if _called(talk):
         children = {name.rpartition("~")[2]: name for name in talk.log.names(archived=True, like="~")}
-        yield from _children(talk, children, 0)
+        yield from _children(talk, children, None)
 
 
 def _children(
-    talk: Conversation, children: Mapping[str, str], root: int
-) -> Iterator[tuple[Conversation, int]]:
+    talk: Conversation, children: Mapping[str, str], root: Lane | None
+) -> Iterator[tuple[Conversation, Lane]]:
     for lane, call in _called(talk):
         if child := children.get(mark_of(tool_key(talk, ToolRun(lane, call)))):
-            position = root or call.position
-            yield talk.log[child], position
-            yield from _children(talk.log[child], children, position)
+            yield talk.log[child], root or lane
+            yield from _children(talk.log[child], children, root or lane)
 
 
 def _called(talk: Conversation) -> list[tuple[Lane, OpenCall]]:

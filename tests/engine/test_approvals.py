@@ -1,0 +1,203 @@
+"""What a person does about a call that waits: other words, other arguments, one call at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stenolog import (
+    CallRef,
+    Conversation,
+    IllegalCommand,
+    InvalidEvent,
+    Team,
+    ToolCall,
+    UserMessage,
+)
+from stenolog.domain.values import Control
+from stenolog.engine import Agent, Delegate, RoundRobin
+from stenolog.models import Scripted
+from stenolog.tools import tool
+from tests.engine.given import answers, call, opened, results, run, worked
+
+REFUSED = "The user refused this call; it was not run."
+
+
+def shop(*turns: Any, ran: list[int] | None = None, **options: Any) -> Team:
+    """A team of one that may sell."""
+    sold = [] if ran is None else ran
+
+    @tool(approval=True)
+    async def sell(n: int) -> str:
+        """Sell."""
+        sold.append(n)
+        return f"{n} sold"
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        sold.append(0)
+        return "seen"
+
+    return Team([Agent("coder", llm=Scripted(*turns), tools=[sell, look])], **options)
+
+
+def sale(n: int, id: str = "c1") -> ToolCall:
+    """A call that sells so many."""
+    return call("sell", id, f'{{"n": {n}}}')
+
+
+def first_call(talk: Conversation) -> CallRef:
+    """The first call that waits."""
+    _, waits = next(talk.state().open_calls())
+    return CallRef(entry=waits.entry, index=waits.nth)
+
+
+def last_request(team: Team) -> list[dict[str, Any]]:
+    """What the model was sent last."""
+    model = team.agents["coder"].llm
+    assert isinstance(model, Scripted)
+    messages: list[dict[str, Any]] = model.prompts[-1].body["messages"]
+    return messages
+
+
+@pytest.mark.parametrize("turns", [None, RoundRobin()])
+@pytest.mark.parametrize("on_input", ["next", "queue"])
+def test_words_to_an_agent_whose_call_waits_refuse_it_and_are_answered(
+    tmp_path: Path, turns: Any, on_input: Any
+) -> None:
+    ran = list[int]()
+    team = shop(sale(3), "One, then.", ran=ran, turns=turns)
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(team, talk, "Sell."))
+        run(worked(team, talk, "No, that is too many.", on_input=on_input))
+        texts = [getattr(entry.event, "text", "") for entry in talk.entries()][-3:]
+        status = talk.state().lane("coder").status
+
+    assert texts == [REFUSED, "No, that is too many.", "One, then."]
+    assert [message["content"] for message in last_request(team)[-2:]] == texts[:2]
+    assert (ran, status) == ([], "idle")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        UserMessage(text="for another", to=["other"]),
+        UserMessage(text="a note", author_kind="system"),
+        UserMessage(text="for the timeline", in_context=False),
+        UserMessage(text="from an agent", author_kind="agent", to=["coder"]),
+    ],
+)
+def test_words_that_no_person_says_to_the_agent_leave_its_call_open(
+    tmp_path: Path, said: UserMessage
+) -> None:
+    team = Team([*shop(sale(3)).agents.values(), Agent("other", llm=Scripted("Yes?", endless=True))])
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(team, talk, "Sell.", to="coder"))
+        run(worked(team, talk, said))
+
+        assert results(talk) == []
+        assert talk.state().lane("coder").status == "awaiting_approval"
+
+
+def test_words_to_an_agent_whose_worker_waits_for_approval_refuse_the_workers_call(tmp_path: Path) -> None:
+    ran = list[int]()
+    worker = shop(sale(3), "Then not.", ran=ran).agents["coder"]
+    lead = Agent(
+        "lead", llm=Scripted(call("ask_coder", "d", '{"task": "sell"}'), "Fine."), tools=[Delegate(worker)]
+    )
+    team = Team([lead])
+
+    async def main() -> str:
+        working = asyncio.create_task(team.ask(talk, "Sell."))
+        while not talk.position or not (waits := await team.waiting(talk)):
+            await asyncio.sleep(0.01)
+        await team.say(talk, "Too many.")
+        answer = await working
+        child = talk.log[waits[0].conversation]
+        assert [result.text for result in results(child)] == [REFUSED]
+        assert "Too many." in [getattr(entry.event, "text", "") for entry in child.entries()]
+        return answer
+
+    with opened(tmp_path / "t.db") as talk:
+        assert run(main()) == "Fine."
+        assert [result.text for result in results(talk)] == ["Then not."]
+    assert ran == []
+
+
+def test_an_approved_call_does_not_wait_for_its_siblings(tmp_path: Path) -> None:
+    ran = list[int]()
+    team = shop([sale(1, "a"), sale(2, "b"), call("look", "c")], "Done.", ran=ran)
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(team, talk, "Sell."))
+        assert ran == [0]
+        run(team.approve(talk, first_call(talk)))
+        run(worked(team, talk))
+        assert (ran, talk.state().lane("coder").status) == ([0, 1], "awaiting_approval")
+        run(team.refuse(talk, first_call(talk)))
+        run(worked(team, talk))
+
+        assert (ran, talk.state().lane("coder").status) == ([0, 1], "idle")
+        assert {result.call_id: result.text for result in results(talk)} == {
+            "a": "1 sold",
+            "b": REFUSED,
+            "c": "seen",
+        }
+
+
+def test_an_approval_may_give_other_arguments_and_the_agent_is_told_what_ran(tmp_path: Path) -> None:
+    ran = list[int]()
+    team = shop(sale(100), "Done.", ran=ran)
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(team, talk, "Sell."))
+        run(team.approve(talk, first_call(talk), {"n": 2}))
+    with opened(tmp_path / "t.db") as talk:  # after a restart, too
+        run(worked(team, talk))
+        [result] = results(talk)
+        made = answers(talk)[0].tool_calls[0]
+
+    assert ran == [2]
+    assert result.text == '[The user changed the arguments of this call. It ran with {"n": 2}]\n2 sold'
+    assert made.arguments == '{"n": 100}'
+    assert result.text in str(last_request(team)[-1]["content"])
+
+
+@pytest.mark.parametrize("given", [{"n": "x"}, {}, {"n": 1, "m": 2}, "[1]", "{", "", '{"n": NaN}'])
+def test_arguments_that_do_not_fit_the_schema_approve_nothing(tmp_path: Path, given: Any) -> None:
+    ran = list[int]()
+    team = shop(sale(100), ran=ran)
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(team, talk, "Sell."))
+        with pytest.raises(InvalidEvent):
+            run(team.approve(talk, first_call(talk), given))
+        run(worked(team, talk))
+
+    assert ran == []
+
+
+def test_a_later_approval_does_not_change_the_arguments_of_a_call_that_may_have_run(tmp_path: Path) -> None:
+    team = shop([sale(1, "a"), sale(2, "b")])
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(team, talk, "Sell."))
+        ref = first_call(talk)
+        run(team.approve(talk, ref))
+        later = Control(action="approve", call=ref, arguments='{"n": 99}')
+        talk.append(UserMessage(control=later))
+
+        assert [open_call.edited for _, open_call in talk.state().open_calls()] == [0, 0]
+
+
+def test_arguments_are_for_an_approval_alone(tmp_path: Path) -> None:
+    team = shop(sale(1))
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(team, talk, "Sell."))
+        ref = first_call(talk)
+        for control in (
+            Control(action="refuse", call=ref, arguments="{}"),
+            Control(action="approve", call=ref, arguments="[]"),
+        ):
+            with pytest.raises(IllegalCommand):
+                talk.submit(UserMessage(control=control))
