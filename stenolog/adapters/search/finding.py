@@ -78,7 +78,7 @@ def search(
         page = ids[first : first + size]
         entries = _entries(source, page)
         said = [(id, words_of(entry.event, source.blobs)) for id, entry in entries.items()]
-        shown = snippets(match, said)
+        shown = snippets(query, said)
         yield from (_hit(entries[id], shown[id], conversation) for id in page if id in shown)
 
 

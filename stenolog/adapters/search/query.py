@@ -55,9 +55,7 @@ class Term(NamedTuple):
 
 def expression(query: str) -> str:
     """The query for `MATCH`. Raises `InvalidEvent` where there is no word to look for, or too many."""
-    terms = list(_terms(query))
-    if len(terms) > MOST_TERMS:
-        raise InvalidEvent(f"search: expected at most {MOST_TERMS} words, found {len(terms)}")
+    terms = _checked(query)
     groups: list[list[str]] = []
     joins = False
     for term in terms:
@@ -72,6 +70,18 @@ def expression(query: str) -> str:
     wanted = " AND ".join(f"({' OR '.join(group)})" for group in groups)
     unwanted = " OR ".join(term.expression for term in terms if not term.is_wanted)
     return f"({wanted}) NOT ({unwanted})" if unwanted else wanted
+
+
+def any_word(query: str) -> str:
+    """Return an expression for `MATCH` that each of the wanted words satisfies alone."""
+    return " OR ".join(term.expression for term in _checked(query) if term.is_wanted and not term.is_or)
+
+
+def _checked(query: str) -> list[Term]:
+    terms = list(_terms(query))
+    if len(terms) > MOST_TERMS:
+        raise InvalidEvent(f"search: expected at most {MOST_TERMS} words, found {len(terms)}")
+    return terms
 
 
 def _terms(query: str) -> Iterator[Term]:
