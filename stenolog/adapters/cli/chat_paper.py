@@ -106,7 +106,7 @@ class Paper:
     def text(self, words: str, style: str = "", *, indent: str = "") -> None:
         """Words that go on on the next line where they are too long for one."""
         whole: list[str] = []
-        flow = Flow(whole.append, max(1, width() - len(indent)) if self.live else None)
+        flow = Flow(whole.append, max(1, (width() or 0) - len(indent)) if self.live else None)
         flow.add(words)
         flow.end()
         rows = "".join(whole).splitlines(keepends=True)
@@ -128,7 +128,7 @@ class Paper:
         if not self._moves or words == self._status:
             return
         self._status = words
-        shown = safe(words).replace("\n", " ")[: width() - 1]
+        shown = safe(words).replace("\n", " ")[: (width() or 1) - 1]
         click.echo(CLEARED + styled(shown, "dim") * bool(words), nl=False, color=coloured(self.color))
 
     def _put(self, text: str, style: str, aside: bool) -> None:

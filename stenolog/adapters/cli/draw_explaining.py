@@ -16,8 +16,8 @@ from stenolog.projections.requests import Request
 from stenolog.projections.requests.rules import RULES
 
 from .draw_request import DISPOSITIONS, folded, head_lines, spans
-from .drawing import Cell, heading, indented, legend, paragraph, table, wrapped
-from .lines import Piece, line
+from .drawing import Cell, heading, legend, table, wrapped
+from .lines import Piece, line, paragraph
 from .policies import in_short
 from .reading import entry_line
 from .views import step_lines
@@ -75,10 +75,10 @@ def _lane_lines(lane: InLane, last: int, width: int) -> Iterator[Piece]:
             hang=indent,
         )
         for rule in form.rules:
-            yield indented(wrapped(f"{rule}: ", (RULES.get(rule, ""), "dim"), hang=2), indent)
+            yield wrapped(f"{rule}: ", (RULES.get(rule, ""), "dim"), hang=2, indent=indent)
         for rule in form.without:
             words = f"left out of it by {rule}: "
-            yield indented(wrapped((words, "red"), (RULES.get(rule, ""), "dim"), hang=2), indent)
+            yield wrapped((words, "red"), (RULES.get(rule, ""), "dim"), hang=2, indent=indent)
 
 
 def _from_to(first: int, last: int) -> str:
@@ -152,7 +152,7 @@ def reasons_drawn(request: Request, reasons: Iterable[Reason], whole: bool) -> I
             hang=6,
         )
         if reason.text and whole:
-            yield indented(paragraph(reason.text, lines=LINES_OF_TEXT), 6)
+            yield paragraph(reason.text, indent=6, lines=LINES_OF_TEXT)
         elif reason.text:
             yield line("      ", (reason.text, "dim"))
 

@@ -9,8 +9,7 @@ from rich.text import Text
 
 from stenolog.projections.timeline import Item
 
-from .drawing import indented, paragraph
-from .lines import Piece, line
+from .lines import Piece, line, paragraph
 from .safety import one_line
 from .words import in_words
 
@@ -53,7 +52,7 @@ def _message(item: Item) -> Iterator[Piece]:
     )
     said = item.text or in_words(item.parts)
     if said:
-        yield indented(paragraph(said, "dim" if item.hidden else ""))
+        yield paragraph(said, "dim" if item.hidden else "", indent=2)
 
 
 def _style(item: Item) -> str:
@@ -71,4 +70,4 @@ def _tool(item: Item) -> Iterator[Piece]:
     yield line("  ", (f"{mark} ", style), (called, "blue"), (where, "dim"))
     if item.output:
         output = in_words(item.output)
-        yield indented(paragraph(output, "dim", lines=LINES_OF_OUTPUT), 4)
+        yield paragraph(output, "dim", indent=4, lines=LINES_OF_OUTPUT)

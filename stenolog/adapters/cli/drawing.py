@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -12,7 +13,6 @@ from .safety import one_line, safe
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
-    from rich.padding import Padding
     from rich.table import Table
 
 Cell: TypeAlias = str | tuple[str, str]
@@ -24,44 +24,34 @@ APART = "  "
 """What stands between two values where a row is written as lines."""
 
 
-def paragraph(text: str, style: str = "", *, lines: int | None = None) -> Text:
-    """Text that wraps; only its first `lines` lines where that is given."""
-    shown = safe(text).rstrip().expandtabs(4)
-    rows = shown.split("\n")
-    if lines is not None and len(rows) > lines:
-        shown = "\n".join([*rows[:lines], f"… {len(rows) - lines} more lines"])
-    return Text(shown, style, overflow="fold")
-
-
 class Wrapped:
-    """A line of pieces that goes on on the next ones, `hang` cells from the left, and is never cut."""
+    """A line of pieces, `indent` cells from the left, that is never cut: the rest of it stands on the next
+    lines, `hang` cells further."""
 
-    def __init__(self, *pieces: Cell, hang: int = 0) -> None:
+    def __init__(self, *pieces: Cell, hang: int = 0, indent: int = 0) -> None:
         pairs = ((piece, "") if isinstance(piece, str) else piece for piece in pieces)
         shown = ((safe(words).replace("\n", " "), style) for words, style in pairs)
         self.text = Text.assemble(*shown, overflow="fold")
         self.hang = hang
+        self.indent = indent
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        room = options.max_width
+        if options.no_wrap:  # a pipe
+            yield Text.assemble(" " * self.indent, self.text, no_wrap=True, overflow="ignore")
+            return
+        room = options.max_width - self.indent
         short = self.text.cell_len <= room
         first, *rest = self.text.wrap(console, room if short else room - self.hang)
+        first.pad_left(self.indent)
         yield first
         for more in rest:
-            more.pad_left(self.hang)
+            more.pad_left(self.indent + self.hang)
             yield more
 
 
-def wrapped(*pieces: Cell, hang: int = 0) -> Wrapped:
+def wrapped(*pieces: Cell, hang: int = 0, indent: int = 0) -> Wrapped:
     """A line of pieces that is never cut: see `Wrapped`."""
-    return Wrapped(*pieces, hang=hang)
-
-
-def indented(drawn: RenderableType, by: int = 2) -> Padding:
-    """The drawing, moved to the right."""
-    from rich.padding import Padding
-
-    return Padding(drawn, (0, 0, 0, by))
+    return Wrapped(*pieces, hang=hang, indent=indent)
 
 
 def heading(text: str) -> Text:
@@ -95,11 +85,11 @@ class Rows:
         self.rows = [[_cell(cell) for cell in row] for row in rows]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        room = options.max_width
+        room = sys.maxsize if options.no_wrap else options.max_width  # in a pipe nothing is cut
         for gap in GAPS:
             widths = self._widths(room - gap * (len(self.titles) - 1))
             if widths is not None:
-                yield from self._side_by_side(widths, " " * gap)
+                yield from self._side_by_side(widths, " " * gap, options.max_width)
                 return
         yield from (line for row in self.rows for line in self._lines(row, room))
 
@@ -119,16 +109,17 @@ class Rows:
                     widths[at], over = widths[at] - less, over - less
         return None if over > 0 else widths
 
-    def _side_by_side(self, widths: Sequence[int], gap: str) -> Iterator[Text]:
-        """The titles, a rule, and a line for each row."""
+    def _side_by_side(self, widths: Sequence[int], gap: str, most: int) -> Iterator[Text]:
+        """The titles, a rule of at most so many cells, and a line for each row."""
         between = Text(gap)
         for row in ([Text(title, "dim") for title in self.titles], None, *self.rows):
             if row is None:
-                yield Text("─" * (sum(widths) + len(gap) * (len(widths) - 1)))
+                yield Text("─" * min(most, sum(widths) + len(gap) * (len(widths) - 1)), no_wrap=True)
                 continue
-            cells = zip(self.columns, row, widths, strict=True)
-            line = between.join(_fitted(cell, width, column.startswith(">")) for column, cell, width in cells)
-            line.no_wrap = True
+            cells = enumerate(zip(row, widths, self.columns, strict=True), 1)
+            fitted = [_fitted(*cell, last=at == len(widths)) for at, cell in cells]
+            line = between.join(fitted)
+            line.no_wrap, line.overflow = True, "ignore"
             yield line
 
     def _lines(self, row: Sequence[Text], room: int) -> Iterator[Text]:
@@ -153,12 +144,15 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Rows:
     return Rows(columns, rows)
 
 
-def _fitted(cell: Text, width: int, right: bool) -> Text:
-    """The cell, as wide as its column."""
+def _fitted(cell: Text, width: int, column: str, *, last: bool) -> Text:
+    """The cell, as wide as its column; the last one of a line has no blanks behind it."""
     fitted = cell.copy()
     fitted.truncate(width, overflow="ellipsis")
     blanks = width - fitted.cell_len
-    fitted.pad_left(blanks) if right else fitted.pad_right(blanks)
+    if column.startswith(">"):
+        fitted.pad_left(blanks)
+    elif not last:
+        fitted.pad_right(blanks)
     return fitted
 
 

@@ -11,7 +11,7 @@ import click
 from stenolog.domain.errors import MissingBlob
 
 from .answer import Answer
-from .lines import Piece, line
+from .lines import Piece, line, paragraph
 from .shell import command, found, names, opened, takes_conversation, takes_db
 
 if TYPE_CHECKING:
@@ -84,8 +84,6 @@ def output_command(db: Path, conversation: str, alias: str, offset: int, limit: 
 
 
 def _excerpt(read: Excerpt) -> Iterable[Piece]:
-    from .drawing import paragraph
-
     yield paragraph(read.text)
     if read.next is not None:
         words = f"characters {read.offset:,} to {read.end:,} of {read.total:,}; go on with --offset"

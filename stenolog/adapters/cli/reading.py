@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.values import CallRef, Control
 
 from .answer import Answer, entry_data
-from .lines import Line, Piece, line
+from .lines import Line, Piece, field, line, paragraph
 from .positions import backwards, resolve
 from .shell import command, found, names, opened, takes_conversation, takes_db, takes_kinds
 from .words import STYLES, describe
@@ -94,7 +94,7 @@ def _verdict(entry: Entry, talk: Conversation | None) -> str:
 
 
 @command("show")
-@click.option("--raw", is_flag=True, help="Only the text.")
+@click.option("--raw", is_flag=True, help="Only the text and the arguments of tool calls, as they came.")
 @click.argument("conversation", shell_complete=names)
 @click.argument("position")
 @takes_db
@@ -103,35 +103,46 @@ def show_command(db: Path, conversation: str, position: str, raw: bool) -> Answe
     talk = found(opened(db), conversation)
     wanted = resolve(talk, position)
     (shown,) = talk.entries(after=wanted - 1, upto=wanted)
-    return Answer(shown, lambda: _text(shown) if raw else _whole(shown))
+    return Answer(shown, lambda: _raw(shown) if raw else _whole(shown))
 
 
-def _text(entry: Entry) -> Iterator[Piece]:
-    from .drawing import paragraph
-
-    yield paragraph(getattr(entry.event, "text", ""))
+def _raw(entry: Entry) -> Iterator[Piece]:
+    """The text of an entry and the arguments of each tool call as they came; without either, all fields."""
+    event = entry.event
+    text = getattr(event, "text", "")
+    calls = event.tool_calls if isinstance(event, AssistantMessage) else ()
+    if text:
+        yield paragraph(text)
+    for call in calls:
+        yield paragraph(call.arguments)
+    if not text and not calls:
+        yield paragraph(_json(entry_data(entry)["event"]))
 
 
 def _whole(entry: Entry) -> Iterator[Piece]:
-    from .drawing import heading, paragraph
+    from .drawing import heading
 
     data = entry_data(entry)
     yield line(
         (f"{entry.conversation}@{entry.position}", "bold"), "  ", (data["topic"], STYLES[data["kind"]])
     )
-    for name in ("id", "at", "digest"):
-        yield line((f"{name:<9}", "dim"), str(data[name]))
     fields = data["event"] if isinstance(data["event"], dict) else {"payload": data["event"]}
-    for name, value in fields.items():
-        if name != "parts":
-            yield line((f"{name:<9}", "dim"), value if isinstance(value, str) else _json(value))
-    for part in fields.get("parts", ()):
+    parts = fields.get("parts", ())
+    given = {name: value for name, value in fields.items() if name != "parts"}
+    yield from _fields({name: data[name] for name in ("id", "at", "digest")} | given)
+    for part in parts:
         yield heading(part.pop("type", "part"))
-        for name, value in part.items():
-            if name != "text":
-                yield line((f"{name:<9}", "dim"), value if isinstance(value, str) else _json(value))
-        if "text" in part:
-            yield paragraph(part["text"])
+        text = part.pop("text", None)
+        yield from _fields(part)
+        if text is not None:
+            yield paragraph(text)
+
+
+def _fields(fields: Mapping[str, object]) -> Iterator[Piece]:
+    """A paragraph for each field: its name, and its whole value beside it."""
+    indent = max((len(name) for name in fields), default=0) + 2
+    for name, value in fields.items():
+        yield field(name, value if isinstance(value, str) else _json(value), indent)
 
 
 def _json(value: object) -> str:
