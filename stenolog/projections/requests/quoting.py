@@ -3,13 +3,19 @@
 The law: inside quoted text no delimiter of ours can begin or end. A forged `<message …>` or
 `</message>` in it is written with `&lt;`, and nothing else is changed. On the plain wire the delimiters
 are markers at the beginning of a line (`User:`); a forged one is written with a backslash before it.
+
+A look-alike counts as the delimiter that it looks like: texts are searched in NFKC, and without characters
+that nobody sees (zero width spaces, soft hyphens, tag characters).
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import accumulate
+from unicodedata import category, normalize
 
 TAGS = ("message", "tool-result", "summary", "memory", "routing", "note")
 _FORGED = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(TAGS)})\b)", re.IGNORECASE)
@@ -25,18 +31,71 @@ _MARKER = re.compile(
 scan over a long text is several times faster so."""
 REMEMBERED = 16_384
 """Texts of so many characters are not looked through again for each request that they are in."""
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Characters without a shape of their own that are not of the category Cf."""
 _ATTRIBUTE = re.compile(rf'[<>"\n{_ENDS}]')
 _NAME = re.compile(rf"[()\n:{_ENDS}]")
 
 
+class _Looks(dict[int, str]):
+    """What a character looks like, by its code point: for `str.translate`."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        unseen = category(char) == "Cf" or _UNSEEN.match(char)
+        self[code] = looks = "" if unseen else normalize("NFKC", char)
+        return looks
+
+
+_LOOKS = _Looks()
+
+
+def looks(text: str) -> str:
+    """Return the text as a reader sees it: in NFKC, character by character, and without what is not seen."""
+    return text if text.isascii() else text.translate(_LOOKS)
+
+
+def _places(text: str, found: list[int]) -> list[int]:
+    """Return the places in a text of these places in what it looks like."""
+    if text.isascii() or not found:
+        return found
+    starts = [0, *accumulate(len(_LOOKS[ord(char)]) for char in text)]
+    return [min(bisect_right(starts, place) - 1, len(text)) for place in found]
+
+
+def _backslashed(text: str, places: Iterable[int]) -> str:
+    """Return the text with a backslash before each of these places."""
+    made, last = [], 0
+    for place in places:
+        made += [text[last:place], "\\"]
+        last = place
+    return "".join([*made, text[last:]])
+
+
 def escape(text: str) -> str:
     """The text with every forged delimiter made harmless."""
-    return _FORGED.sub("&lt;", text)
+    if text.isascii():
+        return _FORGED.sub("&lt;", text)
+    places = _places(text, [found.start() for found in _FORGED.finditer(looks(text))])
+    made, last = [], 0
+    for place in places:
+        made += [text[last:place], "&lt;"]
+        last = place + 1
+    return "".join([*made, text[last:]])
+
+
+def _blotted(signs: re.Pattern[str], text: str) -> str:
+    """Return the text with `_` in the place of these signs, and of what looks like one."""
+    if text.isascii():
+        return signs.sub("_", text)
+    return "".join("_" if signs.search(char) or signs.search(looks(char)) else char for char in text)
 
 
 def quote(tag: str, text: str, **attributes: str) -> str:
     """The text between delimiters: `<tag key="value">`, the text, `</tag>`, each on its own line."""
-    shown = "".join(f' {key}="{_ATTRIBUTE.sub("_", value)}"' for key, value in attributes.items() if value)
+    shown = "".join(f' {key}="{_blotted(_ATTRIBUTE, value)}"' for key, value in attributes.items() if value)
     return f"<{tag}{shown}>\n{escape(text)}\n</{tag}>"
 
 
@@ -56,21 +115,22 @@ def under(heading: str, text: str) -> str:
 def guard(text: str, openings: Iterable[str]) -> str:
     """The text with a backslash before each line that begins as one of our own would."""
     for opening in openings:
-        begins = r"\s*".join(map(re.escape, opening.split()))
+        begins = r"\s*".join(map(re.escape, looks(opening).split()))
         line = rf"(?:^|(?<=[{_ENDS}]))({_BLANKS})(?={begins})"
-        text = re.sub(line, r"\1\\", text, flags=re.IGNORECASE | re.MULTILINE)
+        found = re.finditer(line, looks(text), flags=re.IGNORECASE | re.MULTILINE)
+        text = _backslashed(text, _places(text, [each.end() for each in found]))
     return text
 
 
 def label(name: str) -> str:
     """A name as it stands in a marker of the plain wire, which it cannot break out of."""
-    return _NAME.sub("_", name)
+    return _blotted(_NAME, name)
 
 
 def markers(text: str) -> Iterator[int]:
     """Where something stands that could be taken for a marker of the plain wire: in any case, behind any
     blanks and line ends. Each place is the beginning of its line."""
-    return (found.start() for found in _MARKER.finditer(f"\n{text}"))
+    return iter(_places(text, [found.start() for found in _MARKER.finditer("\n" + looks(text))]))
 
 
 def unforged(text: str) -> str:
@@ -79,7 +139,10 @@ def unforged(text: str) -> str:
 
 
 def _unforged(text: str) -> str:
-    return _MARKER.sub(r"\1\\", f"\n{text}")[1:]
+    if text.isascii():
+        return _MARKER.sub(r"\1\\", f"\n{text}")[1:]
+    found = [each.end() - 1 for each in _MARKER.finditer("\n" + looks(text))]
+    return _backslashed(text, _places(text, found))
 
 
 _remembered = lru_cache(maxsize=1_024)(_unforged)

@@ -1,7 +1,7 @@
 """Plain text, for agents that take a prompt: `User: …`, `Assistant (Name): …`, `Tool (name): …`.
 
 The law: a line begins with such a marker only where stenolog put it. A forged one is written with a
-backslash before it.
+backslash before it. In what a tool or another agent says, no delimiter of a quotation can begin or end.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from stenolog.domain.parts import Opaque, Part, Reasoning, Refusal, Text, ToolCa
 from stenolog.projections.pairing import CallKey
 from stenolog.projections.requests.model import Body, Piece
 from stenolog.projections.requests.prefix import Prefix
-from stenolog.projections.requests.quoting import label, unforged
+from stenolog.projections.requests.quoting import escape, label, unforged
 from stenolog.projections.requests.voice import call_in_prose
 
 from . import writer
@@ -30,13 +30,15 @@ class Writer(writer.Writer):
         self.names: dict[CallKey, str] = {}
         if self.prefix.persona:
             self.turns.append(f"System: {unforged(self.prefix.persona)}")
-            self.sheet.explain_persona(self.prefix, message=0)
+            self.sheet.explain_persona(self.prefix, message=0, written=unforged)
 
     def write(self, pieces: Sequence[Piece]) -> None:
         for piece in pieces:
             calls = [part.name for part in piece.parts if isinstance(part, ToolCall)]
             self.names.update(zip(piece.calls, calls, strict=False))
             words = "\n".join(word for part in piece.parts if (word := _words(self.sheet, piece, part)))
+            if piece.role == "tool" or piece.speaker:  # nobody else's words can begin or end a quotation
+                words = escape(words)
             words = "\n".join(
                 [*([words] if words else []), *(placeholder(part, "not shown") for part in media(piece))]
             )

@@ -136,14 +136,25 @@ class Sheet:
         as_it_is = len(parts) == 1 and type(parts[0]) is Text and parts[0].text == out
         return tokens if as_it_is else count_parts(parts, self.counter)
 
-    def explain_persona(self, prefix: Prefix, *, message: int = -1) -> None:
-        """Say where the texts before the conversation came from; `message` -1: they stand outside of it."""
-        self._explain_sections(prefix.sections, message, "system")
+    def explain_persona(
+        self, prefix: Prefix, *, message: int = -1, written: Callable[[str], str] = str
+    ) -> None:
+        """Say where the texts before the conversation came from; `message` -1: they stand outside of it.
 
-    def _explain_sections(self, sections: Iterable[Section], message: int, role: str) -> None:
+        `written` gives a text as the wire writes it.
+        """
+        self._explain_sections(prefix.sections, message, "system", written)
+
+    def _explain_sections(
+        self, sections: Iterable[Section], message: int, role: str, written: Callable[[str], str] = str
+    ) -> None:
         for section in sections if self.explaining else ():
-            tokens = self.counter.count(section.text)
-            given: tuple[Disposition, int] = ("kept", tokens) if section.positions else ("added", 0)
+            out = written(section.text)
+            tokens = self.counter.count(out)
+            given: tuple[Disposition, int] = ("added", 0)
+            if section.positions:
+                is_same = out == section.text
+                given = ("kept", tokens) if is_same else ("reworded", self.counter.count(section.text))
             explained = Explained(section.positions, given[0], section.rule, given[1], tokens, message, role)
             self.parts.append(explained._replace(text=section.text))
 
