@@ -1,6 +1,6 @@
 """The laws of each wire. `breaches` says where a body breaks one; a request built here breaks none.
 
-They judge bodies of our own making: what another program sent may not even have the keys they look at.
+They judge bodies of our own making. A body of another shape raises nothing: what a law cannot read breaks it.
 """
 
 from __future__ import annotations

@@ -20,6 +20,8 @@ Look: TypeAlias = Callable[[str, Body], Findings]
 Step: TypeAlias = Callable[[Any, str, Any], Steps]
 Judge: TypeAlias = Callable[[Body, Sequence[Finding]], Iterable[Finding]]
 
+UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
+"""What a check raises at a body that is not of the shape that its provider documents."""
 END: Body = {}
 """What stands behind the last message, for a law that waits for something."""
 
@@ -111,8 +113,13 @@ def conversation(body: Body) -> tuple[str, Sequence[Any]]:
     """The messages of a body, and the key that they stand under; of plain text, its paragraphs."""
     for key in ("messages", "input", "contents"):
         if key in body:
-            return key, body[key]
+            return key, body[key] if isinstance(body[key], list) else ()
     return "prompt", str(body["prompt"]).split("\n\n") if "prompt" in body else ()
+
+
+def misshapen(found: object) -> str:
+    """Say that something is not of the shape that a law reads."""
+    return f"unreadable for this law: {found!r:.60}"
 
 
 def blank(text: object) -> bool:

@@ -6,7 +6,18 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from .law import END, Body, Breach, Finding, Findings, Law, Step, conversation
+from .law import (
+    END,
+    UNREADABLE,
+    Body,
+    Breach,
+    Finding,
+    Findings,
+    Law,
+    Step,
+    conversation,
+    misshapen,
+)
 
 
 class Reading:
@@ -27,7 +38,10 @@ class Reading:
         self._read: list[Body] = []
 
     def breaches(self, body: Body) -> list[Breach]:
-        """Every place where a body breaks one of the laws. A message must not change once it was read."""
+        """Every place where a body breaks one of the laws. A message must not change once it was read.
+
+        Never raises: what a law cannot read, because it has another shape, breaks that law.
+        """
         key, messages = conversation(body)
         unchanged = _unchanged(self._read, messages)
         for reader in self._along:
@@ -37,7 +51,10 @@ class Reading:
             for reader in self._along:
                 reader.take(number, at, message)
         self._read = [*messages]
-        return [Breach(r.law.name, *finding) for r in self._readers for finding in r.found(body)]
+        made = [Breach(r.law.name, *finding) for r in self._readers for finding in r.found(body)]
+        if key in body and not isinstance(body[key], list | str):
+            made.insert(0, Breach("shape", f"/{key}", misshapen(body[key])))
+        return made
 
 
 class _Reader:
@@ -60,16 +77,30 @@ class _Reader:
 
     def take(self, number: int, at: str, message: Body) -> None:
         """Read the next message."""
-        for finding in self._look(at, message):
+        for finding in self._readable(at, message):
             self._found.append(finding)
             self._numbers.append(number)
 
     def found(self, body: Body) -> Findings:
         """All that was found in this body, whose messages were read."""
-        yield from self.law.judge(body, self._found)
+        try:
+            yield from self.law.judge(body, self._found)
+        except UNREADABLE:
+            yield "", misshapen(body)
         if self.law.waits:
-            yield from self._look("", END)
+            yield from self._readable("", END)
             self._states.pop()
+
+    def _readable(self, at: str, message: Body) -> Findings:
+        """What the law finds in a message; one that it cannot read is a finding, and changes nothing that it
+        remembers."""
+        states = len(self._states)
+        try:
+            yield from self._look(at, message)
+        except UNREADABLE:
+            yield at, misshapen(message)
+            if self.law.step is not None and len(self._states) == states:
+                self._states.append(self._states[-1])
 
     def _step(self, step: Step | None, at: str, message: Body) -> Findings:
         assert step is not None, "a law of the body alone reads no message"

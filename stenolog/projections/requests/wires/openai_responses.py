@@ -7,14 +7,13 @@ and never last.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text, ToolCall
 from stenolog.projections.requests.model import BlobText, Body, Piece, compact
-from stenolog.projections.requests.names import CallIds, arguments_text, tool_name
+from stenolog.projections.requests.names import CallIds, arguments_object, arguments_text, tool_name
 from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.voice import UNREADABLE
 
@@ -152,6 +151,8 @@ def _write(sheet: Sheet, piece: Piece, made: Made, *, continues: bool = False) -
 
 def _words(item: Body) -> str:
     """What of an item is counted."""
+    if item["type"] in STANDING:
+        return compact(item)
     match item:
         case {"content": str(text)} | {"output": str(text)}:
             return text
@@ -233,12 +234,11 @@ def _native(part: Reasoning | Opaque, ids: CallIds) -> Body | None:
 
 def _standing(raw: str, ids: CallIds) -> Body | None:
     """The item of one of OpenAI's own tools, as it came but for notes; None where it cannot stand alone."""
-    try:
-        item = json.loads(raw)
-    except ValueError:
+    item, broken = arguments_object(raw)
+    kind = item.get("type")
+    if broken or not isinstance(kind, str) or kind not in STANDING:
         return None
-    kind = item.get("type", "") if isinstance(item, dict) else ""
-    if kind not in STANDING or (STANDING[kind] and not ids.keep(item.get("id"))):
+    if STANDING[kind] and not ids.keep(item.get("id")):
         return None
     if kind == "compaction" and not item.get("encrypted_content"):
         return None
