@@ -162,14 +162,19 @@ class _Marks(Marking):
 
     def take(self, entry: Entry) -> None:
         self._last = entry
-        if keeping.ends_a_stretch(entry) and not self.window.measure.missing:
+        if keeping.ends_a_stretch(entry) and not self._is_unfit:
             keeping.keep(self.talk, self.marks, entry, self.window.mark)
+
+    @property
+    def _is_unfit(self) -> bool:
+        """Whether no mark may be made here: a blob was missing, or the last cut may be taken back."""
+        return self.window.measure.missing or self.window.may_be_uncut
 
     def rest(self) -> None:
         """Mark where it stands, if that is far enough, or after a cut: the mark before that has rows that
         nobody needs."""
         is_far = self.window.position - self._at >= keeping.WORTH_KEEPING
-        if not self.at_head or self._last is None or self.window.measure.missing:
+        if not self.at_head or self._last is None or self._is_unfit:
             return
         if is_far or self.window.cuts > self._cuts:
             keeping.keep(self.talk, self.marks, self._last, self.window.mark)

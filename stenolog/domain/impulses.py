@@ -29,8 +29,10 @@ from .summaries import Summary, fault, joined
 from .turns import Next, load
 from .values import Control, Turns
 
-_asked = replacing(Lane, "asked", "attempt", "retry_at", "steps")
-_answered = replacing(Lane, "answered", "seen", "calls", "attempt", "retry_at", "steps", "session")
+_asked = replacing(Lane, "asked", "attempt", "retry_at", "steps", "response")
+_answered = replacing(
+    Lane, "answered", "seen", "calls", "attempt", "retry_at", "steps", "session", "response"
+)
 _resulting = replacing(Lane, "calls", "asked")
 
 
@@ -110,7 +112,9 @@ def _ask(lane: Lane, position: int, steps: int, reason: str = "") -> Impulse:
     """A lane that is asked; one that waits to try again waits on: its provider has not heard the message."""
     waits = lane.status == "awaiting_llm" and lane.retry_at is not None
     attempt, retry_at = (lane.attempt, lane.retry_at) if waits else (0, None)
-    return Impulse(_asked(lane, position, attempt, retry_at, steps), "asked", reason)
+    # While calls are open, a message from outside may stand between two parts of one response.
+    response = lane.response if lane.calls else ""
+    return Impulse(_asked(lane, position, attempt, retry_at, steps, response), "asked", reason)
 
 
 def _controlled(state: State, message: UserMessage, position: int) -> Taken:
@@ -146,7 +150,7 @@ def _judged(state: State, control: Control, position: int) -> Taken:
 
 
 def _stop(lane: Lane, trigger: Trigger) -> Impulse:
-    return Impulse(lane._replace(calls=(), retry_at=None), trigger)
+    return Impulse(lane._replace(calls=(), retry_at=None, response=""), trigger)
 
 
 def _said(state: State, message: AssistantMessage, entry: Entry) -> Taken:
@@ -160,7 +164,10 @@ def _said(state: State, message: AssistantMessage, entry: Entry) -> Taken:
         return Taken(state, (Impulse(anew, "answered"),), anomaly)
     seen = entry.position if message.receipt is None else message.receipt.view
     calls, session = _calls(state, message, entry), message.session or lane.session
-    answered = _answered(lane, entry.position, seen, calls, 0, None, lane.steps + 1, session)
+    steps, response = lane.steps + 1, response_of(message)
+    if goes_on(lane, message):  # its earlier parts' calls still run
+        calls, steps = lane.calls + calls, lane.steps
+    answered = _answered(lane, entry.position, seen, calls, 0, None, steps, session, response)
     impulses = [Impulse(answered, "answered")]
     if message.to:
         state, others = named(state, where, message.to)
@@ -178,6 +185,20 @@ def takes_turn(lane: Lane, message: AssistantMessage) -> bool:
     if message.purpose != "answer":
         return False
     return message.replaces is None or (bool(lane.calls) and message.replaces == lane.answered)
+
+
+def response_of(message: AssistantMessage) -> str:
+    """Return the foreign id of the response that a message is a part of; empty where it has none."""
+    source = message.source
+    return f"{source.system}:{source.id}" if source is not None and source.id else ""
+
+
+def goes_on(lane: Lane, message: AssistantMessage) -> bool:
+    """Return whether a message is a further part of the lane's last response.
+
+    Agents that run several tools at once write one response as several messages, with results between them.
+    """
+    return message.replaces is None and bool(lane.response) and lane.response == response_of(message)
 
 
 def _calls(state: State, message: AssistantMessage, entry: Entry) -> tuple[OpenCall, ...]:

@@ -37,6 +37,7 @@ class Lane(NamedTuple):
     that of its last answer, and `seen` the view that this was built on. `calls` are those of that answer
     that have no result yet; there are some just while the lane awaits tools or an approval. `steps` counts
     its answers since a person last spoke to it, `attempt` the failures in a row, the last of `category`.
+    `response` is the foreign id of that answer: a further message of that id is a part of the same response.
     """
 
     agent: str
@@ -51,6 +52,7 @@ class Lane(NamedTuple):
     session: str = ""
     seen: int = 0
     category: str = ""
+    response: str = ""
 
     @property
     def address(self) -> str:

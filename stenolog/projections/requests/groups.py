@@ -46,6 +46,7 @@ class Group:
             parts=self.said.parts + piece.parts,
             positions=self.said.positions + piece.positions,
             calls=self.said.calls + piece.calls,
+            size=None,  # the size of the first part alone would hide the others from the budget
         )
 
     def takes(self, piece: Piece) -> bool:

@@ -65,6 +65,17 @@ class Mark(NamedTuple):
 START = Mark()
 
 
+class Uncut(NamedTuple):
+    """A window as it stood before the cut that a message of a response made: its mark, and its rows.
+
+    Where a further message of the same response follows, the cut is decided anew for the whole response.
+    """
+
+    response: str
+    mark: Mark
+    rows: list[Row]
+
+
 def runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:
     """The runs of neighbouring positions, each as its first and last."""
     first = last = 0

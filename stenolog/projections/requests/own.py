@@ -7,7 +7,7 @@ from typing import NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.floor import is_pass
-from stenolog.domain.impulses import ends_sessions, takes_turn
+from stenolog.domain.impulses import ends_sessions, goes_on, takes_turn
 from stenolog.domain.replacing import replacing
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import Lane as Standing
@@ -22,6 +22,7 @@ class Own(NamedTuple):
     answer that calls tools ends none), `handoff` the text that was last handed over to it,
     `running` the message that its current run answers, `died` the position at which its backend was
     last found dead or changed, `began` the view of its first answer since the last reset (0: there is none).
+    `counted` says whether the last answer is one of `turns`.
     `set_at` has the position of the mode switch that last set a thing for it.
     """
 
@@ -33,10 +34,11 @@ class Own(NamedTuple):
     died: int = 0
     began: int = 0
     handoff: str = ""
+    counted: bool = False
     set_at: dict[str, int] = {}  # noqa: RUF012 - never changed in place; remember makes a new one
 
 
-_spoken = replacing(Own, "answered", "turns", "began", "model", "session", "died")
+_spoken = replacing(Own, "answered", "turns", "began", "model", "session", "died", "counted")
 
 
 class Now(NamedTuple):
@@ -84,16 +86,20 @@ def _said(own: Own, position: int, message: AssistantMessage, now: Now) -> Own:
     changed = own.session and message.session not in ("", own.session)
     unnoticed = changed and own.died < own.answered  # else it was sent everything
     elsewhere = message.source is not None and not message.session  # no backend here has heard it
-    answered, turns, began = own.answered, own.turns, own.began
+    answered, turns, began, counted = own.answered, own.turns, own.began, own.counted
     if takes_turn(now.before, message):
         answered = position
         if message.replaces is None:
             passed = bool(now.pass_token) and is_pass(message, now.pass_token)
-            turns += not passed and not message.tool_calls
+            is_turn = not passed and not message.tool_calls
+            if goes_on(now.before, message):  # one response is one turn, however many messages it came in
+                is_turn = is_turn and counted
+                turns -= counted
+            turns, counted = turns + is_turn, is_turn
             began = began or (message.receipt.view if message.receipt else position)
     model, session = message.model or own.model, message.session or own.session
     died = position if unnoticed or elsewhere else own.died
-    return _spoken(own, answered, turns, began, model, session, died)
+    return _spoken(own, answered, turns, began, model, session, died, counted)
 
 
 def _running(own: Own, entry: Entry, now: Now) -> int:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import ToolResult
+from stenolog.domain.events import AssistantMessage, ToolResult
+from stenolog.domain.impulses import response_of
 from stenolog.domain.policy import Policy
 from stenolog.domain.replacing import replacing
 from stenolog.domain.settings import configure
@@ -26,16 +27,16 @@ from .caps import Cap, caps
 from .edits import parts_wordings, with_notes
 from .groups import Grouping
 from .left_out import absorb, said_by
-from .marks import NOTHING_SHOWN, START, Mark, Row, Shown, runs
+from .marks import NOTHING_SHOWN, START, Mark, Row, Shown, Uncut, runs
 from .measure import Measure
-from .model import Dropped, Piece, Size, total
+from .model import Dropped, Piece, Size, larger, total
 from .own import Now, remember
 from .rewrites import chosen, rewritten
 from .settled import Heard, Settled, Told, changes_context, is_plain, settle, unsettles
 from .stays import BESIDE, pinned, positions_of, stays
 from .tokens import ESTIMATE, Counter, count_parts
 from .visible import Lane, Visible, passed_over, visible
-from .voice import Ear, ear, voice
+from .voice import Ear, ear, in_prose_result, voice
 from .wires.sheet import EMPTY_BLOBS
 
 PER_CALL = 24
@@ -83,7 +84,13 @@ class Window:
         self._caps = caps(policy)
         self.rows = [self._row(entry) for entry in entries]
         self._caps = self._caps_now(self.shown())
-        self._sizes = [total(r.size for r in self.rows if self._counts(r.entry, cap)) for cap in self._caps]
+        self._sizes = self._bounds()
+        self._uncut: Uncut | None = None
+
+    @property
+    def may_be_uncut(self) -> bool:
+        """Whether the next entry may take the last cut back: a mark made here would not know of it."""
+        return self._uncut is not None
 
     @property
     def mark(self) -> Mark:
@@ -104,6 +111,8 @@ class Window:
 
     def take(self, entry: Entry) -> None:
         """Take the next entry of the log in."""
+        if self._uncut is not None:
+            self._take_cut_back(self._uncut, self._response(entry))
         before = self.state
         self.position = entry.position
         self.state = evolve(before, entry)
@@ -133,7 +142,7 @@ class Window:
         if self._caps:
             before_it = (row.entry for row in reversed(self.rows))
             surely = changes_context(entry.event) or parts_wordings(entry, before_it, self.lane)
-            self._keep_within_caps(surely)
+            self._keep_within_caps(surely, self._response(entry))
             if made:
                 self._tidy()
 
@@ -212,6 +221,9 @@ class Window:
         sizes = [self.measure.of(piece) for piece in pieces]
         pieces = tuple([_of_size(piece, size) for piece, size in zip(pieces, sizes, strict=True)])
         size = sizes[0] if len(sizes) == 1 else total(sizes)
+        if isinstance(entry.event, ToolResult) and pieces and pieces[0].role == "tool":
+            # It may become quoted text later: escaped, with the call's id and the tool's name of the log.
+            size = larger(size, self.measure.of(in_prose_result(pieces[0], self._ear)))
         calls = sum([len(piece.calls) for piece in pieces])
         extra = PER_CALL * (2 * calls + isinstance(entry.event, ToolResult))
         if extra:
@@ -263,7 +275,30 @@ class Window:
     def _tells_too_much(self, summary: Summary) -> bool:
         return any(s.first <= last and first <= s.last for first, last in self.private for s in summary.spans)
 
-    def _keep_within_caps(self, surely: bool) -> None:
+    def _bounds(self) -> list[Size]:
+        """Return what the rows come to at most, for each cap."""
+        return [total(row.size for row in self.rows if self._counts(row.entry, cap)) for cap in self._caps]
+
+    def _response(self, entry: Entry) -> str:
+        """Return the id of the response that an entry is a part of; empty where it is none of the lane's."""
+        event = entry.event
+        return response_of(event) if isinstance(event, AssistantMessage) and self.lane.owns(event) else ""
+
+    def _take_cut_back(self, uncut: Uncut, response: str) -> None:
+        """Put the window back to before its last cut, where a further part of the same response follows.
+
+        So a response that was imported in pieces, while its file was growing, is cut as one imported whole.
+        """
+        self._uncut = None
+        if response != uncut.response:
+            return
+        mark = uncut.mark
+        self.settled, self.rows, self.cuts = Settled(), uncut.rows, mark.cuts
+        self.left_out, self.summaries = list(mark.left_out), list(mark.summaries)
+        self.pairing = Pairing(mark.waiting, mark.pairs)
+        self._sizes = self._bounds()
+
+    def _keep_within_caps(self, surely: bool, response: str) -> None:
         """Cut where the window has outgrown a cap; it is measured only where it could have."""
         if self.surely_fits and not surely:
             return
@@ -272,6 +307,8 @@ class Window:
         for cap in self._caps:
             kept = _kept(sizes, cap, must_stay)
             if len(kept) < len(shown.units):
+                if response and self._uncut is None:
+                    self._uncut = Uncut(response, self.mark, self.rows)
                 self._cut(shown, kept, cap)
                 self.cuts += 1
                 shown, sizes = self._sized()
