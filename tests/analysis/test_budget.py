@@ -50,7 +50,7 @@ def test_the_numbers_are_those_of_the_requests_themselves() -> None:
     (row,) = rows(*events, tokens=[400])
 
     built = list(every_request(log(*events), "coder", policy=chosen))
-    sendable = [request for request in built if request.sendable]
+    sendable = [request for request in built if request.ready]
     assert (row.requests, row.cuts) == (len(sendable), built[-1].cuts)
     assert row.sent == sum(request.size.tokens for request in sendable)
     cut = {

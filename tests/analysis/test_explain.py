@@ -163,7 +163,7 @@ def test_what_is_said_of_a_request_is_what_that_request_says(log: list[Entry]) -
 
         for lane in told.lanes:
             for request in requests[lane.lane]:
-                if request.sendable and request.upto >= entry.position:
+                if request.ready and request.upto >= entry.position:
                     [stretch] = [s for s in lane.stretches if s.first <= request.upto <= s.last]
                     found = form(request, entry)
                     assert (found.fate, found.rules) == (stretch.form.fate, stretch.form.rules)

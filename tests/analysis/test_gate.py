@@ -42,7 +42,7 @@ def test_every_request_that_anyone_would_send_is_there_once_and_in_order() -> No
         for lane in ("coder", "reviewer")
         for wire in WIRES
         for request in every_request(TALK, lane, wire=wire)
-        if request.sendable
+        if request.ready
     }
 
     assert places == sorted(expected)

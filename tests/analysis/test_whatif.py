@@ -51,7 +51,7 @@ def test_under_another_policy_the_differences_are_named() -> None:
 def test_a_budget_below_what_must_stay_says_so() -> None:
     made = whatif(TALK, "coder", policy=Budget(tokens=3))
 
-    assert made.real.sendable
+    assert made.real.ready
     assert made.other.reason.startswith("over budget")
     assert not made.same
 

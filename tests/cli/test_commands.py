@@ -218,6 +218,15 @@ def test_the_shell_completes_the_names_of_conversations(demo: Callable[..., Any]
     assert done.stdout.split() == ["plain,deck", "plain,demo"]
 
 
+def test_the_request_of_an_agent_is_shown_from_the_first_message_on(cli: Callable[..., Any]) -> None:
+    with open_log("talks.db") as log:
+        log["new"].append(UserMessage(text="Hello"))
+
+    shown = cli("request", "new", "--agent", "coder")
+
+    assert (shown.status, "no model is named" in " ".join(shown.out.split())) == (0, True)
+
+
 def test_python_m_stenolog_is_the_command_line_too(demo: Callable[..., Any]) -> None:
     done = _stenolog("show", "demo", "2", "--raw")
 

@@ -91,11 +91,11 @@ def _check(log: list[Event], state: State) -> None:
         agent, _, task = where.partition("/")
         request = build(entries(*log), agent, task=task)
 
-        assert (where, request.reason) == (where, "")
+        assert (where, request.ready) == (where, True)
 
 
 def test_a_pass_of_others_is_nothing_new() -> None:
     past = [opened(RoundRobin(pass_token=PASS), "a", "b"), HI, said("a"), passed("b")]
 
-    assert not build(entries(*past), "a").sendable
+    assert not build(entries(*past), "a").ready
     assert busy(after(*past)) == []

@@ -61,7 +61,7 @@ def faults(wire: str, request: Request) -> Iterator[str]:
     """What the judge or a law of the wire holds against a request, and whether it is over its budget."""
     yield from (f"judge: {complaint}" for complaint in complaints(wire, request.body))
     yield from (f"law: {breach}" for breach in breaches(wire, request.body))
-    if request.policy.budget and request.sendable:
+    if request.policy.budget and request.ready:
         room, found = limits(request.policy.budget), weighed(request)
         if not found.fits(room):
             yield f"budget: {found} is more than {room}"

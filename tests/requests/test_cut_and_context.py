@@ -152,7 +152,7 @@ def test_a_small_picture_costs_a_budget_in_bytes_what_is_sent_of_it() -> None:
 
     request = build(log(ModeSwitch(joins=["coder"]), *talk, picture), "coder", policy=chosen, blobs=blobs)
 
-    assert (request.cuts, request.sendable) == (0, True)
+    assert (request.cuts, request.ready) == (0, True)
     assert 20_000 < request.size.bytes < 400_000
 
 
@@ -163,5 +163,5 @@ def test_many_pictures_are_cut_where_a_budget_in_bytes_has_no_room() -> None:
 
     requests = [*every_request(log(ModeSwitch(joins=["coder"]), *talk), "coder", policy=chosen, blobs=blobs)]
 
-    assert [request.reason for request in requests if request.upto > 1 and not request.sendable] == []
+    assert [request.reason for request in requests if request.upto > 1 and not request.ready] == []
     assert requests[-1].cuts > 0

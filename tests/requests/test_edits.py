@@ -163,7 +163,7 @@ def test_where_an_edit_stands(events: list[Event], expected: list[tuple[str, str
 def test_an_edit_of_what_was_answered_can_be_sent_and_says_why_it_stands_there() -> None:
     request = chat(ASKED, ok(1), edit("All", 1))
 
-    assert (request.sendable, request.reason) == (True, "")
+    assert request.ready
     assert [(part.positions, part.rule) for part in request.parts] == [
         ((1,), "user"),
         ((2,), "own"),
@@ -178,7 +178,7 @@ def test_an_answer_made_anew_answers_nothing_that_was_said_since() -> None:
     request = chat(ASKED, ok(1), UserMessage(text="Now"), anew, edit("At once", 3))
 
     assert said(request) == [ASKS, ("assistant", "Ok!"), ("user", "At once")]
-    assert request.sendable
+    assert request.ready
 
 
 def test_an_answer_made_anew_is_not_what_its_lane_is_at_work_on() -> None:
@@ -196,7 +196,7 @@ def test_a_backend_that_remembers_the_rest_is_told_of_an_answer_made_anew_and_of
         log(ASKED, first, UserMessage(text="Now"), calls("Ok!", replaces=2)), "coder", policy=Delta()
     )
 
-    assert (said(request), request.sendable) == ([("assistant", "Ok!"), ("user", "Now")], True)
+    assert (said(request), request.ready) == ([("assistant", "Ok!"), ("user", "Now")], True)
 
 
 def test_who_has_not_answered_is_shown_the_edit_in_the_place_of_the_edited() -> None:
@@ -212,14 +212,14 @@ def test_another_agents_answer_made_anew_comes_behind_what_answered_the_old_one(
 
     request = chat(ModeSwitch(joins=["coder", "reviewer"]), first, ok(2), anew, UserMessage(text="Now"))
 
-    assert request.sendable
+    assert request.ready
     assert [part.rule for part in request.parts] == ["attributed", "own", "edit-note", "attributed", "user"]
 
 
 def test_a_backend_that_remembers_the_rest_gets_the_edit_and_its_note() -> None:
     request = build(log(ASKED, ok(1), edit("All", 1)), "coder", policy=Delta())
 
-    assert (said(request), request.sendable) == ([NOTE, ("user", "All")], True)
+    assert (said(request), request.ready) == ([NOTE, ("user", "All")], True)
 
 
 def test_an_edit_of_what_a_cut_has_let_go_stands_where_it_arrived() -> None:
@@ -228,7 +228,7 @@ def test_an_edit_of_what_a_cut_has_let_go_stands_where_it_arrived() -> None:
     request = build(log(ASKED, *talk, edit("All", 1)), "coder", policy=Budget(tokens=1_000))
 
     assert (said(request)[-1], NOTE in said(request)) == (("user", "All"), False)
-    assert (request.sendable, request.cuts > 0) == (True, True)
+    assert (request.ready, request.cuts > 0) == (True, True)
 
 
 def test_words_that_an_answer_brings_back_count_against_the_budget_at_once() -> None:

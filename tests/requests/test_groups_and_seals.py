@@ -110,7 +110,7 @@ def test_a_call_whose_result_is_not_shown_is_not_said_to_be_running() -> None:
     request = chat(ASKED, calls("", CALL), shown_to_nobody)
 
     assert said(request)[2] == ("tool", "[there was a result; it is not shown here]")
-    assert request.sendable
+    assert request.ready
 
 
 def test_a_memory_takes_no_turn_and_closes_no_call() -> None:
@@ -120,11 +120,11 @@ def test_a_memory_takes_no_turn_and_closes_no_call() -> None:
 
     assert [role for role, _ in said(request)] == ["user", "assistant", "tool", "user"]
     assert said(request)[2:] == [("tool", "a.py"), ("user", "<memory>\nThe user likes tabs\n</memory>")]
-    assert request.sendable
+    assert request.ready
 
 
 def test_a_message_that_arrived_while_the_answer_was_written_is_still_to_be_answered() -> None:
     receipt = Receipt(view=1, sha256="0")
 
-    assert chat(ASKED, ASKED, calls("ok", receipt=receipt)).sendable
-    assert not chat(ASKED, ASKED, calls("ok")).sendable
+    assert chat(ASKED, ASKED, calls("ok", receipt=receipt)).ready
+    assert not chat(ASKED, ASKED, calls("ok")).ready

@@ -30,7 +30,7 @@ from stenolog.domain.values import Receipt
 from stenolog.projections.requests import PIPELINE, WIRES, Wire, build
 from stenolog.projections.requests.proof import Proof, proofs
 from stenolog.projections.requests.sections import CHUNKS, first_difference, sections
-from stenolog.projections.requests.tokens import COUNTERS, Counter
+from stenolog.projections.requests.tokens import COUNTER, COUNTERS, Counter
 from tests.requests.given import ASKED, CALL, calls, log
 from tests.requests.histories import history
 
@@ -137,7 +137,6 @@ def test_where_the_window_was_cut_elsewhere_both_cuts_are_told() -> None:
             "counter abacus@1 is not here",
         ),
         ({"policy": {"mood": {}}}, "policy /mood: no such rule; expected one of"),
-        ({"view": 0}, "the lane took no part yet"),
     ],
 )
 def test_what_this_release_cannot_build_is_not_provable_and_says_why(
@@ -177,6 +176,20 @@ def test_a_blob_that_is_gone_leaves_its_requests_unproved_and_no_others() -> Non
     found = proofs(entries)
     assert outcomes(found) == [(3, "same"), (5, "not-provable")]
     assert found[1].reason == "blob aaaaaaaaaaaa… is gone"
+
+
+def test_a_request_of_a_lane_that_took_no_part_yet_is_not_provable() -> None:
+    early = Receipt(view=1, sha256="0" * 64, wire="openai-chat@1", pipeline=PIPELINE, counter=COUNTER)
+
+    (found,) = proofs(log(ModeSwitch(joins=("reviewer",)), ASKED, calls("ok", receipt=early)))
+
+    assert (found.outcome, found.reason) == ("not-provable", "the lane took no part yet")
+
+
+def test_a_request_of_an_empty_conversation_is_built_again() -> None:
+    receipt = build([], "coder").receipt
+
+    assert outcomes(proofs(log(calls("Hello", receipt=receipt)))) == [(1, "same")]
 
 
 def test_a_digest_without_sections_differs_somewhere() -> None:

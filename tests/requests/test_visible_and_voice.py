@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import stenolog
@@ -17,7 +19,9 @@ from stenolog import (
     Unknown,
     UserMessage,
 )
+from stenolog.domain.events import ErrorCategory
 from tests.requests.given import ASKED, CALL, calls, chat, said
+from tests.requests.histories import START
 
 
 def test_what_is_for_the_timeline_alone_is_not_sent() -> None:
@@ -110,7 +114,7 @@ def test_an_answer_stands_behind_the_view_that_its_receipt_names() -> None:
     request = chat(ASKED, UserMessage(text="Hurry"), calls("ok", receipt=receipt))
 
     assert [content for _, content in said(request)][:3] == ["List the files", "ok", "Hurry"]
-    assert request.sendable
+    assert request.ready
 
 
 def test_partial_text_stays_for_good_so_that_continue_has_an_anchor() -> None:
@@ -125,17 +129,37 @@ def test_partial_text_stays_for_good_so_that_continue_has_an_anchor() -> None:
     ]
 
 
-def test_errors_without_text_show_until_the_next_answer() -> None:
+def test_the_last_of_the_errors_without_text_shows_until_the_next_answer() -> None:
     errors = (LlmError(agent="coder", category="timeout"), LlmError(agent="coder", category="overloaded"))
 
     before, after = chat(ASKED, *errors), chat(ASKED, *errors, calls("ok"), ASKED)
 
-    assert said(before)[1:] == [
-        ("user", "[your answer failed (timeout)]"),
-        ("user", "[your answer failed (overloaded)]"),
-    ]
+    assert said(before)[1:] == [("user", "[your answer failed (overloaded)]")]
+    assert before.dropped[0].rule == "retried"
     assert said(after) == [("user", "List the files"), ("assistant", "ok"), ("user", "List the files")]
     assert after.dropped[0].rule == "answered-since"
+
+
+@pytest.mark.parametrize("category", ["overloaded", "network", "process_exited"])
+def test_a_call_that_failed_without_a_word_and_is_made_again_leaves_nothing(category: ErrorCategory) -> None:
+    failed = LlmError(agent="coder", category=category, message="Overloaded", retry_at=START)
+
+    request = chat(ASKED, failed, replace(failed, attempt=2))
+
+    assert said(request) == [("user", "List the files")]
+    assert request.ready
+    assert [(run.first, run.last, run.rule) for run in request.dropped] == [(2, 3, "retried")]
+
+
+def test_a_retry_keeps_the_words_that_had_come_before_the_error() -> None:
+    failed = LlmError(agent="coder", category="network", text="The files are", retry_at=START)
+
+    request = chat(ASKED, failed)
+
+    assert said(request)[1:] == [
+        ("assistant", "The files are"),
+        ("user", "[your answer was cut off (network)]"),
+    ]
 
 
 def test_an_error_that_was_only_rate_limited_never_shows() -> None:

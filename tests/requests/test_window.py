@@ -51,7 +51,7 @@ def test_no_request_of_any_policy_breaks_a_law_or_exceeds_its_budget(chosen: Pol
             request = from_window(made, wire)
 
             assert list(breaches(wire, request.body)) == []
-            if chosen.budget and request.sendable:
+            if chosen.budget and request.ready:
                 assert request.size.fits(limits(chosen.budget))
 
 
@@ -153,7 +153,7 @@ FRONT = ("system", "tools", "parameters")
 def sent() -> list[Request]:
     """The requests of a hundred turns with tools, under a budget."""
     requests = every_request(long_talk(100), "coder", policy=Budget(tokens=BUDGET))
-    return [request for request in requests if request.sendable]
+    return [request for request in requests if request.ready]
 
 
 def test_between_cuts_a_request_begins_with_all_of_the_one_before(sent: list[Request]) -> None:
@@ -207,7 +207,7 @@ def test_the_last_message_of_the_user_stays_though_others_talk_on() -> None:
     request = build(entries, "coder", policy=Budget(tokens=BUDGET))
 
     assert request.body["messages"][0]["content"] == "The question"
-    assert (request.sendable, request.size.tokens <= BUDGET) == (True, True)
+    assert (request.ready, request.size.tokens <= BUDGET) == (True, True)
 
 
 def test_what_must_stay_and_does_not_fit_makes_a_request_unsendable_and_is_named() -> None:
@@ -219,7 +219,7 @@ def test_what_must_stay_and_does_not_fit_makes_a_request_unsendable_and_is_named
 
     request = build(entries, "coder", policy=Budget(tokens=500))
 
-    assert request.sendable is False
+    assert request.ready is False
     assert request.reason == (
         "over budget (2,510 tokens of 500), and this must stay: "
         "position 2 (latest-message, 2,500 tokens), position 1 (persona, 2 tokens)"
@@ -250,7 +250,7 @@ def test_the_conversation_part_stays_a_prefix_through_a_mode_switch_there_and_ba
     asked, there = UserMessage(text="Hi"), ModeSwitch(mode="agent")
     entries = log(asked, calls("Hello"), asked, there, calls("Done"), asked, ModeSwitch(mode="chat"), asked)
 
-    requests = [r for r in every_request(entries, "coder", policy=chosen) if r.sendable]
+    requests = [r for r in every_request(entries, "coder", policy=chosen) if r.ready]
 
     conversations = [turns(request.body["messages"])[:-1] for request in requests]
     for before, after in pairwise(conversations):
@@ -266,7 +266,7 @@ def test_what_stands_before_the_conversation_is_kept_free_whatever_it_comes_to()
     asked = [r for r in every_request(entries, "coder") if r.body["messages"][-1]["content"][:3] == "why"]
 
     assert sum(part.tokens_out for part in asked[0].parts if part.role == "tools") > 3_000
-    assert [request.reason for request in asked if not request.sendable] == []
+    assert [request.reason for request in asked if not request.ready] == []
     assert asked[-1].cuts > 0
 
 

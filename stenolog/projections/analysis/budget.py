@@ -67,7 +67,7 @@ def budget(
     heard: set[int] = set()
     for request in every_request(log, agent, policy=FullHistory(), **given):
         heard.update(position for part in request.parts for position in part.positions)
-        if request.sendable:
+        if request.ready:
             asked.add(request.upto)
     orders = {entry.position for entry in log if entry.position in heard and _is_instruction(entry)}
     for chosen in map(policy, policies):
@@ -102,9 +102,9 @@ class _Ledger:
     def enter(self, request: Request) -> None:
         """Take the next request in."""
         self.cuts = max(self.cuts, request.cuts)
-        if request.upto in self.asked and not request.sendable:
+        if request.upto in self.asked and not request.ready:
             self.over += 1
-        if request.sendable:
+        if request.ready:
             self.model = request.body.get("model") or self.model
             self._measure(request)
             cut = [run for run in request.dropped if run.rule in CUTS]

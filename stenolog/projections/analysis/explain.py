@@ -149,7 +149,7 @@ def _stretches(log: Sequence[Entry], lane: Lane, entry: Entry, means: Mapping[st
         return at >= entry.position and (at in views or may_send(window))
 
     found = (
-        (request.upto, request.sendable, form(request, entry))
+        (request.upto, request.ready, form(request, entry))
         for request in some_requests(log, lane, wanted, **means)
     )
     for _, run in groupby(found, key=lambda one: _kind(one[2])):

@@ -95,7 +95,7 @@ def fresh(
             for window in windows(log, lane, policy, counters, blobs):
                 for name, wire in sorted(wires.items()) if takes_part(window) else ():
                     request = from_window(window, wire, blobs)
-                    if request.sendable:
+                    if request.ready:
                         place = Place(db, log[0].conversation, lane.address, request.upto, name)
                         yield Fresh(place, request.sha256, request.body)
         except (CallerError, LaterRelease) as error:

@@ -29,7 +29,7 @@ class WhatIf(NamedTuple):
     @property
     def same(self) -> bool:
         """Whether nothing at all would have been otherwise."""
-        return self.real.bytes == self.other.bytes and self.real.sendable == self.other.sendable
+        return self.real.bytes == self.other.bytes and self.real.ready == self.other.ready
 
 
 def whatif(

@@ -85,7 +85,7 @@ def _note(sections: tuple[Section, ...]) -> Piece | None:
 
 
 def _said(sections: Iterable[Section]) -> tuple[Section, ...]:
-    return tuple(s._replace(text=s.text.strip()) for s in sections if s.text.strip())
+    return tuple(section for section in sections if section.text.strip())
 
 
 def _instructions(window: Window) -> Instructions:

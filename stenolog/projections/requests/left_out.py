@@ -12,6 +12,7 @@ from stenolog.domain.parts import Part
 from .model import Dropped, Omitted, Piece
 from .rules import CUTS
 from .tokens import Counter, count_part, count_parts
+from .voice import was_retried
 from .wires.sheet import NOT_CARRIED
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def dropped(
     here = []
     for row in rows:
         position = row.entry.position
-        rule = rules.get(position) or ("" if position in heard else "nothing-said")
+        rule = rules.get(position) or ("" if position in heard else _unheard(row.entry.event))
         if rule:
             here.append(Dropped(position, position, rule, count_parts(said_by(row.entry.event), counter)))
     yield from neighbours([*runs, *here])
@@ -65,6 +66,11 @@ def dropped(
     for lost in (*unsaid, *omitted):
         first, last = min(lost.positions, default=0), max(lost.positions, default=0)
         yield Dropped(first, last, lost.rule, lost.tokens, lost.what)
+
+
+def _unheard(event: Event) -> str:
+    """Return the rule for an entry of which nothing was heard."""
+    return "retried" if was_retried(event) else "nothing-said"
 
 
 def absorb(runs: Sequence[Dropped], lost: Sequence[Dropped], here: Sequence[int]) -> list[Dropped]:

@@ -25,7 +25,7 @@ from .model import Body, Dropped, Explanation, Later, Piece, Rendered, Request
 from .prefix import Prefix, prefix
 from .rules import CUTS
 from .sections import conversation
-from .sending import over_budget, takes_part, undelivered, unknown, why_not
+from .sending import may_be_asked, over_budget, undelivered, unknown, unnamed, why_not
 from .settled import Settled, Told, called_in
 from .window import Window
 from .wires import WIRES, Wire
@@ -110,7 +110,7 @@ class Live:
         window = self.window
         if window.state.blocked is not None:
             raise LaterRelease(blocked_reason(window.state.blocked))
-        if not takes_part(window):
+        if not may_be_asked(window):
             raise UnknownAgent(unknown(window))
         view = self._view()
         runs = tuple(window.left_out)
@@ -136,7 +136,10 @@ class Live:
         )
         reasons = (why_not(window, view.end), over_budget(window, request))
         reason = "; ".join(reason for reason in reasons if reason)
-        return replace(request, sendable=False, reason=reason) if reason else request
+        if reason:
+            return replace(request, sendable=False, ready=False, reason=reason)
+        no_model = unnamed(window, body, self.wire.name)
+        return replace(request, sendable=False, reason=no_model) if no_model else request
 
     @property
     def writer(self) -> Writer | None:

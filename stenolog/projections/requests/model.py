@@ -23,7 +23,7 @@ Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Disposition: TypeAlias = Literal["kept", "reworded", "added"]
 Body: TypeAlias = dict[str, Any]
 
-PIPELINE = "requests@4"
+PIPELINE = "requests@5"
 """The name and version of the pipeline; raised whenever the same log would give other bytes."""
 
 
@@ -60,6 +60,11 @@ class Size(NamedTuple):
     def fits(self, room: Size) -> bool:
         """Whether it is within the room in every measure."""
         return self[0] <= room[0] and self[1] <= room[1] and self[2] <= room[2] and self[3] <= room[3]
+
+
+def larger(size: Size, other: Size) -> Size:
+    """Return the larger of two sizes in each measure."""
+    return Size(*map(max, size, other))
 
 
 def total(sizes: Iterable[Size]) -> Size:
@@ -213,7 +218,15 @@ class Request:
     """What a lane's model is sent next, and the explanation of every part.
 
     `body` is the provider's exact JSON body; requests that follow each other share what they have in common,
-    so copy it before you change it. `sendable` says whether anyone would send it here; `reason` says why not.
+    so copy it before you change it. `sendable` says whether it can be sent as it is; `reason` says why not:
+
+    - the lane has nothing to answer: nothing has been said to it, it has the last word, or it is idle
+    - tool calls of its last answer have no result yet, or a person has to approve them
+    - the agent has left
+    - what must stay is more than the policy's budget
+    - no model is named, neither on the agent's card nor by an answer of its own
+
+    `ready` is true also where only the name of the model is missing.
     `parts` explains what is in it, `dropped` what is not: made by `explain` when one of them is asked for,
     which may read the log again.
     `upto` is the position of the view. `cuts` is how often the window has been cut so far, `cut` are the runs
@@ -233,6 +246,7 @@ class Request:
     counter: str = COUNTER
     cuts: int = 0
     cut: tuple[tuple[int, int], ...] = ()
+    ready: bool = True
     encoded: Encoded | None = None
 
     def __eq__(self, other: object) -> bool:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicy, StenologError
 from stenolog.domain.events import AssistantMessage, LlmError, is_erased
 from stenolog.domain.policy import policy
+from stenolog.domain.settings import NOTHING
 from stenolog.domain.values import Receipt
 
-from .build import takes_part, windows
+from .build import choose, windows
 from .live import Live
 from .model import PIPELINE, Request
 from .sections import ORDER, first_difference
+from .sending import may_be_asked
 from .tokens import COUNTERS, Counter
 from .visible import Lane
+from .window import Window
 from .wires import WIRES, Wire
 from .wires.sheet import EMPTY_BLOBS
 
@@ -143,9 +146,10 @@ def _prove(
     why = "the lane took no part yet"
     live: dict[str, Live] = {}
     try:
-        for window in windows(log[: max(waiting)], lane, chosen, counters, blobs):
-            for sent in waiting.pop(window.position, ()) if takes_part(window) else ():
-                if sent.wire not in live:
+        empty = Window(lane, *choose(NOTHING, lane.agent, chosen, counters), blobs=blobs)
+        for window in chain([empty], windows(log[: max(waiting)], lane, chosen, counters, blobs)):
+            for sent in waiting.pop(window.position, ()) if may_be_asked(window) else ():
+                if sent.wire not in live or live[sent.wire].window is not window:
                     live[sent.wire] = Live(window, wires[sent.wire], blobs)
                 yield _compared(sent, live[sent.wire].request(), log, blobs)
     except StenologError as error:

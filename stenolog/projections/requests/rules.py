@@ -20,6 +20,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "rate-limited": "the error was only a rate limit",
             "other-lanes-error": "another lane failed, without having said anything",
             "answered-since": "the lane has answered since this error",
+            "retried": "the call failed before a word had come, and was made again",
             "private-purpose": "another agent's memory or routing",
             "pass": "another agent passed",
         },

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .caps import limits
-from .model import Explained, Piece, Request
+from .model import Body, Explained, Piece, Request
+from .prefix import DEFAULT_MODEL
 from .settled import Unit
 from .stays import positions_of, stays
+from .wires import plain
 
 if TYPE_CHECKING:
     from .marks import Shown
@@ -25,11 +27,32 @@ def takes_part(window: Window) -> bool:
     )
 
 
+def may_be_asked(window: Window) -> bool:
+    """Return whether a request of the window's agent can be built: it takes part, or nobody is known yet."""
+    return takes_part(window) or not known(window)
+
+
+def known(window: Window) -> list[str]:
+    """Return the names of the agents that are known. Where there are none, any agent may be asked for."""
+    return [*dict.fromkeys([*window.settings.cards, *window.state.members, *window.state.lanes])]
+
+
 def unknown(window: Window) -> str:
-    """Who is known, for those who asked for somebody else."""
-    known = dict.fromkeys([*window.settings.cards, *window.state.members, *window.state.lanes])
-    names = ", ".join(known) or "nobody yet"
-    return f"no agent {window.lane.agent!r} takes part; known are {names}"
+    """Say who is known, and how an agent joins, for callers who asked for somebody else."""
+    agent, names = window.lane.agent, ", ".join(known(window))
+    joins = f"conversation.submit(ModeSwitch(joins=[{agent!r}]))"
+    return f"no agent {agent!r} takes part; known are {names}; to let it join: {joins}"
+
+
+def unnamed(window: Window, body: Body, wire: str) -> str:
+    """Say that a body names no model, and how to name one; empty where it names one or needs none.
+
+    A prompt of plain text needs none: the program that it goes to has a model of its own.
+    """
+    if body.get("model") != DEFAULT_MODEL or wire == plain.NAME:
+        return ""
+    named = f"ModeSwitch(cards={{{window.lane.agent!r}: Card(model=...)}})"
+    return f"no model is named; to name one: conversation.submit({named})"
 
 
 def undelivered(window: Window, shown: Shown) -> tuple[list[Unit], set[int]]:

@@ -102,8 +102,11 @@ def visible(
     `answered` is the position of the lane's last answer. What is pinned stays beside a summary of it.
     """
     left_out: dict[int, str] = {}
+    failed = max((entry.position for entry in entries if _failed_silently(entry, lane)), default=0)
     for entry in entries:
         rule = _rule(entry, lane, context, answered)
+        if not rule and entry.position < failed and _failed_silently(entry, lane):
+            rule = "retried"
         if rule:
             left_out[entry.position] = rule
     edits = placed(entries, lane, context.edits, left_out)
@@ -127,11 +130,19 @@ def _rule(entry: Entry, lane: Lane, context: Context, answered: int) -> str:
     if out is not None and out[0] != "replaced":
         return out[0]
     match entry.event:
-        case LlmError(category=category, parts=parts) as error if lane.owns(error):
-            is_over = entry.position < answered and category not in INTERRUPTIONS
-            return "answered-since" if is_over and not says_something(parts) else ""
+        case LlmError() if entry.position < answered and _failed_silently(entry, lane):
+            return "answered-since"
         case _:
             return ""
+
+
+def _failed_silently(entry: Entry, lane: Lane) -> bool:
+    """Return whether an entry is an error of the lane's own model call, before a word had come."""
+    match entry.event:
+        case LlmError(category=category, parts=parts) as error if lane.owns(error):
+            return category not in INTERRUPTIONS and not says_something(parts)
+        case _:
+            return False
 
 
 def _is_superseded(entry: Entry, applied: Sequence[Summary]) -> bool:

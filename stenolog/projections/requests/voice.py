@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicy
-from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
+from stenolog.domain.impulses import response_of
 from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text, ToolCall
 from stenolog.domain.policy import Compact, Policy
 from stenolog.domain.state import address
@@ -130,14 +131,13 @@ def _kept_fact(position: int, message: AssistantMessage, what: str, ear: Ear) ->
 
 
 def _own(position: int, message: AssistantMessage) -> Piece:
-    source = message.source
     return Piece(
         "assistant",
         said_aloud(message.parts),
         (position,),
         "own",
         calls=tuple([CallKey(position, nth) for nth in range(len(message.tool_calls))]),
-        joins=f"{source.system}:{source.id}" if source is not None and source.id else "",
+        joins=response_of(message),
         model=message.model,
     )
 
@@ -210,6 +210,9 @@ def _error(position: int, error: LlmError, ear: Ear) -> Iterator[Piece]:
         yield _others(position, error, ear, note(what))
         return
     unsaid = unspoken(error.parts)
+    if was_retried(error):  # nothing is left of it but that it stopped the lane, for the seals of open calls
+        yield Piece("user", (), (position,), "retried", interrupts=stops, unsaid=unsaid)
+        return
     if partial.strip():
         said = (Text(text=partial),)
         yield Piece("assistant", said, (position,), "partial", interrupts=stops, unsaid=unsaid)
@@ -218,6 +221,11 @@ def _error(position: int, error: LlmError, ear: Ear) -> Iterator[Piece]:
     text = (Text(text=note(what)),)
     unsaid = () if partial.strip() else unsaid
     yield Piece("user", text, (position,), rule, "added", interrupts=stops, unsaid=unsaid)
+
+
+def was_retried(event: Event) -> bool:
+    """Return whether an event is an error without words after which the same call is made again."""
+    return isinstance(event, LlmError) and event.retry_at is not None and not in_prose(event.parts).strip()
 
 
 def _what_happened(error: LlmError, answer: str, *, cut_off: bool) -> str:
