@@ -23,8 +23,8 @@ toolResponse output prompt contents messages system thinking tool_choice max_tok
 response_format store
 """
 KINDS_OF_OTHERS = """
-server_tool_use web_search_tool_result message reasoning function_call tool_use tool_result user assistant tool
-model enabled
+server_tool_use web_search_tool_result message reasoning function_call tool_use tool_result user assistant
+tool model enabled
 """
 KEYS = WORDS.split()
 KINDS = [*STANDING, *KINDS_OF_OTHERS.split(), "", "\ud83d"]
