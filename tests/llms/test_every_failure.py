@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -58,6 +60,31 @@ def test_no_key_is_told(server: Server, api: Api) -> None:
     assert (failed.category, failed.message) == ("unauthorized", "Incorrect API key: …. Not … either")
     assert any(KEY in value for value in server.received[0].headers.values())
     assert KEY not in repr(model)
+
+
+ODD = "my-odd-key-77777"
+ECHOES = {
+    "refused": lambda words: refused(401, {"error": {"type": "x", "status": "X", "message": words}}),
+    "page": lambda words: refused(502, f"<html>{words}</html>".encode()),
+    "in mid-stream": lambda words: Reply([sse({"type": "error", "error": {"message": words}})]),
+    "garbage": lambda words: Reply([sse(f"no json {words}")]),
+    "long garbage": lambda words: Reply([sse("no json " + "x" * 70 + words)]),
+    "a header's value": lambda words: refused(500, words.encode(), x_echo=words),
+}
+
+
+@pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES.keys())
+@pytest.mark.parametrize("key", [KEY, ODD], ids=["usual", "odd"])
+def test_no_key_is_kept_of_whatever_a_provider_echoes(
+    server: Server, api: Api, echo: Callable[[str], Reply], key: str
+) -> None:
+    server.add(echo(f"died for {key} ({key!r}, {quote(key)})"))
+
+    failed = failure(api.at(server, api_key=key))
+
+    assert key not in failed.message
+    assert key[:12] not in failed.message
+    assert key not in str(failed)
 
 
 def test_a_connection_cut_in_mid_stream_is_the_networks_fault(server: Server, api: Api) -> None:

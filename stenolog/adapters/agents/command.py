@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from stenolog.adapters.hiding import hide
 from stenolog.domain.errors import CallerError
 
 PROMPT, SESSION = "{prompt}", "{session}"
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
-_SHORTEST_SECRET = 4
-HIDDEN = "***"
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,8 +68,4 @@ class Command:
     def hide(self, text: str) -> str:
         """The text without the values of its environment that may be secret: all that were given for it, and
         those inherited under such names as `…_API_KEY`."""
-        inherited = {value for name, value in os.environ.items() if _SECRET.search(name)}
-        secrets = {value for value in inherited.union(self.env.values()) if len(value) >= _SHORTEST_SECRET}
-        for secret in sorted(secrets, key=len, reverse=True):
-            text = text.replace(secret, HIDDEN)
-        return text
+        return hide(text, self.env.values())

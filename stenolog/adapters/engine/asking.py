@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, get_args
 
+from stenolog.adapters.hiding import hide
 from stenolog.adapters.llms.port import Answer, Said
 from stenolog.adapters.tools.outcomes import leaves
 from stenolog.adapters.tools.outcomes import told as words
@@ -128,7 +129,7 @@ def told(error: BaseException) -> tuple[ErrorCategory, str, float | None]:
 
 
 def _bounded(text: str) -> str:
-    return whole(text[:LONGEST])
+    return whole(hide(text)[:LONGEST])
 
 
 def _seconds(given: object) -> float | None:

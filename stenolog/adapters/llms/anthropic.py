@@ -16,7 +16,7 @@ from stenolog.projections.requests.model import Body
 
 from .anthropic_events import Reading
 from .clients import Clients, Hosted
-from .failing import broken, failed, told
+from .failing import broken, failed, hiding, secret_headers, told
 from .port import Answer, Prompt, Said, Timeouts
 
 if TYPE_CHECKING:
@@ -71,21 +71,22 @@ class Anthropic(Hosted):
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
         """Pieces of the answer, then the whole. Raises `ModelFailed`."""
-        reading = Reading()
-        async with aclosing(self._events(prompt.body)) as events:
-            async for event in events:
-                for said in reading.read(event):
-                    yield said
-        yield reading.answer()
+        reading, secrets = Reading(), list[str]()
+        with hiding(secrets):
+            async with aclosing(self._events(prompt.body, secrets)) as events:
+                async for event in events:
+                    for said in reading.read(event):
+                        yield said
+            yield reading.answer()
 
-    async def _events(self, body: Body) -> AsyncGenerator[Json, None]:
+    async def _events(self, body: Body, secrets: list[str]) -> AsyncGenerator[Json, None]:
         """The events of one stream, as plain JSON. Raises `ModelFailed` for whatever the SDK raises."""
         import anthropic
 
-        secrets: list[str] = []
         try:
             client = self._given or await self._clients.get()
             secrets += filter(None, (client.api_key, client.auth_token))
+            secrets += secret_headers(client._custom_headers)
             opened = await client.post(
                 "/v1/messages",
                 cast_to=object,

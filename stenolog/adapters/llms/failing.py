@@ -6,9 +6,11 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 
+from stenolog.adapters.hiding import hide, secrets_in
 from stenolog.domain.errors import ModelFailed
 from stenolog.domain.events import ErrorCategory
 
@@ -16,8 +18,6 @@ from .collecting import clean
 
 LONGEST = 1_000
 """How many characters of a provider's words are kept: an error may be a whole page of HTML."""
-KEY = re.compile(r"\bsk-[\w*.-]{6,}|\bAIza[\w-]{10,}")
-"""What the keys of providers look like; some repeat the key that they do not know, half of it in stars."""
 STATUS: Mapping[int, ErrorCategory] = {
     401: "unauthorized",
     402: "budget",
@@ -111,7 +111,8 @@ def broken(error: Exception, secrets: Iterable[str] = ()) -> ModelFailed:
             return ModelFailed("network", words)
         case json.JSONDecodeError(doc=found):
             return ModelFailed(
-                "invalid_response", told(f"expected JSON in the stream, found {found[:100]!r}")
+                "invalid_response",
+                told(f"expected JSON in the stream, found {_hidden(found, secrets)[:100]!r}"),
             )
         case _:
             return ModelFailed("invalid_response", f"garbage in the stream: {words}")
@@ -119,10 +120,28 @@ def broken(error: Exception, secrets: Iterable[str] = ()) -> ModelFailed:
 
 def told(words: str, secrets: Iterable[str] = ()) -> str:
     """A provider's own words, without keys, in one line of bounded length."""
-    for secret in secrets:
-        words = words.replace(secret, "…") if secret else words
-    line = " ".join(clean(KEY.sub("…", words)).split())
+    line = " ".join(clean(_hidden(words, secrets)).split())
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+
+
+@contextmanager
+def hiding(secrets: Iterable[str]) -> Iterator[None]:
+    """Raise a `ModelFailed` from within without these secrets."""
+    try:
+        yield
+    except ModelFailed as error:
+        error.message = _hidden(error.message, secrets)
+        error.args = (error.message,)
+        raise
+
+
+def secret_headers(headers: Mapping[str, object]) -> list[str]:
+    """The values of headers that are secret by their names."""
+    return [*secrets_in({name: value for name, value in headers.items() if isinstance(value, str)})]
+
+
+def _hidden(words: str, secrets: Iterable[str]) -> str:
+    return hide(words, secrets, mark="…")
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -18,7 +18,7 @@ from stenolog.domain.errors import MissingExtra, ModelFailed
 from stenolog.projections.requests.model import Body
 
 from .clients import Clients, Hosted
-from .failing import broken, failed, told
+from .failing import broken, failed, hiding, secret_headers, told
 from .gemini_chunks import Reading
 from .port import Answer, Prompt, Said, Timeouts
 
@@ -65,24 +65,25 @@ class Gemini(Hosted):
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
         """Pieces of the answer, then the whole. Raises `ModelFailed`."""
-        reading = Reading(self.name)
-        async with aclosing(self._chunks(prompt.body)) as chunks:
-            async for chunk in chunks:
-                for said in reading.read(chunk):
-                    yield said
-        yield reading.answer()
+        reading, secrets = Reading(self.name), list[str]()
+        with hiding(secrets):
+            async with aclosing(self._chunks(prompt.body, secrets)) as chunks:
+                async for chunk in chunks:
+                    for said in reading.read(chunk):
+                        yield said
+            yield reading.answer()
 
-    async def _chunks(self, body: Body) -> AsyncGenerator[Json, None]:
+    async def _chunks(self, body: Body, secrets: list[str]) -> AsyncGenerator[Json, None]:
         """The chunks of one stream, as plain JSON. Raises `ModelFailed` for whatever the SDK raises."""
         from google.genai.errors import APIError
         from google.genai.types import HttpOptions, HttpRetryOptions
 
-        key = ""
         once = HttpOptions(retry_options=HttpRetryOptions(attempts=1))
         try:
             client = self._given or await self._clients.get()
             beneath = client._api_client
-            key = beneath.api_key or ""
+            secrets += filter(None, (beneath.api_key,))
+            secrets += secret_headers(beneath._http_options.headers or {})
             path = f"{_place(str(body['model']), bool(client.vertexai))}:streamGenerateContent?alt=sse"
             content = {name: value for name, value in body.items() if name != "model"}
             request = beneath._build_request("post", path, content, once)
@@ -92,7 +93,7 @@ class Gemini(Hosted):
                         raise APIError(0, chunk)
                     yield chunk
         except Exception as error:
-            raise _failure(error, key) from None
+            raise _failure(error, secrets) from None
 
 
 def _place(model: str, vertexai: bool) -> str:
@@ -133,20 +134,20 @@ async def _shut(client: Client) -> None:
         await ours.aclose()
 
 
-def _failure(error: Exception, key: str) -> ModelFailed:
+def _failure(error: Exception, secrets: list[str]) -> ModelFailed:
     """What the SDK raises, in the engine's words."""
     from google.genai.errors import APIError
 
     match error:
         case APIError():
-            return _refusal(error, key)
+            return _refusal(error, secrets)
         case ValueError() if "API key" in str(error):  # none is given, and none is in the environment
-            return ModelFailed("unauthorized", told(str(error), (key,)))
+            return ModelFailed("unauthorized", told(str(error), secrets))
         case _:
-            return broken(error, (key,))
+            return broken(error, secrets)
 
 
-def _refusal(error: APIError, key: str) -> ModelFailed:
+def _refusal(error: APIError, secrets: list[str]) -> ModelFailed:
     """An error that Google tells of. Of a limit it says the same whether a minute or money would help; only
     with a minute it says how long to wait."""
     inner = obj(obj(error.details).get("error"))
@@ -157,7 +158,7 @@ def _refusal(error: APIError, key: str) -> ModelFailed:
     headers = getattr(error.response, "headers", {})
     code = " ".join([text(error.status), *reasons])
     message = text(error.message).strip() or text(obj(error.details).get("error"))
-    refused = failed(status, code, message, headers=headers, secrets=(key,))
+    refused = failed(status, code, message, headers=headers, secrets=secrets)
     if "API_KEY_INVALID" in reasons:
         refused.category = "unauthorized"
     elif wait is not None:

@@ -14,7 +14,7 @@ from stenolog.domain.values import Usage
 from stenolog.projections.requests.model import Body
 
 from .clients import Clients, Hosted
-from .failing import broken, failed, told
+from .failing import broken, failed, hiding, secret_headers, told
 from .port import Answer, Prompt, Said, Timeouts
 
 if TYPE_CHECKING:
@@ -81,21 +81,23 @@ class OpenAIModel(Hosted):
         secrets: list[str] = []
         reading = self.reading()
         event = None
-        try:
-            client = self._given or await self._clients.get()
-            secrets.append(client.api_key)
-            async with await self._opened(client, prompt) as events:
-                async for event in events:
-                    for said in reading.read(event):
-                        yield said
-        except ModelFailed:
-            raise
-        except Exception as error:
-            raise named(error, secrets) from None
-        if event is None:
-            found = events.response.headers.get("content-type", "nothing")
-            raise ModelFailed("invalid_response", f"expected a stream of events, found none in {found:.100}")
-        yield reading.answer()
+        with hiding(secrets):
+            try:
+                client = self._given or await self._clients.get()
+                secrets += [client.api_key, *secret_headers(client._custom_headers)]
+                async with await self._opened(client, prompt) as events:
+                    async for event in events:
+                        for said in reading.read(event):
+                            yield said
+            except ModelFailed:
+                raise
+            except Exception as error:
+                raise named(error, secrets) from None
+            if event is None:
+                found = events.response.headers.get("content-type", "nothing")
+                what = f"expected a stream of events, found none in {found:.100}"
+                raise ModelFailed("invalid_response", what)
+            yield reading.answer()
 
     async def _opened(self, client: AsyncOpenAI, prompt: Prompt) -> AsyncStream[object]:
         """The stream of events as plain JSON: so no field of another server's is lost, and the body goes out

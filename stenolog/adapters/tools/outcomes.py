@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from enum import Enum
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
+from stenolog.adapters.hiding import hide, hide_known
 from stenolog.domain.errors import ToolError
 
 from .port import Media, Outcome
@@ -55,9 +56,19 @@ def media_of(content: bytes) -> Media:
     return Media(content, next(found, "application/octet-stream"))
 
 
-def failure(error: BaseException) -> Outcome:
-    """An exception as the model is told it: its type and its words, no traceback."""
-    return failed(told(error))
+def failure(error: BaseException, secrets: Iterable[str] = ()) -> Outcome:
+    """An exception as the model is told it: its type and its words without secrets, no traceback."""
+    return failed(hide(told(error), secrets))
+
+
+def without(outcome: Outcome, secrets: Iterable[str]) -> Outcome:
+    """A failure in a tool's own words, without known secrets; any other outcome as it is."""
+    if not outcome.is_error:
+        return outcome
+    known = [*secrets]
+    return outcome._replace(
+        content=tuple(hide_known(item, known) if isinstance(item, str) else item for item in outcome.content)
+    )
 
 
 def told(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from stenolog.domain.errors import ToolError
 
 from .arguments import json_object
 from .limits import within
-from .outcomes import failed, failure, unknown
+from .outcomes import failed, failure, unknown, without
 from .port import Call, Media, Outcome, Runnable
 from .threads import in_thread
 
@@ -59,14 +59,14 @@ def asks(tool: Runnable, arguments: str) -> bool:
 
 async def _run(tool: Runnable, call: Call) -> Outcome:
     try:
-        outcome = _checked(await tool.run(call))
+        outcome = without(_checked(await tool.run(call)), tool.secrets)
         size = sum(len(item) for item in outcome.content if isinstance(item, str))
         fit = partial(within, outcome, tool.limit)
         return fit() if size <= AT_ONCE else await in_thread(fit, "result")
     except (asyncio.CancelledError, GeneratorExit):
         raise
     except BaseException as error:  # SystemExit too: a tool does not end the program
-        return failure(error)
+        return failure(error, tool.secrets)
 
 
 def _checked(outcome: object) -> Outcome:

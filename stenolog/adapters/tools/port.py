@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.values import Tool
@@ -59,7 +59,8 @@ class Runnable(ABC):
     `spec` is what the model is told. `repeat` says whether a call may run twice. `timeout` is in seconds
     (None: for ever), `limit` in bytes of content. `approves` is asked where `spec.approval` is set: whether a
     person has to approve these arguments; None: always. `stops` is false where a call goes on in the
-    background after it was cancelled, as one in a thread does.
+    background after it was cancelled, as one in a thread does. `secrets` are hidden in the words of its
+    failures, as the environment's are.
     """
 
     spec: Tool
@@ -68,6 +69,7 @@ class Runnable(ABC):
     limit: int = LIMIT
     approves: Callable[[Mapping[str, Any]], bool] | None = None
     stops: bool = True
+    secrets: Collection[str] = ()
 
     @abstractmethod
     async def run(self, call: Call) -> Outcome:

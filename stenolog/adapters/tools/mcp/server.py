@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from urllib.parse import urlsplit
 
+from stenolog.adapters.hiding import hide
 from stenolog.adapters.tools.arguments import json_object
 from stenolog.adapters.tools.functions import Approval, checked
 from stenolog.adapters.tools.outcomes import told
@@ -59,8 +60,16 @@ class MCPServer(Toolbox):
     provider takes it: what does not fit in `prefix` and the server's own name is replaced.
     """
 
-    def __init__(self, shown: str, connect: Connect, last_words: Callable[[], str], options: Options) -> None:
+    def __init__(
+        self,
+        shown: str,
+        connect: Connect,
+        last_words: Callable[[], str],
+        options: Options,
+        secrets: Collection[str] = (),
+    ) -> None:
         self._shown = shown
+        self.secrets = secrets
         self._connect = connect
         self._last_words = last_words
         self._options: Options = {"repeat": "never", "timeout": TIMEOUT, "limit": LIMIT} | options
@@ -89,7 +98,8 @@ class MCPServer(Toolbox):
             cwd=os.fspath(cwd) if cwd is not None else None,
         )
         words = LastWords()
-        return cls(os.path.basename(command[0]), partial(stdio, parameters, words), words, options)
+        name, connect = os.path.basename(command[0]), partial(stdio, parameters, words)
+        return cls(name, connect, words, options, [*(env or {}).values()])
 
     @classmethod
     def http(
@@ -105,9 +115,9 @@ class MCPServer(Toolbox):
                 raise CallerError(f"header {name}: expected printable ASCII without blanks around it")
         said: list[str] = []
         connect = partial(http, url, headers or {}, options.get("connect", CONNECT), said)
-        return cls(
-            f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", connect, lambda: "".join(said), options
-        )
+        shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        secrets = [*(headers or {}).values(), *filter(None, (parts.password, parts.query))]
+        return cls(shown, connect, lambda: "".join(said), options, secrets)
 
     def __repr__(self) -> str:
         return f"<MCPServer {self._shown}>"
@@ -169,7 +179,7 @@ class MCPServer(Toolbox):
         return [each for each in tools if each.name in chosen]
 
     def _failed(self, what: object) -> ToolError:
-        return ToolError(f"MCP server {self._shown}: {what}")
+        return ToolError(f"MCP server {self._shown}: {hide(str(what), self.secrets)}")
 
 
 class MCPTool(Runnable):
@@ -178,6 +188,7 @@ class MCPTool(Runnable):
     def __init__(self, server: MCPServer, theirs: TheirTool, options: Options) -> None:
         self._server = server
         self._name = theirs.name
+        self.secrets = server.secrets
         approval = options.get("approval", False)
         if not isinstance(approval, bool) and not callable(approval):
             approval = theirs.name in approval
