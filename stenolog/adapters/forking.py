@@ -18,6 +18,7 @@ from .stores.events import Head
 
 if TYPE_CHECKING:
     from .conversation import Conversation
+    from .edge import Edge
 
 NOT_RUN = "not run in this fork"
 
@@ -41,6 +42,21 @@ def fork(talk: Conversation, after: int | None, name: str | None, *, close: bool
         assert made.key is not None
         events.insert(connection, made.key, appending.sealed(Head(at, digest), items))
     return talk.log.handle(made)
+
+
+def keep_branch(connection: sqlite3.Connection, edge: Edge, parent: Stream, at: Head, name: str) -> bool:
+    """Fork a conversation inside a transaction that is under way, its open calls left open.
+
+    False, and nothing written, where a conversation of that name exists already. `parent` has its key.
+    """
+    assert parent.key is not None, "it has entries"
+    if streams.find(connection, name) is not None:
+        return False
+    link = Link(conversation=parent.name, position=at.position, digest=at.digest.hex())
+    key = streams.create(connection, name, parent=parent.key, fork=at.position)
+    opening = appending.item(edge, Draft(ModeSwitch(fork=True, parent=link)))
+    events.insert(connection, key, appending.sealed(at, [opening]))
+    return True
 
 
 def _create(connection: sqlite3.Connection, talk: Conversation, after: int, name: str | None) -> Stream:

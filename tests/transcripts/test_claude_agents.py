@@ -138,7 +138,11 @@ def test_the_same_words_typed_again_are_said_again(into: Import) -> None:
 
 def test_a_queued_prompt_that_becomes_a_record_is_linked_to_it(into: Import) -> None:
     into.records(
-        user("u1", None, "Go"), queue("enqueue", content="on"), queue("dequeue"), user("u2", "u1", "on")
+        user("u1", None, "Go"),
+        queue("enqueue", content="on"),
+        assistant("a1", "u1", text("Gone")),
+        queue("dequeue"),
+        user("u2", "a1", "on"),
     )
 
     assert [words for _, words, in_context in users(into) if in_context] == ["Go", "on"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from stenolog.adapters.stores import appending, blobs, imported
+from stenolog.adapters import forking
+from stenolog.adapters.stores import appending, blobs, imported, reading, streams
 from stenolog.adapters.stores.appending import Append, Item, Stream
+from stenolog.adapters.stores.events import Head
 from stenolog.adapters.stores.parts import Part
-from stenolog.domain.entry import Draft
+from stenolog.domain.entry import Draft, Record, check_name
 from stenolog.domain.errors import CallerError
 
 from .report import Imported
@@ -31,17 +33,27 @@ class Share:
     position: int
     found: Imported
     items: list[Item] = field(default_factory=list)
+    branches: list[int] = field(default_factory=list)
+    """The positions up to which a branch is kept as a fork, with the items."""
 
-    def wrote(self, position: int) -> None:
+    def wrote(self, position: int, forks: list[str]) -> None:
         """All that waited is written, and the conversation stands here now."""
         self.found.appended += len(self.items)
+        self.found.forks += forks
         self.position = position
-        self.items = []
+        self.items, self.branches = [], []
 
     def refuse(self, why: CallerError) -> None:
         """Nothing more is written to the conversation."""
         self.found.failed = str(why)
-        self.items = []
+        self.items, self.branches = [], []
+
+
+class Written(NamedTuple):
+    """Where a conversation stands now, and the names of the forks made of it."""
+
+    position: int
+    forks: list[str]
 
 
 class Batch:
@@ -78,6 +90,11 @@ class Batch:
         if self._size >= BYTES:
             self.flush()
 
+    def branch(self, share: Share, after: int) -> None:
+        """Have a fork made up to a position, in the transaction of the draft that comes next."""
+        share.branches.append(after)
+        self._size += AROUND
+
     def flush(self) -> None:
         """Write what waits; after an interrupt once more, since what is in the log is not written twice.
 
@@ -89,7 +106,7 @@ class Batch:
             return
         shares, content = [share for share in self._shares if share.items], self._blobs
 
-        def write(part: Part) -> list[int | CallerError]:
+        def write(part: Part) -> list[Written | CallerError]:
             with part:
                 blobs.insert(part.connection, content.items())
                 return [self._written(share, part.smaller()) for share in shares]
@@ -100,7 +117,7 @@ class Batch:
             self.lost = error
             raise
         for share, end in zip(shares, ends, strict=True):
-            share.refuse(end) if isinstance(end, CallerError) else share.wrote(end)
+            share.refuse(end) if isinstance(end, CallerError) else share.wrote(*end)
         self._clear()
         self.writes += 1
 
@@ -109,15 +126,36 @@ class Batch:
         self._blobs: dict[str, bytes] = {}
         self._size = 0
 
-    def _written(self, share: Share, part: Part) -> int | CallerError:
+    def _written(self, share: Share, part: Part) -> Written | CallerError:
         """Where the conversation stands once the transaction is committed; why it cannot be written to."""
         append = Append(share.stream, share.items, share.position, self.log.edge.salt)
         try:
-            append.write(part)
+            records = append.write(part)
         except CallerError as error:
             return error
         key, head = part.heads[share.stream]
         if head.position > share.position:
             part.flush()
             imported.note(part.connection, key, share.position + 1, head.position)
-        return head.position
+        forks = self._forks(share, part, records) if share.branches else []
+        return Written(head.position, forks)
+
+    def _forks(self, share: Share, part: Part, records: list[Record]) -> list[str]:
+        """Keep the branches of a conversation; the names of those that were not kept before."""
+        connection, (key, _) = part.connection, part.heads[share.stream]
+        parent = Stream(share.stream.name, key)
+        digests = {record.position: record.digest for record in records}
+        made = []
+        for after in share.branches:
+            lineage = () if after in digests else streams.lineage(connection, key, after)
+            digest = digests.get(after) or reading.digest_on(connection, lineage, after)
+            assert digest is not None, "it is written"
+            name = branch_name(parent.name, after)
+            if forking.keep_branch(connection, self.log.edge, parent, Head(after, digest), name):
+                made.append(name)
+        return made
+
+
+def branch_name(conversation: str, after: int) -> str:
+    """The name of the fork that keeps a branch. Raises `InvalidEvent` where it is too long."""
+    return check_name(f"{conversation}~{after}", what="fork")

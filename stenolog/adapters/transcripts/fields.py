@@ -12,6 +12,8 @@ Json = Any
 LARGEST = 2**53 - 1
 MILLISECONDS = 10**11
 """A time from this number on counts milliseconds: in seconds it would be after the year 5138."""
+LONGEST_TITLE = 100
+"""Characters of a title that is made of somebody's words."""
 TAKEN = frozenset({"user", "system"})
 """What requests call those who are no agents."""
 
@@ -65,6 +67,12 @@ def key_of(value: str) -> str:
     if not value.isprintable():
         value = "".join(char if char.isprintable() else "_" for char in value)
     return value.strip()[: LONGEST_NAME - 20].strip()
+
+
+def title_of(words: str) -> str:
+    """Words as a title: one line of printable characters, cut at a blank where they are long."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in words[:10_000]).split())
+    return line if len(line) <= LONGEST_TITLE else f"{line[: LONGEST_TITLE - 1].rsplit(' ', 1)[0]}…"
 
 
 def name_of(value: str, default: str = "conversation") -> str:

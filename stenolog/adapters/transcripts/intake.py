@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
-from stenolog.domain.errors import CallerError, ConversationInUse
+from stenolog.domain.errors import CallerError
 
-from .batch import Batch, Share
+from .batch import Batch, Share, branch_name
 from .claude.records import ClaudeCode
 from .codex.records import Codex
 from .fields import obj, text
@@ -63,19 +62,10 @@ class Intake:
             if isinstance(step, Append):
                 self._batch.add(self._share, step.draft, step.blobs)
             else:
-                self._batch.flush()
-                self._fork(step.after)
+                branch_name(self._talk.name, step.after)
+                self._batch.branch(self._share, step.after)
             if self.found.failed:
                 return
-
-    def _fork(self, after: int) -> None:
-        """Keep the branch, unless an import that was broken off has kept it already."""
-        if self.found.failed:
-            return
-        name = f"{self._talk.name}~{after}"
-        with suppress(ConversationInUse):
-            self._talk.fork(after=after, name=name, pending="keep")
-            self.found.forks.append(name)
 
 
 class Sessions:

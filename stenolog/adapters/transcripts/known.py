@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stenolog.adapters.log import Log
 
 
-REVISION = 1
+REVISION = 2
 """Raised when the importers take down more of a file than they did."""
 LARGEST = 100_000
 """Bytes of what is remembered of one file: of one with so much to tell, nothing is."""

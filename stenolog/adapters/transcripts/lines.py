@@ -10,10 +10,13 @@ from __future__ import annotations
 import codecs
 import json
 import math
+import os
 import re
+import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
@@ -139,7 +142,7 @@ class Reading:
     def _values(self, number: int, text: str, ended: bool) -> Iterator[tuple[str, Json]]:
         values, reason = self._split(text, whole=ended)
         for nth, value in enumerate(values, 1):
-            yield str(number) if nth == 1 else f"{number}.{nth}", self._mended(text, value)
+            yield str(number) if nth == 1 else f"{number}.{nth}", value
         if len(values) > 1:
             self.repaired["objects glued together on one line"] += 1
         if reason and ended:
@@ -161,9 +164,10 @@ class Reading:
             except (ValueError, RecursionError) as error:
                 rest = self._resumed(text, at + 1) if whole else []
                 return values + rest, _why(error)
-            if _too_deep(text[at:end]):
+            written = text[at:end]
+            if _too_deep(written):
                 return values, f"nested deeper than {DEEPEST} levels"
-            values.append(value)
+            values.append(self._mended(written, value))
             at = end
             while at < len(text) and text[at] in _BLANK:
                 at += 1
@@ -178,7 +182,7 @@ class Reading:
             except (ValueError, RecursionError):
                 continue
             if end == len(text):
-                return [value]
+                return [self._mended(text[match.start() :], value)]
         return []
 
     def _mended(self, text: str, value: Json) -> Json:
@@ -209,6 +213,22 @@ class Reading:
     def _float(self, text: str) -> float | str:
         number = float(text)
         return number if math.isfinite(number) else self._constant(text)
+
+
+@contextmanager
+def regular_file(path: Path, buffer: int = -1) -> Iterator[BinaryIO]:
+    """Open a file to read. Raises `NotATranscript` for a pipe or a device, without waiting for it."""
+    with open(path, "rb", buffer, opener=_without_waiting) as stream:
+        mode = os.fstat(stream.fileno()).st_mode
+        if not stat.S_ISREG(mode):
+            kinds = {stat.S_IFIFO: "a named pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+            found = kinds.get(stat.S_IFMT(mode), "something else")
+            raise NotATranscript(f"expected a regular file, found {found}")
+        yield stream
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def physical_lines(stream: BinaryIO, longest: int) -> Iterator[tuple[int, bytes | None, bool]]:

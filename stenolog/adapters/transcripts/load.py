@@ -15,9 +15,10 @@ from stenolog.domain.errors import CallerError, MachineError, NotATranscript, St
 
 from . import known, originals, portable
 from .batch import Batch
+from .claude import stream as claude_stream
 from .crewagent import folder as crewagent
 from .intake import Intake, Sessions
-from .lines import NOBODY, Reading
+from .lines import NOBODY, Reading, regular_file
 from .naming import Naming, is_held
 from .neurocrew import files as neurocrew
 from .nostr import files as nostr
@@ -36,6 +37,7 @@ Progress: TypeAlias = Callable[[int], object]
 BUFFER = 1024 * 1024
 """How much of a file is read at a time, in bytes."""
 READERS: Mapping[Format, Reader] = {
+    "claude-stream": claude_stream.read,
     "openai-chat": files.read,
     "neurocrew": neurocrew.read,
     "crewagent": crewagent.read,
@@ -181,7 +183,7 @@ class _Importing:
             return Refused(str(path), error), None
 
     def _file(self, path: Path) -> tuple[Report, known.File | None]:
-        with path.open("rb", BUFFER) as stream:
+        with regular_file(path, BUFFER) as stream:
             if not self._may_be_known:
                 return self._read(path, stream), None
             file = known.file(path, self._name, stream)
@@ -246,7 +248,7 @@ class _Importing:
             found.beyond += told.beyond
             report.conversations.append(found)
             if told.file is not None:
-                with told.file.open("rb") as stream:
+                with regular_file(told.file) as stream:
                     self._keep(stream, told.file, found)
 
     def _keep(self, stream: BinaryIO, file: Path, found: Imported) -> None:

@@ -12,9 +12,10 @@ from typing import BinaryIO
 
 from stenolog.domain.errors import NotATranscript
 
+from .claude.stream import is_stream, is_stream_record, other_stream
 from .crewagent.folder import are_messages as are_crewagents
 from .fields import obj
-from .lines import Json, JsonObject, Reading, Record
+from .lines import Json, JsonObject, Reading, Record, regular_file
 from .neurocrew.files import is_chat
 from .nostr.files import are_lines_of_a_relay, is_nostr
 from .openai.files import are_messages, conversations_in, is_message
@@ -24,8 +25,8 @@ from .workflow.files import SQLITE, are_rows, check_database, is_csv, is_row
 LOOKED_AT = 200
 """How many records of a file decide what it is."""
 SUPPORTED = (
-    "a Claude Code session, a Codex rollout, OpenAI chat messages, a NeuroCrew chat, CrewAgent messages, "
-    "Nostr events, a table conversation_messages, or a stenolog export"
+    "a Claude Code session or stream, a Codex rollout, OpenAI chat messages, a NeuroCrew chat, "
+    "CrewAgent messages, Nostr events, a table conversation_messages, or a stenolog export"
 )
 _HEAD = 64 * 1024
 """In how many bytes the first good line must begin, where the very first is none."""
@@ -42,6 +43,7 @@ _CLAUDE_ASIDE = {
     "attachment": "attachment",
 }
 _DOCUMENTS: tuple[tuple[Format, Callable[[Json], bool]], ...] = (
+    ("claude-stream", is_stream),
     ("nostr", is_nostr),
     ("conversation-messages", are_rows),
     ("neurocrew", is_chat),
@@ -50,6 +52,7 @@ _DOCUMENTS: tuple[tuple[Format, Callable[[Json], bool]], ...] = (
 )
 """What a file that is one JSON document may be, the most particular first."""
 _OTHERS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("a stream without a message", frozenset({"type", "subtype", "session_id"})),
     ("a Gemini CLI chat", frozenset({"sessionId", "projectHash", "messages"})),
     ("a Gemini CLI recording", frozenset({"method", "response"})),
     ("an OpenHands run", frozenset({"instance_id"})),
@@ -75,7 +78,7 @@ def recognise(source: str | os.PathLike[str] | bytes) -> Format:
     """
     if isinstance(source, bytes):
         return recognise_stream(io.BytesIO(source))
-    with Path(source).open("rb") as stream:
+    with regular_file(Path(source)) as stream:
         return recognise_stream(stream)
 
 
@@ -157,8 +160,14 @@ def _of_document(document: Json) -> Format:
 
 def _of_lines(stream: BinaryIO) -> Format | None:
     passed: list[JsonObject] = []
+    is_of_claude = False
     for record in _records(stream):
         value = record.value
+        if name := other_stream(value):
+            raise NotATranscript(f"expected {SUPPORTED}, found {name}, which has no importer")
+        if is_stream_record(value):  # others may show themselves behind it
+            is_of_claude = True
+            continue
         if isinstance(value.get("stenolog"), int):
             return "stenolog"
         if is_nostr(value):
@@ -174,7 +183,10 @@ def _of_lines(stream: BinaryIO) -> Format | None:
         if is_message(value):
             return _openai_lines(_records(stream))
         passed.append(value)
-    aside = any(_CLAUDE_ASIDE.get(str(value.get("type"))) in value for value in passed)
+    if is_of_claude:
+        return "claude-stream"
+    told = [value for value in passed if "session_id" not in value]
+    aside = any(_CLAUDE_ASIDE.get(str(value.get("type"))) in value for value in told)
     others = any("parts" in obj(value.get("message")) for value in passed)
     return "claude-code" if aside and not others else None
 

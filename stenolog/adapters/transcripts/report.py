@@ -10,6 +10,7 @@ from .lines import Skipped
 
 Format: TypeAlias = Literal[
     "claude-code",
+    "claude-stream",
     "codex",
     "openai-chat",
     "neurocrew",

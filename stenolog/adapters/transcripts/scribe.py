@@ -33,6 +33,7 @@ class Answer:
     model: str = ""
     finish_reason: str = ""
     usage: Usage | None = None
+    cause: int | None = None
     lines: list[str] = field(default_factory=list)
 
     def is_of(self, agent: str, source_id: str) -> bool:
@@ -55,6 +56,13 @@ class OpenCall(NamedTuple):
     position: int
 
 
+class Made(NamedTuple):
+    """Where a call was made, and by which agent."""
+
+    position: int
+    agent: str
+
+
 class Scribe:
     """Takes down what a converter hears, for one conversation; `main` is its main agent.
 
@@ -72,6 +80,10 @@ class Scribe:
         self._next = log.head + 1
         self._recalled: set[str] = set()
         self._calls: dict[str, list[OpenCall]] = {}
+        told = sorted(set(log.answers.values()), key=lambda answer: answer.position)
+        self._made = {id: Made(answer.position, answer.agent) for answer in told for id, _ in answer.calls}
+        self._resulted: dict[str, int] = {}
+        self._asked: dict[str, int] = {}
         self._owners: dict[str, str] = {}
         self._results: dict[str, list[int]] = {}
         self._seen: list[int] = []
@@ -87,6 +99,11 @@ class Scribe:
         """The position of the last entry gone through; the open answer is closed for it."""
         self.close()
         return self._here
+
+    def place(self, id: str) -> int:
+        """The position of an event with that id, which comes next unless the log holds it."""
+        self.close()
+        return self.log.positions.get(id, self._next)
 
     def source(self, id: str, role: str, *lines: str) -> Source:
         """Where an event came from."""
@@ -137,6 +154,7 @@ class Scribe:
             model=answer.model,
             finish_reason=answer.finish_reason,
             usage=answer.usage,
+            cause=answer.cause,
             source=self.source(answer.source_id, "assistant", *answer.lines),
         )
         self._put(event, answer.lines[0], answer.at, NO_BLOBS)
@@ -152,9 +170,35 @@ class Scribe:
 
     def answered(self, call_id: str) -> CallRef | None:
         """The latest unanswered call of that id, which has its answer now; None where there is none."""
+        call = self.closed(call_id)
+        return call.ref if call else None
+
+    def closed(self, call_id: str) -> OpenCall | None:
+        """The same with the name of its tool."""
         self.close()
         calls = self._calls.get(call_id)
-        return calls.pop().ref if calls else None
+        return calls.pop() if calls else None
+
+    def made(self, call_id: str) -> Made | None:
+        """Where the latest call of that id was made, answered or not; None where there is none."""
+        self.close()
+        return self._made.get(call_id)
+
+    def result_of(self, call_id: str) -> int | None:
+        """The position of the latest result for that id; None where there is none."""
+        self.close()
+        return self._resulted.get(call_id)
+
+    def asked(self, agent: str) -> int | None:
+        """The position of what an agent has to answer: the last words for it, or its calls' last result."""
+        self.close()
+        return self._asked.get(agent)
+
+    def open_calls(self, agent: str) -> list[int]:
+        """The positions of an agent's calls without a result, and of the results beside them."""
+        self.close()
+        open = [c for calls in self._calls.values() for c in calls if self._owners[c.ref.entry] == agent]
+        return sorted({p for c in open for p in (c.position, *self._results.get(c.ref.entry, ()))})
 
     def unanswered(self, name: str) -> str:
         """The id of the latest unanswered call of that tool; empty where there is none."""
@@ -209,11 +253,15 @@ class Scribe:
                 told = tuple((call.id, call.name) for call in calls)
                 self._note_answer(Answered(id, position, agent, "", told))
                 return
-            case ToolResult(call=call):
+            case ToolResult(call=call, call_id=call_id):
+                self._resulted[call_id] = position
                 if call is not None:
                     self._results.setdefault(call.entry, []).append(position)
+                    self._asked[self._owners.get(call.entry, "")] = position
                 seen = call is None or self._owners.get(call.entry) == self.main
-            case UserMessage(to=to, in_context=in_context):
+            case UserMessage(to=to, in_context=in_context, author_kind=kind):
+                if in_context and kind != "system":
+                    self._asked.update(dict.fromkeys(to, position))
                 seen = in_context and (not to or self.main in to)
             case LlmError(agent=agent):
                 seen = agent == self.main
@@ -228,6 +276,7 @@ class Scribe:
         for nth, (call_id, name) in reversed(list(enumerate(answer.calls))):
             opened = OpenCall(CallRef(entry=answer.id, index=nth), name, answer.position)
             self._calls.setdefault(call_id, []).append(opened)
+            self._made[call_id] = Made(answer.position, answer.agent)
         if answer.agent == self.main:
             self._seen.append(answer.position)
 
@@ -244,3 +293,14 @@ def spans(positions: Iterable[int], silent: set[int]) -> Iterator[Span]:
         first = last = position
     if first:
         yield Span(first=first, last=last)
+
+
+def merged(found: Iterable[Span]) -> tuple[Span, ...]:
+    """The spans in order, those that touch as one."""
+    made: list[Span] = []
+    for span in sorted(found, key=lambda span: span.first):
+        if made and span.first <= made[-1].last + 1:
+            made[-1] = Span(first=made[-1].first, last=max(made[-1].last, span.last))
+        else:
+            made.append(span)
+    return tuple(made)

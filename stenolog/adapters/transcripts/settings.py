@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from stenolog.domain.events import ModeSwitch
+from stenolog.domain.settings import Settings
 from stenolog.domain.values import Card, Span
 
 from .scribe import Scribe
@@ -31,6 +32,29 @@ class Setup:
         self._dealt: dict[str, Card] = {}
         self._told: dict[str, Any] = {}
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether the conversation has its opening."""
+        return "mode" in self._written
+
+    @property
+    def title_waits(self) -> bool:
+        """Whether there is a title that no mode switch has yet."""
+        return self.title != self._written["title"]
+
+    def resume(self, now: Settings, id: str) -> None:
+        """Begin with the settings of the log, unless it has none, or those of this file under that id."""
+        if self.scribe.log.head == 0 or self.scribe.holds(id):
+            return
+        self.mode, self.scope, self.title = now.mode, now.scope, now.title or None
+        self.context_from, self.hides = now.context_from or None, now.hides or None
+        self.cards = {**now.cards}
+        self._written, self._dealt = self._wanted(), {**now.cards}
+
+    def _wanted(self) -> dict[str, Any]:
+        names = ("mode", "scope", "title", "context_from", "hides")
+        return {name: getattr(self, name) for name in names}
+
     def card(self, agent: str, **changes: Any) -> None:
         """Change an agent's card; an agent's first card brings it into the conversation."""
         old = self.cards.get(agent)
@@ -45,24 +69,22 @@ class Setup:
         told = {name: value for name, value in told.items() if value}
         if self._told != told:
             self._told = told
-            self.meta = {system: {**self.meta.get(system, {}), **told}}
+            self.also(system, told)
+
+    def also(self, system: str, told: dict[str, Any]) -> None:
+        """What goes with the next mode switch alone, beside what holds from then on."""
+        self.meta = {system: {**self.meta.get(system, {}), **told}}
 
     def settle(self, line: str, at: datetime) -> None:
         """Write what has changed since the last time, with an id made of the record that comes next."""
-        wanted: dict[str, Any] = {
-            "mode": self.mode,
-            "scope": self.scope,
-            "title": self.title,
-            "context_from": self.context_from,
-            "hides": self.hides,
-        }
+        wanted = self._wanted()
         if wanted == self._written and self.cards == self._dealt and not self.meta:
             return
         changed = {name: value for name, value in wanted.items() if self._written.get(name) != value}
         dealt: dict[str, Card | None] = {
             agent: card for agent, card in self.cards.items() if self._dealt.get(agent) != card
         }
-        id = f"{line}:settings"
+        id = settings_id(line)
         if self.branches and not self.scribe.holds(id):
             self.scribe.branch()
         switch = ModeSwitch(
@@ -75,3 +97,8 @@ class Setup:
         self.scribe.say(switch, id, at)
         self._written, self._dealt = wanted, dict(self.cards)
         self.meta, self.branches = {}, False
+
+
+def settings_id(line: str) -> str:
+    """The id of the mode switch that is written before the record of that key."""
+    return f"{line}:settings"

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Draft, Entry
 from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.parts import ToolCall
+from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.values import Card
+
+from .fields import obj, text
 
 NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
 
@@ -56,6 +62,11 @@ class Held:
     said: dict[str, int] = field(default_factory=dict)
     """By entry id, a hash of the parts of what is known by its line number alone."""
     agents: set[str] = field(default_factory=set)
+    ran: dict[str, str] = field(default_factory=dict)
+    """By the id of a sub-agent, the id of the call that ran it, where the result tells."""
+    prompts: dict[str, str] = field(default_factory=dict)
+    """By the words that a call gave a sub-agent, the id of the call."""
+    settings: Settings = NOTHING
     approvals: dict[str, set[str]] = field(default_factory=dict)
     """By agent, the tools whose calls a person approves."""
 
@@ -69,6 +80,7 @@ def held(entries: Iterable[Entry]) -> Held:
         found.head = entry.position
         found.positions[entry.id] = entry.position
         if isinstance(event, ModeSwitch):
+            found.settings = configure(found.settings, entry)
             found.approvals.update({agent: approvals_on(card) for agent, card in event.cards.items()})
         elif isinstance(event, AssistantMessage):
             found.agents.add(event.agent)
@@ -76,9 +88,27 @@ def held(entries: Iterable[Entry]) -> Held:
                 calls = tuple((call.id, call.name) for call in event.tool_calls)
                 answered = Answered(entry.id, entry.position, event.agent, lines[0], calls)
                 found.answers.update(dict.fromkeys(lines, answered))
-        elif isinstance(event, UserMessage | ToolResult) and entry.id.startswith("#"):
-            found.said[entry.id] = hash(event.parts)
+            found.prompts |= {prompt: call.id for call in event.tool_calls if (prompt := prompt_of(call))}
+        elif isinstance(event, UserMessage | ToolResult):
+            if entry.id.startswith("#"):
+                found.said[entry.id] = hash(event.parts)
+            if isinstance(event, ToolResult) and (agent_id := _agent_of(event)):
+                found.ran[agent_id] = event.call_id
     return found
+
+
+def prompt_of(call: ToolCall) -> str:
+    """The words that a call gives a sub-agent; empty where it gives none."""
+    given = None
+    if '"prompt"' in call.arguments:
+        with suppress(ValueError, RecursionError):
+            given = json.loads(call.arguments)
+    return text(obj(given).get("prompt"))
+
+
+def _agent_of(result: ToolResult) -> str:
+    """The id of the sub-agent that a call has run, as Claude Code's importer keeps it."""
+    return text(obj(result.meta.get("claude-code")).get("agent"))
 
 
 def approvals_on(card: Card | None) -> set[str]:

@@ -12,7 +12,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "erased": "its words were erased",
             "nothing-said": "nothing in it but blanks",
             "reset": "it stands before the position that the context begins at",
-            "hidden": "a rewind or a pop took it out of context",
+            "hidden": "a rewind, a pop or a compaction took it out of context",
             "replaced": "a later message stands in its place",
             "covered": "a summary stands in its place",
             "not-in-context": "it is for the timeline alone",

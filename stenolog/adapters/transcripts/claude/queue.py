@@ -40,6 +40,14 @@ class Queue:
                 return waiting
         return None
 
+    def out(self, entry: str) -> Waiting | None:
+        """The message of that entry, where it was taken out to be the next prompt and not delivered since."""
+        return next((waiting for waiting in self._out if waiting.entry == entry), None)
+
+    def forget(self, waiting: Waiting) -> None:
+        """A message that was taken out needs no delivery any more."""
+        self._out.remove(waiting)
+
     def clear(self) -> None:
         """Nothing waits any longer."""
         self._waiting.clear()

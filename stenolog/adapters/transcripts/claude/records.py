@@ -6,17 +6,32 @@ Records come in the order of the file; nothing looks ahead. What a record means 
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from stenolog.domain.entry import EPOCH
 
 from ..fields import items, key_of, obj, text, when, whole
 from ..lines import Record
+from ..settings import settings_id
 from ..steps import Held, Step
 from .queue import Queue
+from .repeats import Repeats, content_of, uuid_of
 from .talk import MAIN, Block, Kind, Line, Talk, by_system
 
 _GOES_ON = ("SessionStart:resume", "SessionStart:compact")
+_ASIDE = frozenset(
+    {
+        "queue-operation",
+        "file-history-snapshot",
+        "last-prompt",
+        "mode",
+        "permission-mode",
+        "summary",
+        "ai-title",
+    }
+)
+"""Records that say nothing, and may stand between queued words and their delivery."""
 _LONGEST_WAIT_MS = 30 * 24 * 3600 * 1000
 
 
@@ -29,7 +44,12 @@ class ClaudeCode:
         self.beyond = self.talk.beyond
         self.decided = self.talk.decided
         self._queue = Queue()
-        self._met: set[str] = set()
+        self._repeats = Repeats()
+        self._held: Line | None = None
+        """Queued words that nothing has followed yet: the next record may be their delivery."""
+        self._titled: Line | None = None
+        self._place: dict[str, Any] = {}
+        self._compacts = False
         self._at = EPOCH
         self._permission = self.talk.setup.mode
         self._session_mode = "normal"
@@ -37,29 +57,51 @@ class ClaudeCode:
     def take(self, record: Record) -> list[Step]:
         """What a record adds."""
         value = record.value
-        uuid = text(value.get("uuid"))
-        if self._again(uuid):
+        if self._repeats.again(value):
             self.beyond["repeated record"] += 1
             return []
         self._at = when(value.get("timestamp"), self._at)
         agent = self.talk.agents.of_record(value) or MAIN
-        self._take(Line(key_of(uuid) or f"#{record.line}", value, agent, self._at))
+        call = text(value.get("parent_tool_use_id"))
+        line = self._line(value, agent, self._at, f"#{record.line}", call)
+        if agent == MAIN:
+            self._note_place(value)
+        self._take(line)
         if "toolUseResult" in value:
             self.beyond["toolUseResult"] += 1
         return self.talk.scribe.drain()
 
     def end(self) -> list[Step]:
         """What is left when the file ends."""
+        self._deliver_late()
+        if self._titled is not None and self.talk.setup.title_waits and self.talk.scribe.here:
+            self.talk.setup.settle(self._titled.key, self._titled.at)
         self.talk.scribe.close()
         return self.talk.scribe.drain()
 
-    def _again(self, uuid: str) -> bool:
-        again = uuid in self._met
-        if uuid:
-            self._met.add(uuid)
-        return again
+    def _line(self, value: dict[str, Any], agent: str, at: datetime, number: str, call: str = "") -> Line:
+        """A record with its key: its uuid, or its number where that names no other record or several."""
+        uuid = uuid_of(value)
+        shared = self._repeats.shared
+        if uuid in shared:
+            self.talk.tree.drop(uuid)
+        unknown = {name for name in ("uuid", "parentUuid") if text(value.get(name)).strip() in shared}
+        if uuid in shared:
+            unknown |= {"uuid", "parentUuid"}
+        if unknown:
+            value = {name: each for name, each in value.items() if name not in unknown}
+        key = "" if unknown & {"uuid"} else key_of(uuid)
+        return Line(key or number, value, agent, at, call)
+
+    def _note_place(self, value: dict[str, Any]) -> None:
+        """Where the main agent works: the folder and the branch, kept with the settings."""
+        found = {"cwd": text(value.get("cwd")), "branch": text(value.get("gitBranch"))}
+        self._place |= {name: each for name, each in found.items() if each}
+        self.talk.setup.about("claude-code", self._place)
 
     def _take(self, line: Line) -> None:
+        if self._held is not None and self._ends_waiting(line, self._held):
+            self._deliver_late(line)
         match line.value.get("type"):
             case "user":
                 self._user(line)
@@ -79,6 +121,8 @@ class ClaudeCode:
                 self._title(line)
             case "tool_use" | "tool_result":
                 self._loose_tool(line)
+            case "result":
+                self._result(line)
             case other:
                 self._beyond(line, str(other))
 
@@ -90,6 +134,9 @@ class ClaudeCode:
     def _user(self, line: Line) -> None:
         if line.agent != MAIN:
             return self.talk.user(line)
+        if line.value.get("isSynthetic"):  # a stream's: a session has other marks for the same
+            self._compacts, is_summary = False, self._compacts
+            line = line._replace(value={**line.value, "isMeta": True, "isCompactSummary": is_summary})
         if mode := text(line.value.get("permissionMode")):
             self._permission = self.talk.setup.mode = mode
         waited = self._queue.claim(_plain(line.message.get("content")))
@@ -97,17 +144,39 @@ class ClaudeCode:
             waited.delivered = True
         return self.talk.user(line, queued=waited.entry if waited is not None else "")
 
+    def _result(self, line: Line) -> None:
+        """How a run of `claude -p` ended; its last words are a message already."""
+        subtype = text(line.value.get("subtype"))
+        self.beyond[f"result/{subtype}"] += 1
+        if subtype.startswith("error"):
+            errors = [text(each) for each in items(line.value.get("errors"))]
+            self.talk.settle(line)
+            self.talk.failed(line, "; ".join(filter(None, errors)) or subtype.replace("_", " "))
+
     def _system(self, line: Line) -> None:
         subtype = text(line.value.get("subtype"))
+        if subtype == "init":
+            self._init(line.value)
+        self._compacts = subtype == "compact_boundary"
         if subtype == "api_error":
             self.talk.note(line)
             self._api_error(line)
+        elif subtype == "microcompact_boundary":
+            self.talk.note(line, begins=True)
+            self.talk.microcompact(line)
         elif subtype == "local_command" and (words := text(line.value.get("content"))):
             self.talk.note(line)
             self.talk.settle(line)
             self.talk.message(line, line.key, "system", _texts(words), in_context=False)
         else:
             self._beyond(line, f"system/{subtype}", begins=subtype != "compact_boundary")
+
+    def _init(self, value: dict[str, Any]) -> None:
+        """How a stream begins: the model and the permission mode."""
+        if model := text(value.get("model")):
+            self.talk.setup.card(MAIN, model=model)
+        if mode := text(value.get("permissionMode")):
+            self._permission = self.talk.setup.mode = mode
 
     def _api_error(self, line: Line) -> None:
         error, wait = obj(line.value.get("error")), line.value.get("retryInMs")
@@ -130,12 +199,15 @@ class ClaudeCode:
         if kind != "agent_progress":
             return
         agent_id = text(data.get("agentId")) or text(line.value.get("toolUseID"))
-        agent = self.talk.agents.name(agent_id, text(line.value.get("parentToolUseID")))
-        for value in (*items(data.get("normalizedMessages")), data.get("message")):
-            uuid = text(obj(value).get("uuid"))
-            if uuid and not self._again(uuid):
-                at = when(value.get("timestamp"), line.at)
-                self._take(Line(key_of(uuid), value, agent, at))
+        call = text(line.value.get("parentToolUseID"))
+        agent = self.talk.agents.name(agent_id, call)
+        beside: set[int] = set()
+        for nth, value in enumerate((*items(data.get("normalizedMessages")), data.get("message"))):
+            if not isinstance(value, dict) or self._repeats.again(value, agent, beside):
+                continue
+            beside.update(content_of(value))
+            at = when(value.get("timestamp"), line.at)
+            self._take(self._line(value, agent, at, f"{line.key}:{nth}", call))
 
     def _attachment(self, line: Line) -> None:
         """What was put before the model beside the messages, as far as it is text."""
@@ -155,23 +227,48 @@ class ClaudeCode:
         return self.talk.message(line, line.key, "person" if typed else "system", run, queued=queued)
 
     def _queue_operation(self, line: Line) -> None:
-        operation, content = line.value.get("operation"), line.value.get("content")
-        words = content if isinstance(content, str) else _plain(content)
+        operation, words = line.value.get("operation"), _queued(line)
         self.beyond[f"queue-operation/{operation}"] += 1
         if operation == "enqueue" and words:
-            self.talk.settle(line)
-            self.talk.message(line, line.key, _typed_by(words), _texts(words), in_context=False)
+            self._deliver_late()
             self._queue.enqueue(words, line.key)
+            self._held = line
+            if self.talk.scribe.holds(line.key):
+                self._deliver_late()
         elif operation in ("remove", "dequeue"):
             waited = self._queue.take(words)
             if waited is not None and operation == "remove" and not waited.delivered:
+                self._deliver_late()
                 waited.delivered = True
                 self.talk.decided["queued message delivered"] += 1
                 self.talk.settle(line)
                 run = _texts(waited.text)
                 self.talk.message(line, line.key, _typed_by(waited.text), run, queued=waited.entry)
         elif operation == "popAll":
+            self._deliver_late()
             self._queue.clear()
+
+    def _ends_waiting(self, line: Line, held: Line) -> bool:
+        """Whether queued words are held no longer: this may be their delivery, or something else is said."""
+        kind = line.value.get("type")
+        is_taken_out = self._queue.out(held.key) is not None
+        return kind in ("user", "assistant") or not (is_taken_out or kind in _ASIDE)
+
+    def _deliver_late(self, line: Line | None = None) -> None:
+        """Write the queued words that are held, out of context, unless this record is their delivery:
+        `claude -p` queues its prompt and takes it out at once, so that the file has the same words twice.
+        """
+        held, self._held = self._held, None
+        if held is None:
+            return
+        words = _queued(held)
+        waited = self._queue.out(held.key)
+        is_prompt = line is not None and line.agent == MAIN and line.value.get("type") == "user"
+        if line is not None and is_prompt and waited and _plain(line.message.get("content")) == words:
+            self._queue.forget(waited)
+            return
+        self.talk.settle(held)
+        self.talk.message(held, held.key, _typed_by(words), _texts(words), in_context=False)
 
     def _mode(self, line: Line) -> None:
         """The permission mode is the mode; the session's own mode is, while it is not the normal one."""
@@ -190,6 +287,9 @@ class ClaudeCode:
         title = text(line.value.get({"ai-title": "aiTitle", "custom-title": "customTitle"}.get(kind, kind)))
         if title and (kind != "summary" or text(line.value.get("leafUuid")) in self.talk.tree):
             self.talk.setup.title = title
+            self._titled = line
+            if self.talk.scribe.holds(settings_id(line.key)):  # the file ended here at an earlier import
+                self.talk.setup.settle(line.key, line.at)
 
     def _loose_tool(self, line: Line) -> None:
         """Calls and results as records of their own, as an old layout has them."""
@@ -217,6 +317,12 @@ def _plain(content: Any) -> str:
     if isinstance(content, list) and len(content) == 1:
         return text(obj(content[0]).get("text"))
     return text(content)
+
+
+def _queued(line: Line) -> str:
+    """The words of a queue operation."""
+    content = line.value.get("content")
+    return content if isinstance(content, str) else _plain(content)
 
 
 def _typed_by(words: str) -> Kind:

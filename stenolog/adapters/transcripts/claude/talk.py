@@ -6,18 +6,18 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import Text
-from stenolog.domain.values import Source
+from stenolog.domain.values import Source, Span
 
 from ..failures import category
-from ..fields import compact, obj, text
+from ..fields import compact, items, obj, text, title_of
 from ..media import Blobs
-from ..scribe import Answer, Scribe
-from ..settings import Setup
+from ..scribe import Answer, Made, Scribe, merged, spans
+from ..settings import Setup, settings_id
 from ..steps import Held
 from .agents import SubAgents
 from .blocks import PROVIDER, assistant_part, blocks, usage, user_part
@@ -28,10 +28,16 @@ USER = "user"
 Block: TypeAlias = dict[str, Any]
 Kind: TypeAlias = Literal["person", "system", "result", "interrupted"]
 
+_SYNTHETIC = "<synthetic>"
+"""The model of answers that no model gave."""
+_NOT_ASKED = "No response requested."
 _INTERRUPTED = re.compile(r"\[Request interrupted by user( for tool use)?\]")
 _LOCAL_COMMAND = re.compile(r"\s*<command-name>")
 """What Claude Code does by itself: no prompt, so that nothing is left behind when its branch is."""
 _CLEARED = re.compile(r"\s*<command-name>/clear</command-name>")
+_COMMAND = re.compile(r"<command-name>\s*(.*?)\s*</command-name>", re.DOTALL)
+_COMMAND_ARGUMENTS = re.compile(r"<command-args>\s*(.*?)\s*</command-args>", re.DOTALL)
+_ABOUT_EDITOR = re.compile(r"\s*<ide_\w+>")
 _SYSTEM = re.compile(
     r"\s*(<(system-reminder|local-command-(stdout|stderr|caveat)|bash-(stdout|stderr)"
     r"|task-notification|agent-notification)>|Caveat: The messages below were generated)"
@@ -45,6 +51,8 @@ class Line(NamedTuple):
     value: dict[str, Any]
     agent: str
     at: datetime
+    call: str = ""
+    """The id of the call that runs the sub-agent, where the record tells it."""
 
     @property
     def message(self) -> dict[str, Any]:
@@ -66,11 +74,17 @@ class Talk:
         self.scribe = Scribe("claude-code", MAIN, log)
         self.setup = Setup(self.scribe)
         self.setup.card(MAIN, provider=PROVIDER)
-        self.agents = SubAgents(log.agents)
+        self.agents = SubAgents(log.agents, log.ran, log.prompts)
         self.tree = Tree()
         self.beyond: Counter[str] = Counter()
         self.decided: Counter[str] = Counter()
         self._forget = False
+        self._left: tuple[Span, ...] = ()
+        """What is not on the way back to the current turn."""
+        self._emptied: list[tuple[int, tuple[Span, ...]]] = []
+        """What compactions took out of context, each with the position behind which that holds."""
+        self._causes: dict[str, tuple[str, int | None]] = {}
+        """By agent, its last answer by the id in the file, and what that answers."""
 
     def source(self, line: Line, id: str = "") -> Source:
         """Where an event comes from: its record, or the id it had there."""
@@ -84,12 +98,14 @@ class Talk:
     def settle(self, line: Line) -> None:
         """Write the settings that hold for what is said next, by whomever."""
         here = self.scribe.here + 1
+        if line.agent != MAIN and not self.setup.is_begun:  # a sub-agent's own file
+            self.setup.resume(self.scribe.log.settings, settings_id(line.key))
         if line.agent == MAIN and (opened := self.tree.opens(line.parent)) is not None:
             self._forget = self._forget or self.tree.way(opened) == "reset"
             self.tree.current = opened
         if self._forget:
             self._forget = False
-            self.setup.context_from, self.setup.hides = here, None
+            self.setup.context_from, self.setup.hides, self._left = here, None, ()
             self.decided["context cleared"] += 1
         self.tree.start(here)
         self.setup.settle(line.key, line.at)
@@ -109,6 +125,7 @@ class Talk:
         is_prompt = typed and not _any(_LOCAL_COMMAND, content)
         if is_prompt:
             self._turn_to(line)
+            self._name_after(content)
         self.settle(line)
         if is_prompt:
             self.tree.prompt(line.uuid, self.scribe.here + 1)
@@ -120,15 +137,22 @@ class Talk:
             self._forget = True
         return None
 
+    def _name_after(self, content: list[Block]) -> None:
+        """The first words of a person are the title, until the file tells one."""
+        if self.setup.title is None and (title := _title_of(content)):
+            self.setup.title = title
+
     def message(
         self, line: Line, id: str, kind: Kind, run: list[Block], *, in_context: bool = True, queued: str = ""
     ) -> None:
         """A user message in the line's lane."""
         blobs: Blobs = {}
         by_agent = kind == "person" and line.agent != MAIN
+        brief = self._briefed(line, id, run) if by_agent else None
         said = UserMessage(
             parts=tuple(user_part(block, blobs) for block in run),
-            author=MAIN if by_agent else "",
+            author=(brief.agent if brief else MAIN) if by_agent else "",
+            cause=brief.position if brief else None,
             author_kind="system" if kind == "system" else "agent" if by_agent else "person",
             to=(line.agent,),
             in_context=in_context,
@@ -136,6 +160,13 @@ class Talk:
             source=self.source(line),
         )
         self.scribe.say(said, id, line.at, blobs)
+
+    def _briefed(self, line: Line, id: str, run: list[Block]) -> Made | None:
+        """The call that a sub-agent's brief came with: the file names it, or the agent, or has its words."""
+        call = line.call or self.agents.call_of(text(line.value.get("agentId")))
+        words = text(run[0].get("text")) if len(run) == 1 else ""
+        found = self.scribe.made(call or self.agents.call_with(words))
+        return found if found and found.position < self.scribe.place(id) else None
 
     def _said(self, line: Line, id: str, kind: Kind, run: list[Block], queued: str) -> None:
         match kind:
@@ -153,11 +184,16 @@ class Talk:
     def _result(self, line: Line, id: str, block: Block) -> None:
         blobs: Blobs = {}
         call_id = text(block.get("tool_use_id"))
+        call = self.scribe.closed(call_id)
+        agent_id = text(obj(line.value.get("toolUseResult")).get("agentId"))
+        self.agents.ran(agent_id, call_id)
         result = ToolResult(
             call_id=call_id,
-            call=self.scribe.answered(call_id),
+            call=call.ref if call else None,
+            name=call.name if call else "",
             parts=tuple(user_part(part, blobs) for part in blocks(block.get("content"))),
             is_error=block.get("is_error") is True,
+            meta={"claude-code": {"agent": agent_id}} if agent_id else {},
             source=self.source(line, call_id),
         )
         self.scribe.say(result, id, line.at, blobs)
@@ -167,20 +203,42 @@ class Talk:
         base = self.tree.base(line.parent) if "parentUuid" in line.value else self.tree.current
         way = self.tree.way(base)
         if way == "rewind":
-            start, hidden = self.tree.hidden(base, self.scribe.here)
+            start, self._left = self.tree.hidden(base, self.scribe.here)
             self.setup.context_from = start if start > 1 else None
-            self.setup.hides = hidden or None
+            self._hide()
             self.setup.branches = True
             self.decided["rewound"] += 1
         self._forget = self._forget or way == "reset"
         self.tree.current = base
 
+    def _hide(self) -> None:
+        """Set what is out of context: what a rewind left, and what compactions before it took out."""
+        start = self.setup.context_from or 1
+        holds = (spans for at, spans in self._emptied if at >= start and not any(at in s for s in self._left))
+        self.setup.hides = merged((*self._left, *chain.from_iterable(holds))) or None
+
+    def _take_out(self, positions: list[int]) -> None:
+        if positions:
+            self._emptied.append((self.scribe.here, tuple(spans(positions, set()))))
+            self._hide()
+
+    def microcompact(self, line: Line) -> None:
+        """Claude Code empties the results of some calls: from here on, requests have the calls alone."""
+        about = obj(line.value.get("microcompactMetadata"))
+        ids = map(text, items(about.get("compactedToolIds")))
+        self._take_out(sorted({position for id in ids if (position := self.scribe.result_of(id))}))
+        self.setup.also("claude-code", {"microcompact": about})
+        self.decided["microcompaction"] += 1
+
     def _summary(self, line: Line, content: list[Block]) -> None:
-        """A compaction: the main agent's summary takes the place of what it could see so far."""
+        """A compaction: the main agent's summary takes the place of what it could see so far. A call without
+        a result, which no summary may cover, leaves the context.
+        """
+        main = line.agent == MAIN
+        self._take_out(self.scribe.open_calls(MAIN) if main else [])
         self.settle(line)
         self.note(line)
         hidden = {p for span in self.setup.hides or () for p in range(span.first, span.last + 1)}
-        main = line.agent == MAIN
         summary = AssistantMessage(
             agent=line.agent,
             purpose="summary",
@@ -200,17 +258,34 @@ class Talk:
         self.note(line)
         if not content:
             self.beyond["empty message"] += 1
-        elif line.value.get("isApiErrorMessage"):
+        elif line.value.get("isApiErrorMessage") or text(line.message.get("model")) == _SYNTHETIC:
             self.settle(line)
-            self.failed(line, "\n".join(text(block.get("text")) for block in content))
+            self._synthetic(line, content)
         else:
             self._answer(line, content)
 
+    def _synthetic(self, line: Line, content: list[Block]) -> None:
+        """Words that Claude Code puts in the place of an answer: a failure, or that none was asked for."""
+        words = "\n".join(text(block.get("text")) for block in content)
+        if words.strip() == _NOT_ASKED:
+            self.message(line, line.key, "system", content, in_context=False)
+        else:
+            self.failed(line, words)
+
+    def _cause(self, agent: str, source_id: str) -> int | None:
+        """What an answer answers; its later parts answer the same."""
+        last, cause = self._causes.get(agent, ("", None))
+        if last != source_id:
+            cause = self.scribe.asked(agent)
+            self._causes[agent] = source_id, cause
+        return cause
+
     def _answer(self, line: Line, content: list[Block]) -> None:
         message = line.message
-        model = text(message.get("model")).replace("<synthetic>", "")
+        model = text(message.get("model"))
         source_id = text(message.get("id")) or line.key
-        if self.scribe.begins(line.key, line.agent, source_id):
+        is_first = self.scribe.begins(line.key, line.agent, source_id)
+        if is_first:
             if model:
                 self.setup.card(line.agent, model=model, provider=PROVIDER)
             self.settle(line)
@@ -225,6 +300,7 @@ class Talk:
             model=model,
             finish_reason=text(message.get("stop_reason")),
             usage=usage(message.get("usage")) if model else None,
+            cause=self._cause(line.agent, source_id) if is_first else None,
         )
         self.scribe.hear(line.key, heard)
 
@@ -259,6 +335,14 @@ def _kind(block: Block, line: Line) -> Kind:
 def by_system(words: str) -> bool:
     """Whether Claude Code itself wrote the words, by the mark they begin with."""
     return _SYSTEM.match(words) is not None
+
+
+def _title_of(content: list[Block]) -> str:
+    """The words of a prompt as a title; of a command its name, as it is typed."""
+    said = [text(block.get("text")) for block in content]
+    words = " ".join(each for each in said if not by_system(each) and not _ABOUT_EDITOR.match(each))
+    typed = [found[1] for each in (_COMMAND, _COMMAND_ARGUMENTS) if (found := each.search(words))]
+    return title_of(" ".join(typed) if _COMMAND.search(words) else words)
 
 
 def _runs(kinds: list[Kind], content: list[Block]) -> Iterator[tuple[Kind, list[Block]]]:

@@ -8,20 +8,33 @@ so the tree here is one of turns: a turn is a prompt and all that follows it, up
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from stenolog.domain.values import Span
 
 
 @dataclass(eq=False)
 class Turn:
-    """A prompt and what follows it; `first` is the position it begins at, 0 while nothing is said in it.
+    """A prompt and what follows it; `first` is the position it begins at, 0 while nothing is said in it, and
+    `last` that of its end, None until another turn begins. `way` leads to its end, once that is known.
 
     A turn without a parent is a root: where a context begins.
     """
 
     parent: Turn | None = None
     first: int = 0
+    last: int | None = None
+    way: Way | None = None
+
+
+class Way(NamedTuple):
+    """The way from the beginning of a context to the end of a turn: where the context begins, the position
+    behind the turn, and the spans before it that are not on the way.
+    """
+
+    root: int
+    next: int
+    spans: tuple[Span, ...]
 
 
 class Tree:
@@ -39,6 +52,10 @@ class Tree:
     def note(self, uuid: str, parent: str, *, begins: bool = False) -> None:
         """A record that is no prompt. With `begins`, one without a parent begins a new context."""
         self._of[uuid] = Turn() if begins and not parent else self._of.get(parent, self.current)
+
+    def drop(self, uuid: str) -> None:
+        """Forget where a record stands: its uuid is that of others too."""
+        self._of.pop(uuid, None)
 
     def base(self, parent: str) -> Turn:
         """The turn that a prompt with this parent goes on from."""
@@ -59,6 +76,8 @@ class Tree:
         """Something is said at this position, and belongs to the current turn."""
         if not self.current.first:
             self.current.first = position
+            if self._turns:
+                self._turns[-1].last = position - 1
             self._turns.append(self.current)
 
     def prompt(self, uuid: str, position: int) -> None:
@@ -72,18 +91,34 @@ class Tree:
 
     def hidden(self, base: Turn, last: int) -> tuple[int, tuple[Span, ...]]:
         """Where the context of a turn begins, and the spans up to `last` that are not on its way back."""
-        path = {id(base)}
-        root = base
-        while root.parent is not None:
-            root = root.parent
-            path.add(id(root))
-        ends = [turn.first - 1 for turn in self._turns[1:]] + [last]
-        spans: list[Span] = []
-        for turn, end in zip(self._turns, ends, strict=True):
-            if id(turn) in path or end < max(turn.first, root.first):
-                continue
-            if spans and spans[-1].last == turn.first - 1:
-                spans[-1] = Span(first=spans[-1].first, last=end)
-            else:
-                spans.append(Span(first=turn.first, last=end))
-        return root.first, tuple(spans)
+        way = self._way(base, last)
+        return way.root, _with_gap(way.spans, way.next, last)
+
+    def _way(self, turn: Turn, last: int) -> Way:
+        """The way to the end of a turn; that of a turn which has ended is kept, and not gone once more."""
+        path: list[Turn] = []
+        each: Turn | None = turn
+        while each is not None and each.way is None:
+            path.append(each)
+            each = each.parent
+        root = path[-1].first if each is None else 0
+        way = Way(root, root or self._turns[0].first, ()) if each is None else each.way
+        for each in reversed(path):
+            assert way is not None, "one that is kept"
+            if each.first:
+                spans = _with_gap(way.spans, way.next, each.first - 1)
+                end = last if each.last is None else each.last
+                way = Way(way.root, max(way.next, end + 1), spans)
+            if each.last is not None:
+                each.way = way
+        assert way is not None, "as above"
+        return way
+
+
+def _with_gap(spans: tuple[Span, ...], first: int, last: int) -> tuple[Span, ...]:
+    """The spans and one more behind them, if there is anything in it."""
+    if last < first:
+        return spans
+    if spans and spans[-1].last == first - 1:
+        return (*spans[:-1], Span(first=spans[-1].first, last=last))
+    return (*spans, Span(first=first, last=last))

@@ -23,10 +23,10 @@ from stenolog.domain.events import (
 from stenolog.domain.values import Source, Span
 
 from ..failures import category
-from ..fields import obj, text, when, whole
+from ..fields import compact, obj, text, title_of, when, whole
 from ..lines import Record
 from ..media import Blobs
-from ..scribe import Answer, Scribe
+from ..scribe import Answer, Scribe, merged, spans
 from ..settings import Setup
 from ..steps import Held, Step
 from .compaction import Compaction
@@ -71,7 +71,7 @@ class Codex:
         self._at = EPOCH
         self._response = ""
         self._uncounted = ""
-        self._aborted = False
+        self._aborted = self._has_failed = False
         self._about: dict[str, Any] | None = None
         self._prompts: list[int] = []
         self._compaction = Compaction()
@@ -117,6 +117,8 @@ class Codex:
         payload = line.payload
         base = payload.get("base_instructions")
         self._about = {name: payload[name] for name in _ABOUT_THE_SESSION if payload.get(name)}
+        if branch := text(obj(payload.get("git")).get("branch")):
+            self._about["branch"] = branch
         self.setup.about("codex", self._about)
         self.setup.card(
             MAIN,
@@ -136,7 +138,7 @@ class Codex:
         if model := text(payload.get("model")):
             self.setup.card(MAIN, model=model)
         sandbox, effort = text(obj(payload.get("sandbox_policy")).get("type")), text(payload.get("effort"))
-        self.setup.about("codex", {"sandbox": sandbox, "effort": effort})
+        self.setup.about("codex", {"sandbox": sandbox, "effort": effort, "cwd": text(payload.get("cwd"))})
 
     # What is said
 
@@ -176,9 +178,11 @@ class Codex:
         blobs: Blobs = {}
         call_id = text(line.payload.get("call_id"))
         self.setup.settle(line.key, line.at)
+        call = self.scribe.closed(call_id)
         result = ToolResult(
             call_id=call_id,
-            call=self.scribe.answered(call_id),
+            call=call.ref if call else None,
+            name=call.name if call else "",
             parts=output_parts(line.payload, blobs),
             source=self._source(line, call_id, "tool"),
         )
@@ -186,9 +190,13 @@ class Codex:
 
     def _message(self, line: Line) -> None:
         self._responded()
+        runs = list(_runs(line.payload))
+        said = (text(part.get("text")) for kind, run in runs if kind == "person" for part in run)
+        if self.setup.title is None and (title := title_of(" ".join(said))):
+            self.setup.title = title
         self.setup.settle(line.key, line.at)
         positions = []
-        for nth, (kind, run) in enumerate(_runs(line.payload)):
+        for nth, (kind, run) in enumerate(runs):
             id = f"{line.key}:{nth}" if nth else line.key
             positions.append(self._user(line, id, kind, run))
         self._compaction.said(line.payload, positions)
@@ -217,8 +225,7 @@ class Codex:
         kind = text(line.payload.get("type"))
         self.beyond[f"event_msg/{kind}"] += 1
         if kind in _TURN:
-            self._aborted = self._aborted and kind != "task_started"
-            self._responded()
+            self._turn(line, kind)
         elif kind == "token_count":
             self._count(line)
         elif kind == "turn_aborted" and not self._aborted:
@@ -230,6 +237,16 @@ class Codex:
         elif kind == "thread_rolled_back":
             self._roll_back(whole(line.payload.get("num_turns")))
 
+    def _turn(self, line: Line, kind: str) -> None:
+        """A turn begins or ends; one that ends with an error, which no other record told, has failed."""
+        if kind in ("task_started", "turn_started"):
+            self._aborted = self._has_failed = False
+        self._responded()
+        error = line.payload.get("error")
+        if error and not (self._has_failed or self._aborted):
+            words = text(obj(error).get("message")) or text(error) or compact(error)
+            self._failed(line, line.key, words, category(words))
+
     def _count(self, line: Line) -> None:
         """The tokens of the response that has just ended, if it is still in our hands."""
         counted = usage(obj(line.payload.get("info")).get("last_token_usage"))
@@ -239,6 +256,7 @@ class Codex:
         self._responded()
 
     def _failed(self, line: Line, id: str, words: str, named: ErrorCategory) -> int:
+        self._has_failed = True
         self._responded()
         self.setup.settle(line.key, line.at)
         error = LlmError(agent=MAIN, category=named, message=words, source=self._source(line, "", "error"))
@@ -270,6 +288,8 @@ class Codex:
         covers = self.scribe.visible(1, hidden | new.kept)
         if not (covers or new.parts):
             return
+        if without_result := self.scribe.open_calls(MAIN):
+            self.setup.hides = merged((*(self.setup.hides or ()), *spans(without_result, set())))
         self.setup.settle(line.key, line.at)
         summary = AssistantMessage(
             agent=MAIN,

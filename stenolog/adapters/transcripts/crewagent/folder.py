@@ -12,7 +12,7 @@ from typing import BinaryIO
 from stenolog.domain.errors import NotATranscript
 
 from ..fields import Json, items, obj, text
-from ..lines import Reading, Record, Skipped
+from ..lines import Reading, Record, Skipped, regular_file
 from ..told import Told
 from .schema import MARKS, Message
 from .talk import CrewAgent
@@ -92,7 +92,7 @@ def _own_messages(folder: Path) -> list[str]:
 
 
 def _is_index(path: Path) -> bool:
-    with suppress(NotATranscript, FileNotFoundError), path.open("rb") as stream:
+    with suppress(NotATranscript, FileNotFoundError), regular_file(path) as stream:
         entries = index_in(Reading().document(stream))
         return bool(entries) and not any("role" in obj(entry) for entry in entries or ())
     return False
@@ -104,7 +104,7 @@ def _listed(folder: Path, reading: Reading) -> dict[str, Message]:
     if not path.is_file():
         return {}
     try:
-        with path.open("rb") as stream:
+        with regular_file(path) as stream:
             entries = index_in(reading.document(stream))
         if entries is None:
             raise NotATranscript("expected a list of conversations, or an object that holds one")
@@ -127,7 +127,7 @@ def _listed(folder: Path, reading: Reading) -> dict[str, Message]:
 def _conversation(path: Path, own: str, about: Message, reading: Reading) -> Told:
     here = Reading()
     try:
-        with path.open("rb") as stream:
+        with regular_file(path) as stream:
             told = _told(own, here.document(stream), {"id": own, **about})
     except FileNotFoundError:
         return _told(own, [], about, f"expected {own}/{MESSAGES}, found no such file")

@@ -11,7 +11,7 @@ from pathlib import Path
 from stenolog.domain.errors import CallerError, NotATranscript
 
 from ..fields import Json, items, obj, text
-from ..lines import Reading
+from ..lines import Reading, regular_file
 from .folder import INDEX, MESSAGES, index_in
 from .schema import Message
 
@@ -56,7 +56,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 def _has_another(path: Path, messages: list[Message]) -> bool:
     """Whether the messages of a file have ids, and none that these have."""
-    with suppress(NotATranscript, FileNotFoundError), path.open("rb") as stream:
+    with suppress(NotATranscript, FileNotFoundError), regular_file(path) as stream:
         there, ours = (
             {id for each in items(told) if (id := text(obj(each).get("id")))}
             for told in (Reading().document(stream), messages)
@@ -70,7 +70,7 @@ def _indexed(path: Path, about: Message) -> Json:
     if not path.exists():
         return {"conversations": [about]}
     try:
-        with path.open("rb") as stream:
+        with regular_file(path) as stream:
             document = Reading().document(stream)
     except NotATranscript as error:
         raise CallerError(f"{path}: {error}") from None

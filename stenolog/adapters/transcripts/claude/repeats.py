@@ -1,0 +1,61 @@
+"""Records that a Claude Code session holds twice, told from those that only share a uuid with another."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from ..fields import Json, compact, obj, text
+from .blocks import blocks
+
+
+class Repeats:
+    """Remembers records by uuid, time and content. `shared` are the uuids of several records: placeholders,
+    which say nothing about identity or about a place in the tree.
+    """
+
+    def __init__(self) -> None:
+        self.shared: set[str] = set()
+        self._uuids: set[str] = set()
+        self._heard: set[int] = set()
+
+    def again(self, value: dict[str, Any], agent: str = "", beside: Collection[int] = ()) -> bool:
+        """Whether a record was read before.
+
+        `agent` is given for a record inside a progress record: these repeat what the sub-agent said so far,
+        in one piece and block by block, and `beside` are the blocks of the same progress record.
+        """
+        uuid = uuid_of(value)
+        who = uuid or agent
+        if not who:
+            return False
+        pieces = content_of(value)
+        marks = [hash((who, piece)) for piece in pieces]
+        is_new = bool(uuid) and uuid not in self._uuids
+        is_known = not is_new and all(
+            mark in self._heard or piece in beside for mark, piece in zip(marks, pieces, strict=True)
+        )
+        if uuid and not is_new and not is_known:
+            self.shared.add(uuid)
+        self._uuids.add(uuid)
+        self._heard.update(marks)
+        return is_known and (bool(agent) or uuid not in self.shared)
+
+
+def uuid_of(value: dict[str, Any]) -> str:
+    """A record's uuid; empty where it has none."""
+    return text(value.get("uuid")).strip()
+
+
+def content_of(value: dict[str, Any]) -> list[int]:
+    """A number for each block of a record, the same for the same content at the same time."""
+    at, message = text(value.get("timestamp")), value.get("message")
+    if isinstance(message, dict):
+        return [hash((at, _hash(block))) for block in blocks(message.get("content"))]
+    named = (text(value.get(name)) for name in ("type", "subtype", "content"))
+    return [hash((at, *named))]
+
+
+def _hash(block: Json) -> int:
+    fields = sorted(obj(block).items())
+    return hash(tuple((name, each if isinstance(each, str) else compact(each)) for name, each in fields))

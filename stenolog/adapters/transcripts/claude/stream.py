@@ -1,0 +1,71 @@
+"""The output of Claude Code and of the Claude Agent SDK with `--output-format stream-json`: an object on each
+line, or all of them in one list, as claude-code-action keeps them. Other programs' streams look alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+from ..fields import Json, items, obj, text
+from ..lines import Reading, Record
+from ..told import Told
+from .records import ClaudeCode
+
+_BLANK = b"\xef\xbb\xbf \t\r\n\0"
+
+
+def is_stream_record(value: Json) -> bool:
+    """Whether it is a message or the result of such a stream; a session has `sessionId` in its place."""
+    if not isinstance(value, dict) or not text(value.get("session_id")) or "sessionId" in value:
+        return False
+    if value.get("type") in ("user", "assistant"):
+        return "content" in obj(value.get("message"))
+    return value.get("type") == "result" and "subtype" in value and "is_error" in value
+
+
+def is_stream(document: Json) -> bool:
+    """Whether it is a list of the objects of a stream."""
+    found = items(document)
+    return any(map(is_stream_record, found)) and not any(map(other_stream, found))
+
+
+def other_stream(value: Json) -> str:
+    """The name of another program that writes such a record in its stream; empty where none is known."""
+    record = obj(value)
+    kind, has_id = record.get("type"), "session_id" in record
+    if kind == "message" and has_id and {"role", "text"} <= record.keys():
+        return "a Droid stream"
+    if kind in ("tool_call", "tool_result") and {"toolName", "toolId"} & record.keys():
+        return "a Droid stream"
+    if kind == "completion" and "finalText" in record:
+        return "a Droid stream"
+    if kind == "tool_call" and has_id and isinstance(record.get("tool_call"), dict):
+        return "a Cursor CLI stream"
+    if kind == "init" and has_id and "model" in record:
+        return "a Gemini CLI stream"
+    return "a Qwen Code stream" if kind == "system" and "qwen_code_version" in record else ""
+
+
+def read(stream: BinaryIO, reading: Reading) -> Iterator[Told]:
+    """The sessions of a stream, each with the records that name it and those behind them that name none."""
+    is_list = stream.read(64).lstrip(_BLANK).startswith(b"[")
+    stream.seek(0)
+    records = _listed(reading.document(stream)) if is_list else reading.records(stream)
+    sessions: dict[str, list[Record]] = {}
+    now, early = "", list[Record]()
+    for record in records:
+        now = text(record.value.get("session_id")) or now
+        if not now:
+            early.append(record)
+            continue
+        sessions.setdefault(now, early).append(record)
+        early = []
+    for name, found in sessions.items():
+        yield Told(name, found, ClaudeCode, unit="message" if is_list else "line")
+
+
+def _listed(document: Json) -> Iterable[Record]:
+    for number, value in enumerate(items(document), 1):
+        if isinstance(value, dict):
+            yield Record(str(number), value)

@@ -1,0 +1,95 @@
+"""From a sub-agent's call back to the words of a person, by what the file tells of who ran the sub-agent."""
+
+from __future__ import annotations
+
+import pytest
+
+from stenolog import AssistantMessage, Conversation, UserMessage
+from stenolog.projections.analysis.blame import blame
+from tests.transcripts.given import (
+    SESSION,
+    Import,
+    Json,
+    assistant,
+    lines,
+    record,
+    text,
+    tool_result,
+    tool_use,
+    user,
+)
+
+STARTED = [
+    user("u1", None, "Find it"),
+    assistant("a1", "u1", tool_use("t1", "Task", subagent_type="Explore", prompt="Look")),
+]
+ENDED = user("u2", "a1", [tool_result("t1", "It is there")], toolUseResult={"agentId": "abcdef12"})
+OWN: list[Json] = [
+    user("s1", None, "Look", isSidechain=True, agentId="abcdef12"),
+    assistant("s2", "s1", tool_use("t9", "Read"), isSidechain=True, agentId="abcdef12"),
+    user("s3", "s2", [tool_result("t9", "found")], isSidechain=True, agentId="abcdef12"),
+    assistant("s4", "s3", tool_use("t8", "Bash"), isSidechain=True, agentId="abcdef12"),
+]
+
+
+def progress(uuid: str, message: Json) -> Json:
+    data = {"type": "agent_progress", "agentId": "abcdef12", "message": message}
+    return record("progress", uuid, "a1", data=data, parentToolUseID="t1")
+
+
+def chain(talk: Conversation, tool: str) -> list[str]:
+    """What the chain from the call of a tool is made of, and why it ends where it does."""
+    entries = list(talk.entries())
+    at = next(
+        entry.position
+        for entry in entries
+        if isinstance(entry.event, AssistantMessage)
+        and any(call.name == tool for call in entry.event.tool_calls)
+    )
+    found = blame(entries, at)
+    return [link.text for link in found.links] + ([found.gap] if found.gap else [])
+
+
+def test_a_call_of_a_sub_agent_leads_through_its_brief_to_the_person(into: Import) -> None:
+    into.records(*STARTED, *(progress(f"p{nth}", each) for nth, each in enumerate(OWN)), ENDED)
+
+    task, look = '→ Task({"subagent_type":"Explore","prompt":"Look"})', "Look"
+    assert chain(into.talk, "Read") == ["→ Read({})", look, task, "Find it"]
+    assert chain(into.talk, "Bash") == ["→ Bash({})", "✓ found", "→ Read({})", look, task, "Find it"]
+
+
+def test_a_side_chain_in_the_same_file_leads_to_the_call_with_its_words(into: Import) -> None:
+    own = [{name: each for name, each in line.items() if name != "agentId"} for line in OWN]
+    into.records(*STARTED, *own, ENDED)
+
+    assert chain(into.talk, "Read")[-1] == "Find it"
+
+
+@pytest.mark.parametrize("brief", ["Look", "Other words than those of the call"])
+def test_a_sub_agents_own_file_leads_to_the_call_that_its_result_names(into: Import, brief: str) -> None:
+    into.records(*STARTED, ENDED, assistant("a2", "u2", text("There")))
+    before = into.talk.settings().cards["claude"]
+    into.file(lines(user("s1", None, brief, isSidechain=True, agentId="abcdef12"), *OWN[1:]), "agent-x.jsonl")
+
+    assert into.report.conversations[0].name == SESSION
+    assert chain(into.talk, "Bash")[-1] == "Find it"
+    assert into.talk.settings().cards["claude"] == before
+
+
+def test_a_brief_that_nothing_in_the_file_leads_to_has_no_cause(into: Import) -> None:
+    into.records(*OWN)
+
+    (brief,) = [event for event in into.said if isinstance(event, UserMessage)]
+    assert brief.cause is None
+    assert "not recorded" in chain(into.talk, "Read")[-1]
+
+
+def test_a_part_of_an_answer_that_comes_after_a_result_answers_what_the_first_part_did(into: Import) -> None:
+    into.records(
+        user("u1", None, "Go"),
+        assistant("a1", "u1", tool_use("t1", "Read"), id="m1"),
+        user("u2", "a1", [tool_result("t1")]),
+        assistant("a2", "a1", tool_use("t2", "Bash"), id="m1"),
+    )
+
+    assert chain(into.talk, "Bash") == ["→ Bash({})", "Go"]
