@@ -40,7 +40,7 @@ class Setup:
     @property
     def title_waits(self) -> bool:
         """Whether there is a title that no mode switch has yet."""
-        return self.title != self._written["title"]
+        return bool(self.title != self._written["title"])
 
     def resume(self, now: Settings, id: str) -> None:
         """Begin with the settings of the log, unless it has none, or those of this file under that id."""
