@@ -70,25 +70,25 @@ def test_a_command_is_titled_as_it_was_typed(into: Import) -> None:
 
 
 def test_the_folder_and_the_branch_of_a_session_stand_in_its_settings(into: Import) -> None:
-    here = {"cwd": "/home/me/shop", "gitBranch": "main"}
+    here = {"cwd": "/home/user/shop", "gitBranch": "main"}
     into.records(
         user("u1", None, "Go", **here),
         assistant("a1", "u1", text("Yes"), **here),
-        user("u2", "a1", "On", cwd="/home/me/shop/web", gitBranch="main"),
+        user("u2", "a1", "On", cwd="/home/user/shop/web", gitBranch="main"),
     )
 
-    assert places(into, "claude-code") == [("/home/me/shop", "main"), ("/home/me/shop/web", "main")]
+    assert places(into, "claude-code") == [("/home/user/shop", "main"), ("/home/user/shop/web", "main")]
 
 
 def test_the_folder_the_branch_and_the_title_of_a_rollout_stand_in_its_settings(into: Import) -> None:
     into.records(
-        meta(cwd="/home/me/shop", git={"branch": "fix"}),
-        codex("turn_context", cwd="/home/me/shop", model="gpt-x", approval_policy="never"),
+        meta(cwd="/home/user/shop", git={"branch": "fix"}),
+        codex("turn_context", cwd="/home/user/shop", model="gpt-x", approval_policy="never"),
         message("user", "<environment_context>here</environment_context>"),
         message("user", "Mend the\nshop"),
     )
 
-    assert places(into, "codex")[0] == ("/home/me/shop", "fix")
+    assert places(into, "codex")[0] == ("/home/user/shop", "fix")
     assert into.talk.settings().title == "Mend the shop"
 
 

@@ -87,3 +87,10 @@ def test_a_file_is_itself_whatever_it_is_called(tmp_path: Path) -> None:
 
     assert list(files_in(tmp_path / ".talk")) == [tmp_path / ".talk"]
     assert (size_of(tmp_path / ".talk"), size_of(tmp_path / "nowhere")) == (2, 0)
+
+
+def test_sub_agents_of_a_session_come_behind_the_sessions(tmp_path: Path) -> None:
+    for name in ("agent-1.jsonl", "0000.jsonl", "ffff.jsonl"):
+        (tmp_path / name).write_text("{}\n")
+
+    assert [file.name for file in files_in(tmp_path)] == ["0000.jsonl", "ffff.jsonl", "agent-1.jsonl"]

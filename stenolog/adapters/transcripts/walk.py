@@ -11,6 +11,8 @@ from .crewagent import folder as crewagent
 
 SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".csv"})
 """What the names of files end with that are looked for in a folder, in small letters."""
+SUB_AGENT = "agent-"
+"""What the names of files begin with that hold one sub-agent of a session of Claude Code."""
 
 
 def files_in(path: Path, *, passed_over: Callable[[Path], object] = lambda _: None) -> Iterator[Path]:
@@ -18,7 +20,8 @@ def files_in(path: Path, *, passed_over: Callable[[Path], object] = lambda _: No
 
     A folder of CrewAgent's conversations is one. Hidden files and folders are passed over, and no folder is
     entered twice, whatever links lead to it; one that cannot be entered stands for itself, to be refused. A
-    folder's own files come before those below it, by their names. `passed_over` is called with each file
+    folder's own files come before those below it, by their names, sub-agents' of Claude Code behind their
+    sessions'. `passed_over` is called with each file
     that is none by what its name ends with.
     """
     if path.is_dir():
@@ -39,7 +42,10 @@ def _inside(
         return
     try:
         with os.scandir(folder) as found:
-            seen = sorted((each for each in found if each.name[0] != "."), key=lambda each: each.name)
+            seen = sorted(
+                (each for each in found if each.name[0] != "."),
+                key=lambda each: (each.name.startswith(SUB_AGENT), each.name),
+            )
     except OSError:
         yield folder
         return
@@ -51,6 +57,10 @@ def _inside(
     for each in seen:
         if each.is_dir():
             yield from _inside(Path(each), entered, passed_over)
+
+
+def _place(each: os.DirEntry[str]) -> tuple[bool, str]:
+    return each.name.startswith(SUB_AGENT), each.name
 
 
 def size_of(path: Path) -> int:

@@ -272,12 +272,13 @@ class Talk:
         else:
             self.failed(line, words)
 
-    def _cause(self, agent: str, source_id: str) -> int | None:
-        """What an answer answers; its later parts answer the same."""
-        last, cause = self._causes.get(agent, ("", None))
+    def _cause(self, line: Line, source_id: str) -> int | None:
+        """The position that an answer, in all its parts, answers; None where its parent is not in the file."""
+        last, cause = self._causes.get(line.agent, ("", None))
         if last != source_id:
-            cause = self.scribe.asked(agent)
-            self._causes[agent] = source_id, cause
+            in_file = line.agent != MAIN or "parentUuid" not in line.value or line.parent in self.tree
+            cause = self.scribe.asked(line.agent) if in_file else None
+            self._causes[line.agent] = source_id, cause
         return cause
 
     def _answer(self, line: Line, content: list[Block]) -> None:
@@ -300,7 +301,7 @@ class Talk:
             model=model,
             finish_reason=text(message.get("stop_reason")),
             usage=usage(message.get("usage")) if model else None,
-            cause=self._cause(line.agent, source_id) if is_first else None,
+            cause=self._cause(line, source_id) if is_first else None,
         )
         self.scribe.hear(line.key, heard)
 
