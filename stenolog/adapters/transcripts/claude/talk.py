@@ -273,7 +273,7 @@ class Talk:
             self.failed(line, words)
 
     def _cause(self, line: Line, source_id: str) -> int | None:
-        """The position that an answer, in all its parts, answers; None where its parent is not in the file."""
+        """The position that an answer and its later parts answer; None where the file lacks its parent."""
         last, cause = self._causes.get(line.agent, ("", None))
         if last != source_id:
             in_file = line.agent != MAIN or "parentUuid" not in line.value or line.parent in self.tree
