@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from .adapters.engine.agent import Agent
     from .adapters.engine.happenings import Delta, Recorded
     from .adapters.engine.team import Team
+    from .adapters.restoring import restore
     from .projections.requests import Dropped, Explained, Request
 
 __version__ = "0.1.0"
@@ -146,6 +147,7 @@ __all__ = [
     "fold",
     "open",
     "open_async",
+    "restore",
     "step",
 ]
 
@@ -156,6 +158,7 @@ _LATE = {
     "Agent": "adapters.engine.agent",
     **dict.fromkeys(("Delta", "Recorded"), "adapters.engine.happenings"),
     "Team": "adapters.engine.team",
+    "restore": "adapters.restoring",
 }
 """The names that are imported when they are first asked for: asyncio alone takes some 30 ms."""
 

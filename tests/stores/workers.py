@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Barrier
@@ -15,7 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import stenolog
-from stenolog import Draft, Image, StaleAppend, UserMessage
+from stenolog import Draft, Image, StaleAppend, StoreBusy, UserMessage
 from stenolog.adapters.stores import backups
 
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -83,6 +85,51 @@ def back_up_for_ever(path: str, target: str, sender: Connection) -> None:
 
     with stenolog.open(path) as log, patch.object(backups, "place", waiting):
         log.backup(target)
+
+
+def restore_and_die(path: str, backup: str, steps: int) -> None:
+    """Restore a backup, and be killed before the so-many-th change of a file's name."""
+    left = [steps]
+
+    def counting(change: Callable[..., Any]) -> Callable[..., Any]:
+        def changed(*given: Any, **named: Any) -> Any:
+            left[0] -= 1
+            if left[0] < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return change(*given, **named)
+
+        return changed
+
+    with ExitStack() as patches:
+        for name in ("rename", "replace", "unlink", "truncate"):
+            patches.enter_context(patch.object(os, name, counting(getattr(os, name))))
+        stenolog.restore(backup, path)
+
+
+def crash_after(path: str, texts: list[str]) -> None:
+    """Say something, and be killed before the write-ahead log is folded in."""
+    log = stenolog.open(path)
+    log["demo"].extend([UserMessage(text=text) for text in texts])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def open_and_say(number: int, barrier: Barrier, path: str, times: int) -> int:
+    """Open the log, say something and close it, again and again; how often that was possible."""
+    done = 0
+    barrier.wait(PATIENCE)
+    for _ in range(times):
+        with suppress(StoreBusy), stenolog.open(path) as log:
+            entry = log[str(number)].append(UserMessage(text="x"))
+            done += 1
+            assert log[str(number)].position == entry.position
+    return done
+
+
+def restore_often(path: str, backup: str, times: int) -> None:
+    """Restore a backup whenever nobody has the log open."""
+    for _ in range(times):
+        with suppress(StoreBusy):
+            stenolog.restore(backup, path)
 
 
 def put_and_wait(path: str, sender: Connection) -> None:

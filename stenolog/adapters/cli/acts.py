@@ -1,4 +1,4 @@
-"""`fork`, `rename`, `archive`, `delete`, `backup`: what changes the log or copies it."""
+"""`fork`, `rename`, `archive`, `delete`, `backup`, `restore`: what changes the log or copies it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 from stenolog.adapters.stores import streams
 
 from .answer import Answer
+from .files import there
 from .lines import Piece, line
 from .positions import resolve
 from .shell import command, found, names, opened, takes_db
@@ -127,3 +128,25 @@ def backup_command(db: Path, file: Path) -> Answer:
         raise click.UsageError(f"{file} exists; a backup overwrites nothing")
     log.backup(file)
     return done(f"{db} is backed up as {file}", db=str(db), file=str(file), bytes=file.stat().st_size)
+
+
+@command("restore")
+@click.argument("file", type=click.Path(path_type=Path))
+@takes_db
+def restore_command(db: Path, file: Path) -> Answer:
+    """Put a backup in the place of the database. What is there is moved aside.
+
+    The backup is verified first. Nothing is deleted: the files that were there are named. Refused while any
+    process has the database open.
+    """
+    from stenolog.adapters.restoring import restore
+
+    done = restore(there(file), db)
+
+    def draw() -> Iterator[Piece]:
+        what = f"{counted(done.conversations, 'conversation')}, {counted(done.entries, 'entry', 'entries')}"
+        yield line(("✓ ", "green"), f"{db} is restored from {file}: {what}")
+        for moved in done.moved:
+            yield line(("· ", "cyan"), f"moved aside: {moved}")
+
+    return Answer({**done._asdict(), "file": str(file)}, draw)

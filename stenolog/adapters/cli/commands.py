@@ -59,6 +59,7 @@ SECTIONS = {
         "delete": "acts",
         "gc": "gc",
         "backup": "acts",
+        "restore": "acts",
     },
     "Set up": {
         "schema": "setup",

@@ -32,7 +32,7 @@ def part(path: Path) -> Iterator[Path]:
     Unfinished copies in the folder whose process was killed are removed first.
     """
     for left in glob(f"{escape(str(path.parent))}/*{PART}"):
-        lockfile.remove(left)
+        lockfile.remove(left, beside=True)
     unfinished = path.with_name(f"{path.name}{PART}")
     if unfinished.is_file():
         raise StoreBusy(f"{unfinished}: another process is writing it")

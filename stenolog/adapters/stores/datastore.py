@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
@@ -18,7 +18,7 @@ from eventsourcing.sqlite import SQLiteCursor, SQLiteDatastore
 
 from stenolog.domain.errors import NotALog, StoreBusy, StoreFailed
 
-from . import backups, lockfile, permissions, schema
+from . import backups, lockfile, permissions, replacing, schema
 from .bell import Bell
 from .failures import RAISED, translated
 from .filelock import FileLock
@@ -74,8 +74,10 @@ class LogDatastore(SQLiteDatastore):
         self.group = Group(self)
         self._process = os.getpid()
         self._closed = True
-        self._writer = self._open()
+        with nullcontext() if self.in_memory else replacing.opening(self.file, deadline):
+            self._writer = self._open()
         self._closed = False
+        replacing.note_open(self)
 
     @contextmanager
     def writing(self, *, lazily: bool = False) -> Iterator[sqlite3.Connection]:
@@ -201,7 +203,7 @@ class LogDatastore(SQLiteDatastore):
         if not self.in_memory:
             _check_path(Path(self.file))
             if os.path.exists(part := f"{self.file}{backups.PART}"):
-                lockfile.remove(part)
+                lockfile.remove(part, beside=True)
             with suppress(OSError):  # SQLite says what is wrong with the place
                 permissions.create(self.file)
             for part in ("-wal", "-shm"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
+from glob import escape, glob
 
 from stenolog.domain.errors import StoreFailed
 
@@ -72,8 +73,8 @@ def is_held(path: str) -> bool | None:
         os.close(file)
 
 
-def remove(path: str) -> None:
-    """Remove the file unless a living process holds its lock."""
+def remove(path: str, *, beside: bool = False) -> None:
+    """Remove the file, and those `beside` a database, unless a living process holds its lock."""
     if fcntl is None:  # pragma: no cover - an open file cannot be removed there
         with suppress(OSError):
             os.unlink(path)
@@ -82,6 +83,8 @@ def remove(path: str) -> None:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             if _lock(file) and _stands(file, path):
+                for each in glob(f"{escape(path)}-*") if beside else ():
+                    os.unlink(each)
                 os.unlink(path)
         finally:
             os.close(file)

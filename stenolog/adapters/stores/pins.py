@@ -6,26 +6,17 @@ gives. The kernel releases it when the process ends, so a pin never outlives its
 
 from __future__ import annotations
 
-import os
 import re
-import struct
 import threading
 from collections import Counter
 from collections.abc import Iterable
 
 from stenolog.domain.errors import StoreFailed
 
-from . import lockfile, permissions
+from . import lockfile, permissions, ranges
 
-try:
-    from fcntl import F_OFD_GETLK, F_OFD_SETLK, F_RDLCK, F_UNLCK, F_WRLCK, fcntl
-except ImportError:  # pragma: no cover - Linux alone has locks of this kind
-    fcntl = None  # type: ignore[assignment]
-
-SUPPORTED = fcntl is not None
+SUPPORTED = ranges.SUPPORTED
 SHA = re.compile(rb"[0-9a-f]{64}")
-_FLOCK = "hhqqi0q"
-"""The C struct: type, whence, start, length, process."""
 
 
 class Pins:
@@ -46,7 +37,7 @@ class Pins:
         with self._turn:
             for sha in shas:
                 if not self._put[sha]:
-                    self._lock(sha, F_RDLCK if SUPPORTED else 0)
+                    self._lock(sha, ranges.SHARED)
                 self._put[sha] += 1
 
     def remove(self, payload: bytes) -> None:
@@ -59,18 +50,14 @@ class Pins:
                 self._put[sha] -= 1
                 if not self._put[sha]:
                     del self._put[sha]
-                    self._lock(sha, F_UNLCK if SUPPORTED else 0)
+                    self._lock(sha, ranges.FREE)
 
     def holds(self, sha: str) -> bool:
         """Return whether this log or any other, in any process, has pinned the blob."""
         with self._turn:
             if sha in self._put:
                 return True
-            if not self._path or not SUPPORTED:
-                return False
-            wanted = struct.pack(_FLOCK, F_WRLCK, os.SEEK_SET, _place(sha), 1, 0)
-            found = fcntl(self._opened(), F_OFD_GETLK, wanted)
-            return bool(struct.unpack(_FLOCK, found)[0] != F_UNLCK)
+            return bool(self._path) and ranges.is_locked(self._opened(), _place(sha))
 
     def close(self) -> None:
         """Release all pins."""
@@ -81,10 +68,10 @@ class Pins:
                 self._file = None
 
     def _lock(self, sha: str, kind: int) -> None:
-        if not self._path or not SUPPORTED:
+        if not self._path:
             return
         try:
-            fcntl(self._opened(), F_OFD_SETLK, struct.pack(_FLOCK, kind, os.SEEK_SET, _place(sha), 1, 0))
+            ranges.lock(self._opened(), _place(sha), kind)
         except OSError as error:
             raise StoreFailed(f"{self._path}: cannot be locked for a blob: {error.strerror}") from error
 
@@ -96,4 +83,4 @@ class Pins:
 
 
 def _place(sha: str) -> int:
-    return (1 << 62) + int(sha[:14], 16)
+    return ranges.BLOBS + int(sha[:14], 16)

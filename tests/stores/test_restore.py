@@ -1,0 +1,182 @@
+"""A backup is put in the place of a log, whole, and nothing that was there is lost."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stenolog
+from stenolog import CorruptLog, NotALog, StoreBusy, StoreFailed, UserMessage
+from stenolog.adapters.stores import backups, replacing
+from stenolog.adapters.verify import verify
+from tests.cli.conftest import cli
+from tests.stores import workers
+from tests.stores.conftest import path, said, texts
+
+__all__ = ["cli", "path"]
+
+
+@pytest.fixture
+def backup(path: Path) -> Path:
+    """A backup of a log that says "old"; the log has said "new" since, and its process was killed."""
+    with stenolog.open(path) as log:
+        said(log["demo"], "old")
+        log["demo"].state()
+        log.search("old")
+        log.backup(path.with_name("copy.db"))
+    process = workers.started(workers.crash_after, str(path), ["new", "newer"])
+    process.join(workers.PATIENCE)
+    assert path.with_name("talks.db-wal").stat().st_size > 0
+    return path.with_name("copy.db")
+
+
+def words(path: Path) -> list[str]:
+    """What a sound log says."""
+    with stenolog.open(path) as log:
+        assert verify(log).ok
+        return texts(log["demo"])
+
+
+def test_the_log_is_the_backup_and_what_was_there_opens_by_another_name(path: Path, backup: Path) -> None:
+    done = stenolog.restore(backup, path)
+
+    assert (done.conversations, done.entries) == (1, 2)
+    assert words(path) == ["old"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    aside, *others = done.moved
+    assert {each.removeprefix(aside) for each in others} >= {"-wal", "-checkpoints", "-search"}
+    assert words(Path(aside)) == ["old", "new", "newer"]
+    assert words(backup) == ["old"]
+    assert not [each for each in path.parent.iterdir() if "stenolog" in each.name]
+    with stenolog.open(path) as log:
+        said(log["demo"], "goes on")
+        assert [hit.position for hit in log.search("goes")] == [3]
+
+
+def test_where_there_is_no_log_the_backup_becomes_one(path: Path, backup: Path) -> None:
+    new = path.with_name("new.db")
+
+    assert stenolog.restore(backup, new).moved == ()
+    assert words(new) == ["old"]
+
+
+def test_a_damaged_log_is_replaced_too(path: Path, backup: Path) -> None:
+    path.write_bytes(b"garbage" * 1000)
+    (aside, *_) = stenolog.restore(backup, path).moved
+
+    assert words(path) == ["old"]
+    assert Path(aside).read_bytes() == b"garbage" * 1000
+
+
+def test_a_backup_with_a_write_ahead_log_is_restored_with_it(path: Path, backup: Path) -> None:
+    for end in ("", "-wal"):
+        shutil.copy(f"{path}{end}", f"{path}.copied{end}")
+    stenolog.restore(f"{path}.copied", path)
+
+    assert words(path) == ["old", "new", "newer"]
+
+
+class TestRefused:
+    """Where it is refused everything stays as it is."""
+
+    @pytest.fixture(autouse=True)
+    def nothing_changes(self, path: Path, backup: Path) -> Any:
+        before = {each.name: each.stat().st_size for each in path.parent.iterdir()}
+        yield
+        assert not [each for each in path.parent.iterdir() if ".before-" in each.name]
+        after = {each.name for each in path.parent.iterdir()}
+        assert after - {"talks.db-shm"} >= before.keys() - {"talks.db-wal", "talks.db-shm"}
+        assert words(path) == ["old", "new", "newer"]
+
+    def test_while_this_process_has_the_log_open(self, path: Path, backup: Path) -> None:
+        with stenolog.open(path) as log:
+            with pytest.raises(StoreBusy, match="open in this process"):
+                stenolog.restore(backup, path)
+            assert texts(log["demo"]) == ["old", "new", "newer"]
+
+    def test_while_another_process_has_the_log_open(self, path: Path, backup: Path) -> None:
+        receiver, sender = workers.CONTEXT.Pipe(duplex=False)
+        process = workers.started(workers.put_and_wait, str(path), sender)
+        assert receiver.poll(workers.PATIENCE)
+        try:
+            with pytest.raises(StoreBusy, match="another process has it open"):
+                stenolog.restore(backup, path)
+        finally:
+            process.kill()
+            process.join(workers.PATIENCE)
+
+    def test_a_damaged_backup(self, path: Path, backup: Path) -> None:
+        content = backup.read_bytes()
+        assert content.count(b'"old"') == 1
+        backup.write_bytes(content.replace(b'"old"', b'"odd"'))
+
+        with pytest.raises(CorruptLog, match="not restored, because it is damaged: 'demo' at position 2"):
+            stenolog.restore(backup, path)
+
+    def test_what_is_no_backup(self, path: Path, backup: Path) -> None:
+        backup.write_text("something else")
+        for no_backup in (backup, path.parent, path.with_name("nowhere.db")):
+            with pytest.raises(NotALog):
+                stenolog.restore(no_backup, path)
+
+    def test_a_place_where_a_name_cannot_be_given(
+        self, path: Path, backup: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(backups, "place", fail)
+        with pytest.raises(StoreFailed, match="No space left"):
+            stenolog.restore(backup, path)
+
+
+@pytest.mark.parametrize("steps", range(11))
+def test_one_that_is_killed_anywhere_leaves_the_log_as_it_was_or_is_done_again(
+    steps: int, path: Path, backup: Path
+) -> None:
+    process = workers.started(workers.restore_and_die, str(path), str(backup), steps)
+    process.join(workers.PATIENCE)
+
+    if path.with_name(f"{path.name}{replacing.MARK}").exists():
+        with pytest.raises(StoreFailed, match="a restore was interrupted: run `stenolog restore` again"):
+            stenolog.open(path)
+        stenolog.restore(backup, path)
+    found = words(path)
+    assert not [each for each in path.parent.iterdir() if "stenolog" in each.name]
+    aside = sorted(path.parent.glob("talks.db.before-*"), key=lambda each: len(each.name))
+    if found == ["old"]:
+        assert words(aside[0]) == ["old", "new", "newer"]
+    else:
+        assert (found, aside) == (["old", "new", "newer"], [])
+
+
+def test_nothing_is_mixed_up_where_others_open_the_log_meanwhile(path: Path) -> None:
+    with stenolog.open(path) as log:
+        log["demo"].extend([UserMessage(text="x" * 500)] * 100)
+        log.backup(path.with_name("copy.db"))
+    restorer = workers.started(workers.restore_often, str(path), str(path.with_name("copy.db")), 60)
+
+    opened = workers.run(3, workers.open_and_say, str(path), 60)
+
+    restorer.join(workers.PATIENCE)
+    assert restorer.exitcode == 0
+    assert all(isinstance(times, int) for times in opened), opened
+    for each in (path, *path.parent.glob("talks.db.before-*")):
+        if "-" not in each.name.removeprefix("talks.db.before-")[15:]:
+            with stenolog.open(each) as log:
+                assert verify(log).problems == ()
+
+
+def test_the_command_names_what_it_moved(cli: Callable[..., Any], path: Path, backup: Path) -> None:
+    ran = cli("restore", "copy.db")
+
+    first, *moved = ran.out.splitlines()
+    assert first == "✓ talks.db is restored from copy.db: 1 conversation, 2 entries"
+    assert all(line.startswith(f"· moved aside: {path}.before-") for line in moved)
+    assert cli("restore", "nowhere.db").status == 3
+    assert cli("restore", "copy.db", "--json").envelope["data"]["entries"] == 2
