@@ -240,8 +240,11 @@ def _erred(state: State, error: LlmError) -> Taken:
     if error.category == "cancelled":
         if lane.status == "awaiting_llm" and 0 < (error.cause or 0) < lane.asked:
             return Taken(state)  # the call that was stopped is not the one that the lane waits for by now
-        return Taken(state, (_stop(lane._replace(attempt=error.attempt), "cancelled"),))
-    session = "" if error.category == "process_exited" else lane.session  # it died with its backend
+        session = error.session or lane.session
+        stopped = lane._replace(attempt=error.attempt, session=session)
+        return Taken(state, (_stop(stopped, "cancelled"),))
+    # A session dies with its backend, unless the error names one that can be resumed.
+    session = error.session or ("" if error.category == "process_exited" else lane.session)
     failed = lane._replace(
         attempt=error.attempt, retry_at=error.retry_at, category=error.category, session=session
     )

@@ -167,13 +167,17 @@ class Control:
 
 @value
 class Usage:
-    """Tokens, as the provider counted them. `input` counts what was read from the cache too."""
+    """Tokens, as the provider counted them. `input` counts what was read from the cache too.
+
+    `cost` is the price of the call in micro-dollars, where the provider or the agent states one.
+    """
 
     input: Integer = 0
     output: Integer = 0
     cache_read: Integer = 0
     cache_write: Integer = 0
     reasoning: Integer = 0
+    cost: Integer | None = None
 
 
 @value

@@ -62,8 +62,7 @@ class Agent:
         self.cancelled.clear()
         behaviour = getattr(self, f"do_{text.split()[-1]}", None)
         reason = await (behaviour or self.tell)(session_id)
-        counted = 10 * len(heard)
-        usage = schema.Usage(total_tokens=2 * counted, input_tokens=counted, output_tokens=counted)
+        usage = schema.Usage(total_tokens=20, input_tokens=10, output_tokens=10)
         return acp.PromptResponse(stop_reason=reason or "end_turn", usage=usage)
 
     async def say(self, session_id: str, text: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from stenolog.adapters.agents.command_line import CommandLine
 from stenolog.adapters.agents.residents import Place
-from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
+from stenolog.adapters.llms.port import Answer, Model, Progress, Prompt, Said, StreamItem
 from stenolog.domain.errors import ModelFailed
 from stenolog.domain.parts import text_of
 
@@ -55,9 +55,9 @@ async def asked(model: Model, text: str, session: str = "", **where: str) -> Ans
 
 
 async def pieces(model: Model, text: str, session: str = "", **where: str) -> list[Said | Answer]:
-    """All that a model gives."""
+    """All that a model says."""
     async with aclosing(model.stream(prompt(text, session, **where))) as stream:
-        return [piece async for piece in stream]
+        return [piece async for piece in stream if not isinstance(piece, Progress)]
 
 
 async def failed(model: Model, text: str, session: str = "", **where: str) -> tuple[str, ModelFailed]:
@@ -66,16 +66,16 @@ async def failed(model: Model, text: str, session: str = "", **where: str) -> tu
     try:
         async with aclosing(model.stream(prompt(text, session, **where))) as stream:
             async for piece in stream:
-                said += piece.text if isinstance(piece, Said) else ""
+                said += piece.text if isinstance(piece, Said) and piece.kind != "act" else ""
     except ModelFailed as error:
         return said, error
     raise AssertionError(f"it did not fail, and said {said!r}")
 
 
-async def first(stream: AsyncGenerator[Said | Answer, None]) -> str:
+async def first(stream: AsyncGenerator[StreamItem, None]) -> str:
     """The first that is said."""
-    piece = await anext(stream)
-    assert isinstance(piece, Said)
+    while not isinstance(piece := await anext(stream), Said):
+        assert isinstance(piece, Progress)
     return piece.text
 
 

@@ -54,12 +54,15 @@ def test_what_it_does_by_itself_is_kept_and_what_it_asks_for_is_decided(
     )
 
     assert isinstance(answer, Answer)
-    assert [piece for piece in pieces if isinstance(piece, Said)] == [
+    acts = [piece for piece in pieces if isinstance(piece, Said) and piece.kind == "act"]
+    assert pieces == [
         Said(0, "reasoning", "Let me "),
         Said(0, "reasoning", "see."),
         Said(1, "text", "I look."),
-        Said(2, "text", f"It said {said}."),
+        *acts,
+        Said(3, "text", f"It said {said}."),
     ]
+    assert [(act.part, act.kind, act.id) for act in acts] == [(2, "act", "acp")] * len(acts)
     thought, look, note, last = answer.parts
     assert isinstance(note, Opaque)
     assert (thought, look, last) == (
@@ -152,7 +155,7 @@ def test_an_agent_that_can_takes_up_its_session_in_a_new_process(tmp_path: Path)
         three = await asked(model, "three", one.session)
         return [why, words(three), three.session == one.session, three.usage]
 
-    usage = Usage(input=30, output=30)  # of the session so far: what the first process counted is not known
+    usage = Usage(input=10, output=10)
     assert run(talk, agent(env={"STORE": str(tmp_path)})) == ["", "3: one | die | three", True, usage]
 
 

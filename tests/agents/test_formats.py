@@ -32,7 +32,7 @@ def heard(format: str, *lines: dict[str, Any]) -> tuple[Answer, list[Said]]:
     ear = LinesEar(Turn(format), FORMATS[format].read)
     ear.hear("".join(f"{json.dumps(line)}\n" for line in lines).encode())
     assert ear.turn.ended
-    return ear.turn.answer, ear.turn.pieces()
+    return ear.turn.answer, [piece for piece in ear.turn.pieces() if isinstance(piece, Said)]
 
 
 def message(*content: dict[str, Any], id: str = "msg_1", **more: Any) -> dict[str, Any]:
@@ -82,7 +82,9 @@ def test_claude_code_says_its_messages_and_what_it_did_is_kept_but_never_run() -
     assert said == [
         Said(0, "reasoning", "Let me see."),
         Said(1, "text", "I run them."),
-        Said(2, "text", "It is fixed."),
+        Said(2, "act", json.dumps(CALL, separators=(",", ":")), "claude-code"),
+        Said(3, "act", json.dumps(RESULT, separators=(",", ":")), "claude-code"),
+        Said(4, "text", "It is fixed."),
     ]
 
 
@@ -109,7 +111,8 @@ def test_claude_code_with_partial_messages_says_nothing_twice() -> None:
     )
 
     assert answer == Answer(FOUND, "claude-x", session="s1")
-    assert [piece.text for piece in said] == ["Let me ", "see.", "I run ", "them.", "It is fixed."]
+    words = [piece.text for piece in said if piece.kind != "act"]
+    assert words == ["Let me ", "see.", "I run ", "them.", "It is fixed."]
 
 
 def test_a_result_that_was_not_said_before_is_the_answer() -> None:
@@ -171,11 +174,13 @@ def test_codex_says_its_messages_and_what_it_did_is_kept_but_never_run() -> None
         ),
         usage=Usage(input=9, output=2, cache_read=4),
         session="0199",
+        usage_is_total=True,
     )
     assert [(piece.part, piece.text) for piece in said] == [
         (0, "**Looking**"),
-        (1, "A README."),
-        (2, "No more."),
+        (1, json.dumps(did, separators=(",", ":"))),
+        (2, "A README."),
+        (3, "No more."),
     ]
 
 
@@ -267,7 +272,11 @@ def test_a_failure_with_an_unknown_category_is_sorted_by_its_words() -> None:
 @pytest.mark.parametrize(
     ("given", "mode", "expected"),
     [
-        ("claude -p", "claude-code", "claude -p --output-format stream-json --verbose --resume s1"),
+        (
+            "claude -p",
+            "claude-code",
+            "claude -p --output-format stream-json --verbose --include-partial-messages --resume s1",
+        ),
         (
             "claude -p --output-format stream-json --verbose --model x",
             "claude-code",
@@ -291,6 +300,6 @@ def test_options_stand_before_a_prompt_that_is_an_argument() -> None:
     form = FORMATS["claude-code"]
     command = Command.of(["claude", "-p", "{prompt}"]).with_options(form.speak, form.listen)
 
-    words = ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json", "--resume", "s1"]
+    words = [*form.speak, "--input-format", "stream-json", "--resume", "s1"]
     assert command.arguments("a {prompt}", "s1", form.resume) == ["claude", "-p", *words, "a {prompt}"]
     assert command.arguments("a {prompt}", "", form.resume) == ["claude", "-p", *words[:-2], "a {prompt}"]

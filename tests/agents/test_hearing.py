@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stenolog.adapters.agents.formats import FORMATS
 from stenolog.adapters.agents.hearing import Ear, LinesEar, TextEar
 from stenolog.adapters.agents.turn import Turn
-from stenolog.adapters.llms.port import Answer
+from stenolog.adapters.llms.port import Answer, Said
 
 END = "<end>"
 SCRAPS = ("a", "<en", "<end>", "d>", "\n", "\r\n", "\x1b[1m", "\x1b]0;t\x07", "\x1b", "é", "𝄞", "{", " ")
@@ -26,7 +26,11 @@ def heard(ear: Ear, output: bytes, cuts: list[int]) -> tuple[Answer, bool, str]:
     ear.hear(output)
     if not ear.turn.ended:
         ear.silence()
-    return ear.turn.answer, ear.turn.ended, "".join(piece.text for piece in ear.turn.pieces())
+    return (
+        ear.turn.answer,
+        ear.turn.ended,
+        "".join(piece.text for piece in ear.turn.pieces() if isinstance(piece, Said)),
+    )
 
 
 @given(OUTPUT, CUTS)

@@ -13,7 +13,7 @@ import pytest
 
 from stenolog.adapters.agents.command_line import END, CommandLine, Health
 from stenolog.adapters.agents.formats import FORMATS, JsonLines
-from stenolog.adapters.llms.port import Answer
+from stenolog.adapters.llms.port import Answer, Said
 from stenolog.domain.errors import ModelFailed
 from stenolog.domain.values import Usage
 from tests.agents import given
@@ -155,8 +155,9 @@ def test_cancelling_twice_ends_the_process_at_once() -> None:
 
         async def listen() -> None:
             async with aclosing(model.stream(prompt("be stubborn", one.session))) as stream:
-                async for _ in stream:
-                    begun.set()
+                async for piece in stream:
+                    if isinstance(piece, Said):
+                        begun.set()
 
         task = asyncio.create_task(listen())
         await begun.wait()

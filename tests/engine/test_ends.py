@@ -65,7 +65,7 @@ class TestDrafts:
         for _ in range(2):
             keep([draft], lambda said: written.extend(text for _, text in said))
 
-        assert load(written) == draft.parts
+        assert load(written) == draft.drafted
         assert len(written) == 1
 
     def test_a_draft_that_cannot_be_written_ends_no_run(self, tmp_path: Path, busy: list[object]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stenolog.adapters.llms.port import Answer, Model, Prompt, Said, Timeouts
+from stenolog.adapters.llms.port import Model, Prompt, StreamItem, Timeouts
 from stenolog.domain.errors import MissingExtra, ModelFailed
 
 from .command import Command
@@ -31,19 +31,21 @@ class ACP(Model):
     `permit` is asked where the agent wants a permission; without it every one is refused. `mcp_servers` are
     those that it is to connect to, as the protocol has them. A call that is cancelled is cancelled with the
     agent; where that takes longer than `patience` seconds, the process is ended. `timeouts.connect` is how
-    long it may take until its session is open. `env` and `cwd` are the process's; no value of `env` comes up
-    in an error. `name` is the program's unless it is given.
+    long it may take until its session is open. `env` and `cwd` are the process's; it inherits a list of
+    variables and what `inherit` names, and no value of `env` comes up in an error. `name` is the program's
+    unless it is given.
     """
 
     provider: ClassVar[str] = "acp"
     wire = "plain"
-    remembers: ClassVar[bool] = True
+    remembers = True
 
     def __init__(
         self,
         command: Sequence[str] | str,
         *,
         env: Mapping[str, str] | None = None,
+        inherit: Sequence[str] = (),
         cwd: str | os.PathLike[str] | None = None,
         timeouts: Timeouts = PATIENT,
         permit: Permit | None = None,
@@ -58,7 +60,7 @@ class ACP(Model):
             raise MissingExtra("acp", "agent-client-protocol") from None
         self._sessions = acp_session
         self._mcp_servers = acp_session.servers(mcp_servers)
-        self._command = Command.of(command, env, cwd)
+        self._command = Command.of(command, env, cwd, inherit)
         self._permit = permit
         self._patience = patience
         self._residents: Residents[Session] = Residents(self._begin, most, resumes=True)
@@ -68,7 +70,7 @@ class ACP(Model):
     def __repr__(self) -> str:
         return f"ACP({self._command.name!r})"
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[StreamItem, None]:
         place = Place(prompt.conversation, prompt.lane)
         try:
             async with aclosing(self._residents.ask(place, prompt.session, prompt.body["prompt"])) as pieces:

@@ -12,6 +12,7 @@ from acp.schema import (
     AgentThoughtChunk,
     AllowedOutcome,
     ContentChunk,
+    Cost,
     DeniedOutcome,
     PermissionOption,
     RequestPermissionResponse,
@@ -19,6 +20,7 @@ from acp.schema import (
     ToolCallProgress,
     ToolCallStart,
     ToolCallUpdate,
+    UsageUpdate,
 )
 from pydantic import BaseModel
 
@@ -45,7 +47,7 @@ class Client:
     def begin(self, session: str) -> Turn:
         """Listen to a turn."""
         self._message, self._calls = None, {}
-        self.turn = Turn("acp", session)
+        self.turn = Turn("acp", session, resumes=True)
         return self.turn
 
     def withdraw(self) -> None:
@@ -59,6 +61,7 @@ class Client:
         """The agent tells something."""
         if self.turn is not None and session_id == self.turn.session:
             self._tell(self.turn, update)
+            self.turn.alive = True
             self.news.set()
 
     async def request_permission(
@@ -70,6 +73,7 @@ class Client:
         call["permission"] = {True: "allowed", False: "refused", None: "withdrawn"}[allowed]
         if self.turn is not None:
             self.turn.does(call, tool_call.tool_call_id)
+            self.news.set()
         for kind in () if allowed is None else ANSWERS[allowed]:
             for option in options:
                 if option.kind == kind:
@@ -86,6 +90,8 @@ class Client:
                 self._chunk(turn, update)
             case ToolCallStart() | ToolCallProgress():
                 turn.does(self._known(update), update.tool_call_id)
+            case UsageUpdate(cost=Cost(amount=amount, currency="USD")):
+                turn.costs(amount)
             case _:
                 pass  # plans, modes, commands: for a screen of the agent's own
 

@@ -19,7 +19,7 @@ from acp.schema import Usage as Counted
 from pydantic import ValidationError
 
 from stenolog import __version__
-from stenolog.adapters.llms.port import Answer, Said
+from stenolog.adapters.llms.port import StreamItem
 from stenolog.adapters.transcripts.failures import category
 from stenolog.domain.errors import CallerError, ModelFailed
 from stenolog.domain.values import Usage
@@ -31,7 +31,7 @@ from .process import LINGER, Process
 from .residents import Place, Resident
 from .turn import Turn
 
-AUTH_REQUIRED = -32000
+AUTH_REQUIRED, INTERNAL_ERROR = -32000, -32603
 
 
 def servers(given: Sequence[Mapping[str, Any]]) -> list[Any]:
@@ -56,7 +56,7 @@ class Session(Resident):
         self._client = Client(place, permit)
         self._agent = connect_to_agent(self._client, self._pipe)  # type: ignore[arg-type]
         self._patience = patience
-        self._counted: Counted | None = None
+        self._spent = 0.0
 
     @property
     def alive(self) -> bool:
@@ -87,27 +87,32 @@ class Session(Resident):
         except (ConnectionError, RequestError, ValidationError) as error:
             await self._failed(error)
 
-    async def ask(self, prompt: str) -> AsyncGenerator[Said | Answer, None]:
+    async def ask(self, prompt: str) -> AsyncGenerator[StreamItem, None]:
         self.told = True
         turn = self._client.begin(self.session)
+        turn.process, turn.spent = self._process.group, self._spent
         words: list[Any] = [text_block(prompt)]
         call = asyncio.ensure_future(self._agent.prompt(session_id=self.session, prompt=words))
         call.add_done_callback(lambda _: self._client.news.set())
         try:
             while not call.done():
-                await self._client.news.wait()
-                self._client.news.clear()
                 for piece in turn.pieces():
                     yield piece
+                await self._client.news.wait()
+                self._client.news.clear()
             for piece in turn.pieces():
                 yield piece
-            self._end(turn, await call)
+            response = await call
+            turn.usage = _counted(response.usage, turn)
+            for piece in turn.pieces():
+                yield piece
+            self._end(turn, response)
         except (ConnectionError, RequestError, ValidationError) as error:
             await self._failed(error)
         finally:
             if not call.done():
                 await self._hush(call)
-            self._client.turn = None
+            self._client.turn, self._spent = None, turn.spent
         yield turn.answer
 
     async def stop(self) -> None:
@@ -143,9 +148,6 @@ class Session(Resident):
         if response.stop_reason == "cancelled":
             turn.fails("the agent cancelled its turn", "cancelled")
         turn.finish_reason = response.stop_reason
-        if response.usage:
-            turn.usage = _since(self._counted, response.usage)
-            self._counted = response.usage
         turn.ends()
 
     async def _hush(self, call: asyncio.Future[PromptResponse]) -> None:
@@ -169,6 +171,8 @@ class Session(Resident):
         """The failure in its category."""
         if isinstance(error, RequestError):
             words = f"{error}: {error.data}" if error.data else str(error)
+            if error.code == INTERNAL_ERROR and (last := self._process.last_words):
+                words = f"{words} ({last})"
             raise ModelFailed(
                 "unauthorized" if error.code == AUTH_REQUIRED else category(words), words
             ) from None
@@ -180,19 +184,21 @@ class Session(Resident):
         raise ModelFailed("process_exited", self._process.end) from None
 
 
-def _since(before: Counted | None, now: Counted) -> Usage:
-    """The tokens of one turn. The agent counts those of its whole session, each token as of one sort; ours
-    count what came from the cache in the input, and what was thought in the output."""
+def _counted(told: Counted | None, turn: Turn) -> Usage | None:
+    """Return the tokens of one turn, with its cost.
 
-    def spent(name: str) -> int:
-        total, earlier = getattr(now, name) or 0, (getattr(before, name) or 0) if before else 0
-        return int(total - earlier if total >= earlier else total)
-
-    read, write, thought = map(spent, ("cached_read_tokens", "cached_write_tokens", "thought_tokens"))
+    The schema speaks of the whole session; claude-agent-acp and opencode, which alone tell usage, tell the
+    turn's. They count each token as of one sort; ours count the cache in the input, thoughts in the output.
+    """
+    if told is None:
+        return turn.usage
+    read, write = told.cached_read_tokens or 0, told.cached_write_tokens or 0
+    thought = told.thought_tokens or 0
     return Usage(
-        input=spent("input_tokens") + read + write,
-        output=spent("output_tokens") + thought,
+        input=told.input_tokens + read + write,
+        output=told.output_tokens + thought,
         cache_read=read,
         cache_write=write,
         reasoning=thought,
+        cost=turn.usage.cost if turn.usage else None,
     )

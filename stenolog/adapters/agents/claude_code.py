@@ -1,20 +1,27 @@
 """Claude Code's `-p --output-format stream-json --verbose`, with `--include-partial-messages` or without.
 
-Its own tool calls and their results are kept as what it did; what its sub-agents say is not its answer.
+Its own tool calls and their results are kept as what it did, and those of its sub-agents; what these say is
+not its answer.
 """
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 from stenolog.adapters.transcripts.claude.blocks import usage
 from stenolog.adapters.transcripts.fields import items, obj, text
+from stenolog.domain.values import Usage
 
 from .turn import Turn
 
 RESUME = ("--resume", "{session}")
-SPEAK = ("--output-format", "stream-json", "--verbose")
+SPEAK = ("--output-format", "stream-json", "--verbose", "--include-partial-messages")
 LISTEN = ("--input-format", "stream-json")
+SYNTHETIC = "<synthetic>"
+"""The model of messages that Claude Code writes itself, such as the words of an error."""
+GONE = "no conversation found"
+"""In what it says where it cannot resume the session."""
 
 
 def ask(prompt: str) -> dict[str, Any]:
@@ -25,15 +32,19 @@ def ask(prompt: str) -> dict[str, Any]:
 def read(line: dict[str, Any], turn: Turn) -> None:
     """Tell the turn what a line says."""
     turn.session = text(line.get("session_id")) or turn.session
-    if line.get("parent_tool_use_id"):
+    message = obj(line.get("message"))
+    if parent := text(line.get("parent_tool_use_id")):
+        for block in _blocks(message):
+            if block.get("type") in ("tool_use", "tool_result"):
+                turn.does({**block, "parent_tool_use_id": parent})
         return
     match line.get("type"):
         case "stream_event":
             _event(obj(line.get("event")), turn)
-        case "assistant":
-            _message(obj(line.get("message")), turn)
+        case "assistant" if message.get("model") != SYNTHETIC:
+            _message(message, turn)
         case "user":
-            for block in _blocks(obj(line.get("message"))):
+            for block in _blocks(message):
                 if block.get("type") == "tool_result":
                     turn.does(block)
         case "result":
@@ -46,7 +57,12 @@ def _event(event: dict[str, Any], turn: Turn) -> None:
     """A piece of a message that will come again as a whole."""
     match event.get("type"):
         case "message_start":
-            turn.heard.add(text(obj(event.get("message")).get("id")))
+            message = obj(event.get("message"))
+            turn.current = text(message.get("id"))
+            turn.heard.add(turn.current)
+            _count(turn, obj(message.get("usage")))
+        case "message_delta":
+            _count(turn, obj(event.get("usage")))
         case "content_block_start":
             turn.pauses()
         case "content_block_delta":
@@ -65,9 +81,31 @@ def _delta(delta: dict[str, Any], turn: Turn) -> None:
             pass
 
 
+def _count(turn: Turn, counted: dict[str, Any]) -> None:
+    """Count a message that is still under way; its later counts replace those fields that they have."""
+    if not counted:
+        return
+    turn.counted[turn.current] = {**turn.counted.get(turn.current, {}), **counted}
+    turn.usage = reduce(_sum, (found for each in turn.counted.values() if (found := usage(each))))
+
+
+def _sum(one: Usage, other: Usage) -> Usage:
+    return Usage(
+        input=one.input + other.input,
+        output=one.output + other.output,
+        cache_read=one.cache_read + other.cache_read,
+        cache_write=one.cache_write + other.cache_write,
+        reasoning=one.reasoning + other.reasoning,
+    )
+
+
 def _message(message: dict[str, Any], turn: Turn) -> None:
     turn.model = text(message.get("model")) or turn.model
-    streamed = text(message.get("id")) in turn.heard
+    name = text(message.get("id"))
+    streamed = name in turn.heard
+    if not streamed:
+        turn.current = name
+        _count(turn, obj(message.get("usage")))
     for block in _blocks(message):
         match block.get("type"):
             case "text" | "thinking" if streamed:
@@ -84,9 +122,15 @@ def _message(message: dict[str, Any], turn: Turn) -> None:
 
 def _result(line: dict[str, Any], turn: Turn) -> None:
     words = text(line.get("result"))
+    turn.usage = usage(line.get("usage")) or turn.usage
+    turn.costs(line.get("total_cost_usd"))
     if line.get("is_error") or line.get("subtype", "success") != "success":
-        turn.fails(words or text(line.get("subtype")).replace("_", " "))
-    turn.usage = usage(line.get("usage"))
+        subtype = text(line.get("subtype")).replace("_", " ")
+        reasons = [reason for reason in items(line.get("errors")) if isinstance(reason, str)]
+        if any(GONE in reason.lower() for reason in reasons):
+            turn.resumes = False
+            turn.fails("; ".join(reasons), "process_exited")
+        turn.fails("; ".join(filter(None, [words or subtype, *reasons])))
     turn.finish_reason = text(line.get("stop_reason"))
     turn.ends(words)
 

@@ -12,6 +12,8 @@ from .turn import Turn
 SPEAK = ("--json",)
 RESUME = ("resume", "{session}", "-")
 """The dash has it read the prompt from stdin there too."""
+WORDS = ("agent_message", "reasoning")
+"""The items that are words; all others are things that it did."""
 
 
 def read(line: dict[str, Any], turn: Turn) -> None:
@@ -20,10 +22,14 @@ def read(line: dict[str, Any], turn: Turn) -> None:
     match line.get("type"):
         case "thread.started":
             turn.session = text(line.get("thread_id")) or turn.session
+        case "item.started" | "item.updated":
+            item = obj(line.get("item"))
+            if item.get("type") not in WORDS:
+                turn.does(item, text(item.get("id")))
         case "item.completed":
             _item(obj(line.get("item")), turn)
         case "turn.completed":
-            turn.usage = usage(line.get("usage"))
+            turn.usage, turn.usage_is_total = usage(line.get("usage")), True
             turn.ends()
         case "turn.failed":
             turn.fails(text(obj(line.get("error")).get("message")))
@@ -39,4 +45,4 @@ def _item(item: dict[str, Any], turn: Turn) -> None:
         case "reasoning":
             turn.thinks(text(item.get("text")))
         case _:
-            turn.does(item)
+            turn.does(item, text(item.get("id")))

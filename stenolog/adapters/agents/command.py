@@ -1,4 +1,4 @@
-"""The command line of an agent: its arguments, and what of its environment must never be shown."""
+"""The command line of an agent: its arguments, its environment, and which values must never be shown."""
 
 from __future__ import annotations
 
@@ -11,16 +11,22 @@ from pathlib import Path
 from stenolog.adapters.hiding import hide
 from stenolog.domain.errors import CallerError
 
+from .environment import inherited
+
 PROMPT, SESSION = "{prompt}", "{session}"
 
 
 @dataclass(frozen=True, repr=False)
 class Command:
-    """A program with its arguments. `env` is added to the environment it inherits; `cwd` is its folder."""
+    """A program with its arguments. `env` is added to the environment it inherits; `cwd` is its folder.
+
+    It inherits what `environment.inherited` lists, and the variables that match the patterns of `inherit`.
+    """
 
     args: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str | None = None
+    inherit: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -28,12 +34,15 @@ class Command:
         given: Sequence[str] | str,
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
+        inherit: Sequence[str] = (),
     ) -> Command:
         """A command from its words, or from a line that is split as a shell would (and no shell sees)."""
         args = tuple(shlex.split(given) if isinstance(given, str) else given)
         if not args:
             raise CallerError("expected a command, found none")
-        return cls(args, dict(env or {}), None if cwd is None else os.fspath(cwd))
+        if isinstance(inherit, str):
+            raise CallerError(f"inherit: expected a list of names, such as ['AWS_*'], found {inherit!r}")
+        return cls(args, dict(env or {}), None if cwd is None else os.fspath(cwd), tuple(inherit))
 
     def __repr__(self) -> str:
         return f"<command {self.name}>"
@@ -46,7 +55,7 @@ class Command:
     @property
     def environment(self) -> dict[str, str]:
         """All of its environment."""
-        return {**os.environ, **self.env}
+        return {**inherited(os.environ, self.args, self.inherit), **self.env}
 
     @property
     def takes_prompt(self) -> bool:

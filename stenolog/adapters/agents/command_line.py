@@ -12,7 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from stenolog.adapters.llms.port import Answer, Model, Prompt, Said, Timeouts
+from stenolog.adapters.llms.port import Model, Prompt, StreamItem, Timeouts
 from stenolog.domain.errors import CallerError, ModelFailed
 
 from .command import Command
@@ -52,13 +52,15 @@ class CommandLine(Model):
     `end` is the end of a request and of an answer in text that a long-lived one speaks.
 
     A call that is cancelled ends a one-shot process; a long-lived one is sent `interrupt`. `patience` is how
-    many seconds each step of ending one may take. `env` is added to the environment; no value of it comes up
-    in an error. `name` is the program's unless it is given.
+    many seconds each step of ending one may take. `env` is added to the environment, of which the program
+    inherits a list and what `inherit` names, such as `["AWS_*"]`; no value of `env` comes up in an error.
+    `name` is the program's unless it is given.
+
+    `remembers` is true for a long-lived program and for a format that resumes sessions.
     """
 
     provider: ClassVar[str] = "command-line"
     wire = "plain"
-    remembers: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -67,6 +69,7 @@ class CommandLine(Model):
         mode: Mode = "one-shot",
         format: str | JsonLines = "text",
         env: Mapping[str, str] | None = None,
+        inherit: Sequence[str] = (),
         cwd: str | os.PathLike[str] | None = None,
         timeouts: Timeouts = PATIENT,
         end: str = END,
@@ -77,7 +80,7 @@ class CommandLine(Model):
         name: str = "",
     ) -> None:
         self._lines = form = lines(format)
-        self._command = Command.of(command, env, cwd)
+        self._command = Command.of(command, env, cwd, inherit)
         if form is not None:
             self._command = self._command.with_options(
                 form.speak, form.listen if mode == "long-lived" else ()
@@ -90,6 +93,7 @@ class CommandLine(Model):
         self._interrupt = interrupt
         self._patience = patience
         self._resume = form.resume if form else ()
+        self.remembers = mode == "long-lived" or bool(self._resume)
         self._residents = Residents(self._begin, most, resumes=bool(self._resume))
         self.name = name or self._command.name
         self.timeouts = timeouts
@@ -97,7 +101,7 @@ class CommandLine(Model):
     def __repr__(self) -> str:
         return f"CommandLine({self._command.name!r}, mode={self._mode!r})"
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[StreamItem, None]:
         text = prompt.body["prompt"]
         if self._mode == "one-shot":
             answer = self._once(text, prompt.session)
@@ -130,7 +134,7 @@ class CommandLine(Model):
     async def close(self) -> None:
         await self._residents.close()
 
-    async def _once(self, prompt: str, session: str) -> AsyncGenerator[Said | Answer, None]:
+    async def _once(self, prompt: str, session: str) -> AsyncGenerator[StreamItem, None]:
         process = await launch(self._command, self._command.arguments(prompt, session, self._resume))
         try:
             if not self._command.takes_prompt:
@@ -164,7 +168,7 @@ class CommandLine(Model):
         return ""
 
     def _ear(self, session: str) -> Ear:
-        turn = Turn(self._marks, session)
+        turn = Turn(self._marks, session, resumes=bool(self._resume))
         if self._lines is not None:
             return LinesEar(turn, self._lines.read)
         return TextEar(turn, self._end if self._mode == "long-lived" else "")

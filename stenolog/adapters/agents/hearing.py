@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import codecs
 import json
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
 from stenolog.domain.errors import ModelFailed
 
+from .escapes import BEGUN_ESCAPE, ESCAPES
 from .formats import Reader
 from .turn import Turn
 
-_ESCAPES = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # colours, cursor
-    r"|\][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles, links
-    r"|[PX^_][^\x1b]*\x1b\\"  # what only a terminal understands
-    r"|[ -/]*[0-OQ-WYZ\\`-~])"
-)
-_BEGUN_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)\Z")
 LONGEST_ESCAPE = 4_096
 SHOWN = 200
 """So many characters of a line that cannot be read are shown in an error."""
@@ -63,9 +56,9 @@ class TextEar(Ear):
         self._take(self._raw + self._decoder.decode(b"", final=True) + "\n")
 
     def _take(self, text: str) -> None:
-        begun = _BEGUN_ESCAPE.search(text, max(0, len(text) - LONGEST_ESCAPE))
+        begun = BEGUN_ESCAPE.search(text, max(0, len(text) - LONGEST_ESCAPE))
         self._raw = text[begun.start() :] if begun else ""
-        text = _ESCAPES.sub("", text[: begun.start()] if begun else text)
+        text = ESCAPES.sub("", text[: begun.start()] if begun else text)
         if self._end:
             self._lines(text)
         else:
@@ -129,7 +122,7 @@ class LinesEar(Ear):
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
             raise ModelFailed("invalid_response", f"{what:.200} in the line {_shown(row)!r}") from error
-        self._understood = True
+        self._understood = self.turn.alive = True
 
 
 class Rows:
@@ -156,7 +149,7 @@ def parsed(row: bytes) -> dict[str, Any] | None:
     object is an `invalid_response`, since there may have been words in it.
     """
     line = row.decode("utf-8", "replace")
-    line = (_ESCAPES.sub("", line) if "\x1b" in line else line).strip()
+    line = (ESCAPES.sub("", line) if "\x1b" in line else line).strip()
     if not line.startswith("{"):
         return None
     try:

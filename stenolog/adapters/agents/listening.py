@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from functools import partial
 
-from stenolog.adapters.llms.port import Answer, Said
+from stenolog.adapters.llms.port import Progress, Said, StreamItem
 from stenolog.domain.errors import ModelFailed
 
 from .hearing import Ear
@@ -16,9 +16,11 @@ LIMIT = 100_000_000
 """So many bytes of output are heard for one answer."""
 
 
-async def heard(process: Process, ear: Ear) -> AsyncGenerator[Said, None]:
+async def heard(process: Process, ear: Ear) -> AsyncGenerator[Said | Progress, None]:
     """What the process says, until its turn or its output ends. Raises `ModelFailed`."""
-    size = 0
+    size, ear.turn.process = 0, process.group
+    for piece in ear.turn.pieces():
+        yield piece
     while not ear.turn.ended and (data := await process.read()):
         size += len(data)
         if size > LIMIT:
@@ -27,7 +29,7 @@ async def heard(process: Process, ear: Ear) -> AsyncGenerator[Said, None]:
             yield piece
 
 
-async def heard_out(process: Process, ear: Ear, patience: float) -> AsyncGenerator[Said | Answer, None]:
+async def heard_out(process: Process, ear: Ear, patience: float) -> AsyncGenerator[StreamItem, None]:
     """What a process says that is run for one answer, and the answer. Raises `ModelFailed`.
 
     An answer that tells its own end is whole, whatever the exit code; of any other the code must be 0.
@@ -49,7 +51,7 @@ async def heard_out(process: Process, ear: Ear, patience: float) -> AsyncGenerat
     yield ear.turn.answer
 
 
-def _pieces(ear: Ear, take: Callable[[], None]) -> Iterator[Said]:
+def _pieces(ear: Ear, take: Callable[[], None]) -> Iterator[Said | Progress]:
     """What is new once the ear has taken something in: also what came before a fault."""
     try:
         take()

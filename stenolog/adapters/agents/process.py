@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import re
+import secrets
 import signal
 from collections import deque
 from collections.abc import Sequence
@@ -13,7 +15,9 @@ from subprocess import PIPE
 
 from stenolog.domain.errors import ModelFailed
 
+from . import groups
 from .command import Command
+from .escapes import without_escapes
 
 IN, OUT, ERR = 0, 1, 2
 READ_AHEAD = 1_000_000
@@ -22,6 +26,9 @@ LAST_WORDS, SHOWN = 16_000, 1_000
 """So many bytes of stderr are remembered, and so many characters shown: no half of a secret is among them."""
 LINGER = 1.0
 """How long, in seconds, others of its group may go on writing once the process itself has ended."""
+LAST_LINES = 3
+_FAULT = re.compile(r"\s*(?:error|fatal|panic)\b", re.IGNORECASE)
+"""A line of stderr that says what went wrong; usage hints may follow it."""
 
 
 class Process(asyncio.SubprocessProtocol):
@@ -31,7 +38,9 @@ class Process(asyncio.SubprocessProtocol):
     for an answer. What it is told is held in memory until it reads, so telling never waits.
     """
 
-    def __init__(self, command: Command) -> None:
+    def __init__(self, command: Command, mark: str) -> None:
+        self.group = ""
+        self._mark = mark
         self._command = command
         self._loop = asyncio.get_running_loop()
         self._chunks: deque[bytes] = deque()
@@ -61,9 +70,16 @@ class Process(asyncio.SubprocessProtocol):
     @property
     def end(self) -> str:
         """How it ended, with the last it wrote to stderr."""
-        words = self._command.hide(self._errors.decode("utf-8", "replace"))[-SHOWN:].strip().splitlines()[-3:]
-        said = f": {' / '.join(words)}" if words else ""
+        said = f": {words}" if (words := self.last_words) else ""
         return f"{self._command.name} {_ending(self.code)}{said}"
+
+    @property
+    def last_words(self) -> str:
+        """The last lines that it wrote to stderr, from the one that names a fault, if there is one."""
+        text = without_escapes(self._command.hide(self._errors.decode("utf-8", "replace")))
+        lines = text[-SHOWN:].strip().splitlines()
+        fault = next((nth for nth, line in enumerate(lines) if _FAULT.match(line)), len(lines) - LAST_LINES)
+        return " / ".join(lines[max(0, fault) :][:LAST_LINES])
 
     def tell(self, data: bytes) -> None:
         """Write to its stdin. What a process that has ended does not take is dropped."""
@@ -134,6 +150,8 @@ class Process(asyncio.SubprocessProtocol):
         assert isinstance(transport, asyncio.SubprocessTransport)
         self._transport = transport
         self._pid = transport.get_pid()
+        self.group = groups.identity(self._pid, self._mark)
+        groups.WATCHER.watch(self.group)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == ERR:
@@ -170,6 +188,7 @@ class Process(asyncio.SubprocessProtocol):
     def _close(self) -> None:
         self.kill()  # what it has left behind
         self._over = True
+        groups.WATCHER.forget(self.group)
         self._transport.close()
 
     def _terminate(self) -> None:
@@ -198,14 +217,15 @@ class Process(asyncio.SubprocessProtocol):
 async def launch(command: Command, args: Sequence[str]) -> Process:
     """Start the program with these arguments. Raises `ModelFailed`: `other` for what cannot be started."""
     loop = asyncio.get_running_loop()
+    mark = secrets.token_hex(8)
     try:
         _, process = await loop.subprocess_exec(
-            lambda: Process(command),
+            lambda: Process(command, mark),
             *args,
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
-            env=command.environment,
+            env={**command.environment, groups.MARK: mark},
             cwd=command.cwd,
             start_new_session=True,
         )

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from stenolog.adapters.llms.port import Answer, Said
+from stenolog.adapters.llms.port import StreamItem
 from stenolog.domain.errors import ModelFailed
 
 from .hearing import Ear
@@ -37,6 +37,7 @@ class Program(Resident):
         self._frame = frame
         self._interrupt = interrupt
         self._patience = patience
+        self._spent = 0.0
         self._spoken = self._now()
 
     @property
@@ -57,9 +58,10 @@ class Program(Resident):
         """For how many seconds nobody has spoken with it."""
         return self._now() - self._spoken
 
-    async def ask(self, prompt: str) -> AsyncGenerator[Said | Answer, None]:
+    async def ask(self, prompt: str) -> AsyncGenerator[StreamItem, None]:
         self.told = True
         ear = self._ear(self.session)
+        ear.turn.spent = self._spent
         self._process.listen()
         self._process.tell(self._frame(prompt))
         try:
@@ -74,7 +76,7 @@ class Program(Resident):
                 await self._hush(ear)
             self._process.deafen()
             self._spoken = self._now()
-        self.session = ear.turn.session
+            self.session, self._spent = ear.turn.session, ear.turn.spent
         yield ear.turn.answer
 
     async def stop(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Generic, NamedTuple, TypeVar
 
-from stenolog.adapters.llms.port import Answer, Said
+from stenolog.adapters.llms.port import StreamItem
 from stenolog.domain.errors import ModelFailed
 
 
@@ -39,7 +39,7 @@ class Resident(ABC):
         """How it ended."""
 
     @abstractmethod
-    def ask(self, prompt: str) -> AsyncGenerator[Said | Answer, None]:
+    def ask(self, prompt: str) -> AsyncGenerator[StreamItem, None]:
         """Its answer, as `Model.stream` gives it."""
 
     @abstractmethod
@@ -104,7 +104,7 @@ class Residents(Generic[R]):
             return error.message
         return ""
 
-    async def ask(self, place: Place, session: str, prompt: str) -> AsyncGenerator[Said | Answer, None]:
+    async def ask(self, place: Place, session: str, prompt: str) -> AsyncGenerator[StreamItem, None]:
         """The answer of who lives there and remembers the session; of a new one where there is no session.
 
         Raises `ModelFailed`: `process_exited` where the session is lost: the prompt then tells too little.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NoReturn, get_args
 
-from stenolog.adapters.llms.port import Answer, Said
+from stenolog.adapters.llms.port import Answer, Progress, Said
 from stenolog.adapters.transcripts.failures import category as category_of
 from stenolog.domain.errors import ModelFailed
 from stenolog.domain.events import ErrorCategory
@@ -17,6 +18,14 @@ LARGEST_NOTE = 64_000
 """So many characters of JSON are kept of one thing that the agent did for itself; of a larger one, each text
 in it only up to `LONGEST_TEXT`."""
 LONGEST_TEXT = 1_000
+
+
+@dataclass
+class _Act:
+    """Something that the agent did, as JSON."""
+
+    index: int
+    raw: str
 
 
 @dataclass
@@ -33,21 +42,33 @@ class Turn:
     """One answer while it is being heard: a reader of an agent's output tells it what it finds.
 
     `provider` marks what only this agent understands. `session`, `model`, `usage` and `finish_reason` are set
-    when they are known; `heard` is a reader's own note of what it must not say twice.
+    when they are known; `usage_is_total`: `usage` counts the whole session. `alive` is set whenever the agent
+    shows that it works. `resumes`: the session can be resumed though this answer fails. `process` identifies
+    the process group at work; `spent` is what its process has cost so far, in dollars.
+
+    `heard`, `counted` and `current` are a reader's own: what it must not say twice, the tokens of each of the
+    agent's own calls, and the one that is under way.
     """
 
-    def __init__(self, provider: str, session: str = "") -> None:
+    def __init__(self, provider: str, session: str = "", *, resumes: bool = False) -> None:
         self.provider = provider
         self.session = session
+        self.resumes = resumes
+        self.process = ""
+        self.spent = 0.0
+        self.alive = False
+        self.usage_is_total = False
+        self.counted: dict[str, dict[str, Any]] = {}
+        self.current = ""
         self.model = ""
         self.finish_reason = ""
         self.usage: Usage | None = None
         self.ended = False
         self.heard: set[str] = set()
-        self._parts: list[_Words | Opaque] = []
-        self._notes: dict[str, int] = {}
-        self._spoken = 0
+        self._parts: list[_Words | _Act] = []
+        self._acts: dict[str, _Act] = {}
         self._new: list[Said] = []
+        self._told = Progress()
         self._pausing = False
 
     def says(self, text: str) -> None:
@@ -67,13 +88,24 @@ class Turn:
 
         A thing with the key of an earlier one takes its place.
         """
-        note = Opaque(provider=self.provider, raw=_compact(thing))
-        if key and key in self._notes:
-            self._parts[self._notes[key]] = note
+        raw = _compact(thing)
+        act = self._acts.get(key) if key else None
+        if act is None:
+            act = _Act(len(self._parts), raw)
+            self._parts.append(act)
+            if key:
+                self._acts[key] = act
+        act.raw = raw
+        self._new = [piece for piece in self._new if piece.part != act.index]
+        self._new.append(Said(act.index, "act", raw, self.provider))
+
+    def costs(self, dollars: object) -> None:
+        """The agent says what its process has cost so far; this answer costs the difference."""
+        if not isinstance(dollars, int | float) or not 0 <= dollars < math.inf:
             return
-        if key:
-            self._notes[key] = len(self._parts)
-        self._parts.append(note)
+        cost = round(max(0.0, dollars - self.spent) * 1_000_000)
+        self.usage = replace(self.usage or Usage(), cost=cost)
+        self.spent = float(dollars)
 
     def ends(self, text: str = "") -> None:
         """The answer is whole; `text` is all of it, for an agent that has not said it piece by piece."""
@@ -85,6 +117,7 @@ class Turn:
         """The agent says that it failed: in this category, or in the one that its words name."""
         known = category if category in get_args(ErrorCategory) else category_of(words)
         wait = float(retry_after) if isinstance(retry_after, int | float) else None
+        self.ended = True
         raise ModelFailed(known, words or "it failed, and did not say why", retry_after=wait)
 
     @property
@@ -92,32 +125,41 @@ class Turn:
         """Whether there has been any text."""
         return any(isinstance(part, _Words) and part.kind == "text" for part in self._parts)
 
-    def pieces(self) -> list[Said]:
-        """What has been said since this was last asked."""
-        new, self._new = self._new, []
+    @property
+    def progress(self) -> Progress:
+        """How far it has come, in case it fails."""
+        session = self.session if self.resumes else ""
+        return Progress(session, self.model, None if self.usage_is_total else self.usage, self.process)
+
+    def pieces(self) -> list[Said | Progress]:
+        """What has been said since this was last asked, and a sign of life where nothing was said."""
+        new: list[Said | Progress] = [*self._new]
+        progress = self.progress
+        if progress != self._told or (self.alive and not new):
+            new.insert(0, progress)
+        self._new, self._told, self.alive = [], progress, False
         return new
 
     @property
     def answer(self) -> Answer:
         """All of it; a part without any words is left out."""
         parts = tuple(part for each in self._parts if (part := self._whole(each)) is not None)
-        return Answer(parts, self.model, self.finish_reason, self.usage, self.session)
+        return Answer(parts, self.model, self.finish_reason, self.usage, self.session, self.usage_is_total)
 
     def _add(self, kind: Literal["text", "reasoning"], text: str) -> _Words:
         last = self._parts[-1] if self._parts else None
         if not isinstance(last, _Words) or last.kind != kind or self._pausing:
-            last = _Words(kind, self._spoken)
+            last = _Words(kind, len(self._parts))
             self._parts.append(last)
-            self._spoken += 1
             self._pausing = False
         if text := _sound(text):
             last.pieces.append(text)
             self._new.append(Said(last.index, kind, text))
         return last
 
-    def _whole(self, part: _Words | Opaque) -> AssistantPart | None:
-        if isinstance(part, Opaque):
-            return part
+    def _whole(self, part: _Words | _Act) -> AssistantPart | None:
+        if isinstance(part, _Act):
+            return Opaque(provider=self.provider, raw=part.raw)
         text = "".join(part.pieces)
         if part.kind == "text":
             return Text(text=text) if text.strip() else None

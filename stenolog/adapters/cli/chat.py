@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
     from stenolog.adapters.engine.team import Team
     from stenolog.adapters.llms.port import Model
+    from stenolog.domain.policy import Policy
+    from stenolog.domain.values import Card
 
 NAME, AGENT = "chat", "assistant"
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -95,6 +97,16 @@ def _model(model: str | None, cli: str | None) -> Model:
     return model_of(written, folder=Path.cwd())
 
 
+def _policy(card: Card, llm: Model) -> Policy | None:
+    """Return the card's policy; `Delta` was the default of a model that remembered, and is for such alone."""
+    from stenolog.domain.policy import Delta, policy
+
+    if not card.policy:
+        return None
+    kept = policy(card.policy)
+    return replace(kept, chosen=None) if isinstance(kept.chosen, Delta) and not llm.remembers else kept
+
+
 def _single(
     talk: Conversation,
     llm: Model,
@@ -119,7 +131,7 @@ def _single(
     card = settings.card_of(name)
     own = [one for written in tools for one in tools_of(written, Path.cwd(), {})]
     persona = card.persona if persona is None else persona
-    one = Agent(name, llm, persona=persona, tools=own, policy=card.policy or None)
+    one = Agent(name, llm, persona=persona, tools=own, policy=_policy(card, llm))
     others = [member for member in members if member != name]
     mode = "agent" if persona or own else "chat"
     return Team([one], mode=mode), to or ((name,) if others else ())

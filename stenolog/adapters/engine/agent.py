@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stenolog.adapters.llms.port import Model
 from stenolog.adapters.tools.collect import ToolLike
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage
 from stenolog.domain.limits import Limits
+from stenolog.domain.policy import Delta, PolicyLike, policy
 from stenolog.domain.values import Card, Tool
 
 from .retries import Retries
-
-if TYPE_CHECKING:
-    from stenolog.domain.policy import PolicyLike
-
 
 LIMITS, RETRIES = Limits(), Retries()
 
@@ -27,7 +24,8 @@ class Agent:
     """An agent of a team. What it is configured by is recorded as its card when the team begins to work.
 
     `tools` are plain functions, or values of `stenolog.tools`. `parameters` are the request's (temperature,
-    max_tokens …). `policy` is a value of `stenolog.context`. `llm` None: it has a card, and nobody answers.
+    max_tokens …). `policy` is a value of `stenolog.context`; where it names no history, a model that
+    `remembers` is told only what is new (`Delta`). `llm` None: it has a card, and nobody answers.
     `notes` says what is kept as `meta` with each of its answers, such as a score: it must be pure and quick.
     """
 
@@ -57,8 +55,15 @@ class Agent:
             persona=self.persona,
             tools=list(tools),
             parameters=dict(self.parameters),
-            policy=self.policy or {},
+            policy=self._policy(),
         )
+
+    def _policy(self) -> PolicyLike:
+        """Return its policy; a backend that keeps its own session is told only what is new by default."""
+        if self.llm is None or not self.llm.remembers:
+            return self.policy or {}
+        chosen = policy(self.policy)
+        return chosen if chosen.chosen else Delta() | chosen
 
     def noted(self, answer: AssistantMessage) -> AssistantMessage:
         """The answer with its notes; where they fail, with why: the answer itself is not lost by that."""

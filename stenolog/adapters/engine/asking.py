@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, get_args
 
 from stenolog.adapters.hiding import hide
-from stenolog.adapters.llms.port import Answer, Said
+from stenolog.adapters.llms.port import Answer, Progress, Said
 from stenolog.adapters.tools.outcomes import leaves
 from stenolog.adapters.tools.outcomes import told as words
 from stenolog.domain.effects import ModelCall
@@ -38,9 +38,13 @@ class Asking:
 
     def take(self, piece: Said, now: float) -> None:
         """Take a piece of the answer in."""
-        if self.first is None:
+        if self.first is None and piece.kind != "act":
             self.first = now
         self.draft.add(piece)
+
+    def note(self, progress: Progress) -> None:
+        """Keep the latest state of the call."""
+        self.draft.progress = progress
 
     def answered(self, answer: Answer, now: float, to: Iterable[str]) -> AssistantMessage:
         """The answer as an event."""
@@ -64,10 +68,9 @@ class Asking:
         return LlmError(
             category=category,
             message=message,
-            parts=self.draft.parts,
-            model=self.model,
             attempt=self.effect.attempt,
             retry_at=None if wait is None else at + timedelta(seconds=wait),
+            **self._so_far(),
             **self._common(now),
         )
 
@@ -91,11 +94,20 @@ class Asking:
         return LlmError(
             category="cancelled",
             message=why,
-            parts=self.draft.parts,
-            model=self.model,
             attempt=self.effect.attempt,
+            **self._so_far(),
             **self._common(now),
         )
+
+    def _so_far(self) -> dict[str, Any]:
+        """Return the fields of an error that tell how far the call had come."""
+        progress = self.draft.progress
+        return {
+            "parts": self.draft.parts,
+            "model": progress.model or self.model,
+            "usage": progress.usage,
+            "session": progress.session,
+        }
 
     def _common(self, now: float) -> dict[str, Any]:
         lane = self.effect.lane

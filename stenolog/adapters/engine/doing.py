@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
+from stenolog.adapters.llms.port import Answer, Model, Progress, Prompt, Said
 from stenolog.adapters.tools.keep import result_of
 from stenolog.adapters.tools.outcomes import failed, failure
 from stenolog.adapters.tools.perform import perform
@@ -28,7 +28,7 @@ from .happenings import Delta
 from .listening import BREATH, streamed
 from .mentions import mentioned
 from .retries import Breaker
-from .scribe import Begun, Outcome, key
+from .scribe import Begun, Outcome, key, since
 
 if TYPE_CHECKING:
     from .runner import Runner
@@ -57,11 +57,17 @@ async def _call_model(runner: Runner, begun: Begun, effect: ModelCall) -> None:
     asking = Asking(effect, agent.llm.name, receipt, Draft(begun.claim.fence), watch())
     address = effect.lane.address
     _tell_of_cut(runner, address, begun.request)
-    prompt = Prompt(begun.request.body, begun.claim.key, address, runner.talk.name, effect.lane.session)
+    # A request that tells everything is for a new session: in the old one it would stand twice.
+    session = effect.lane.session if begun.request.policy.history.delta else ""
+    prompt = Prompt(begun.request.body, begun.claim.key, address, runner.talk.name, session)
 
-    def take(piece: Said) -> None:
-        asking.take(piece, watch())
-        runner.stream(Delta(address, effect.cause, piece.text, piece.kind), asking.draft)
+    def take(piece: Said | Progress) -> None:
+        if isinstance(piece, Progress):
+            asking.note(piece)
+            runner.keep(asking.draft)
+        else:
+            asking.take(piece, watch())
+            runner.stream(Delta(address, effect.cause, piece.text, piece.kind, piece.part), asking.draft)
 
     try:
         event = await _asked(runner, agent.llm, prompt, asking, take)
@@ -89,7 +95,7 @@ def _tell_of_cut(runner: Runner, where: str, request: Request) -> None:
 
 
 async def _asked(
-    runner: Runner, model: Model, prompt: Prompt, asking: Asking, take: Callable[[Said], None]
+    runner: Runner, model: Model, prompt: Prompt, asking: Asking, take: Callable[[Said | Progress], None]
 ) -> AssistantMessage | LlmError:
     """Ask the model; its answer, or its failure; or that it was not asked."""
     watch, breaker = runner.options.world.stopwatch, runner.options.breaker_of(model)
@@ -100,6 +106,9 @@ async def _asked(
     asking.begun = watch()
     try:
         answer = await _answer(breaker, watch, model, prompt, take)
+        if answer.usage_is_total and answer.usage is not None:
+            spent = await runner.write(runner.scribe.spent, prompt.lane, answer.session)
+            answer = answer._replace(usage=since(spent, answer.usage))
         said = asking.answered(answer, watch(), _mentioned(runner, asking, answer))
         return runner.agents[said.agent].noted(said)
     except FATAL:
@@ -109,7 +118,11 @@ async def _asked(
 
 
 async def _answer(
-    breaker: Breaker, watch: Callable[[], float], model: Model, prompt: Prompt, take: Callable[[Said], None]
+    breaker: Breaker,
+    watch: Callable[[], float],
+    model: Model,
+    prompt: Prompt,
+    take: Callable[[Said | Progress], None],
 ) -> Answer:
     """What the model answers; the breaker is told how that went."""
     try:

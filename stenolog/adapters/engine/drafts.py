@@ -1,12 +1,25 @@
-"""What has been streamed of an answer, kept beside the log while it is being written."""
+"""What has been streamed of an answer, kept beside the log while it is being written.
+
+A row is a JSON list: a list for each `Said`, and an object where the `Progress` changed.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from typing import NamedTuple
 
-from stenolog.adapters.llms.port import Said
-from stenolog.domain.parts import AssistantPart, Reasoning, Refusal, Text, ToolCall
+from stenolog.adapters.llms.port import Progress, Said
+from stenolog.domain.parts import AssistantPart, Opaque, Reasoning, Refusal, Text, ToolCall
+from stenolog.domain.values import Usage
+
+
+class Drafted(NamedTuple):
+    """The kept draft of a call whose engine died."""
+
+    parts: tuple[AssistantPart, ...] = ()
+    progress: Progress = Progress()
 
 
 class Draft:
@@ -14,8 +27,9 @@ class Draft:
 
     def __init__(self, fence: int) -> None:
         self.fence = fence
+        self.progress = Progress()
         self._said: list[Said] = []
-        self._kept = 0
+        self._kept = 0, self.progress
 
     def add(self, piece: Said) -> None:
         """Take a piece in."""
@@ -24,42 +38,68 @@ class Draft:
     @property
     def is_kept(self) -> bool:
         """Whether all its pieces are."""
-        return self._kept == len(self._said)
+        return self._kept == self._mark
 
-    def unkept(self) -> tuple[bytes, int]:
-        """The pieces that are not kept yet, as JSON, and how many there are with those that are."""
-        pieces = self._said[self._kept :]
-        return json.dumps(joined(pieces)).encode(), self._kept + len(pieces)
+    def unkept(self) -> tuple[bytes, tuple[int, Progress]]:
+        """Return the pieces that are not kept yet, as JSON, and the mark to give to `keep` once they are."""
+        number, progress = self._kept
+        rows: list[object] = [*joined(self._said[number:])]
+        if self.progress != progress:
+            rows.append(_dumped(self.progress))
+        return json.dumps(rows).encode(), self._mark
 
-    def keep(self, number: int) -> None:
-        """So many of its pieces are kept by now."""
-        self._kept = number
+    def keep(self, mark: tuple[int, Progress]) -> None:
+        """Note that the pieces up to the mark are kept."""
+        self._kept = mark
 
     @property
     def parts(self) -> tuple[AssistantPart, ...]:
         """What has been said so far."""
         return parts(self._said)
 
+    @property
+    def drafted(self) -> Drafted:
+        """The draft as `load` would give it."""
+        return Drafted(self.parts, self.progress)
+
+    @property
+    def _mark(self) -> tuple[int, Progress]:
+        return len(self._said), self.progress
+
 
 def keep(drafts: Iterable[Draft], write: Callable[[list[tuple[int, bytes]]], None]) -> None:
     """Write what is new in the drafts; it counts as kept once that is done."""
     news = [(draft, *draft.unkept()) for draft in drafts if not draft.is_kept]
     write([(draft.fence, said) for draft, said, _ in news])
-    for draft, _, number in news:
-        draft.keep(number)
+    for draft, _, mark in news:
+        draft.keep(mark)
 
 
-def load(kept: Iterable[bytes]) -> tuple[AssistantPart, ...]:
+def load(kept: Iterable[bytes]) -> Drafted:
     """What had been said, from what was kept."""
-    return parts([Said(*piece) for text in kept for piece in json.loads(text)])
+    rows = [row for text in kept for row in json.loads(text)]
+    progress = [_loaded(row) for row in rows if isinstance(row, dict)]
+    return Drafted(parts([Said(*row) for row in rows if isinstance(row, list)]), *progress[-1:])
+
+
+def _dumped(progress: Progress) -> dict[str, object]:
+    usage = None if progress.usage is None else asdict(progress.usage)
+    return {**progress._asdict(), "usage": usage}
+
+
+def _loaded(row: dict[str, object]) -> Progress:
+    usage = row.get("usage")
+    return Progress(**{**row, "usage": Usage(**usage) if isinstance(usage, dict) else None})  # type: ignore[arg-type]
 
 
 def joined(pieces: Iterable[Said]) -> list[Said]:
-    """The pieces, neighbours of one part as one."""
+    """The pieces, neighbours of one part as one; of an act the last."""
     together: list[Said] = []
     texts: list[list[str]] = []
     for piece in pieces:
-        if together and together[-1][:2] == piece[:2] and not (piece.id or piece.name):
+        if together and together[-1][:2] == piece[:2] and piece.kind == "act":
+            together[-1], texts[-1] = piece, [piece.text]
+        elif together and together[-1][:2] == piece[:2] and not (piece.id or piece.name):
             texts[-1].append(piece.text)
         else:
             together.append(piece)
@@ -74,7 +114,10 @@ def parts(said: Sequence[Said]) -> tuple[AssistantPart, ...]:
     for piece in joined(said):
         begun = first.setdefault(piece.part, piece)
         first[piece.part] = begun._replace(id=begun.id or piece.id, name=begun.name or piece.name)
-        texts.setdefault(piece.part, []).append(piece.text)
+        if piece.kind == "act":
+            texts[piece.part] = [piece.text]
+        else:
+            texts.setdefault(piece.part, []).append(piece.text)
     made = (_part(begun, "".join(texts[index])) for index, begun in first.items())
     return tuple(part for part in made if part is not None)
 
@@ -84,6 +127,8 @@ def _part(begun: Said, text: str) -> AssistantPart | None:
     match begun.kind:
         case "tool_call":
             return ToolCall(id=whole(begun.id), name=whole(begun.name), arguments=text)
+        case "act":
+            return Opaque(provider=whole(begun.id), raw=text)
         case "reasoning":
             return Reasoning(text=text) if text else None
         case "refusal":

@@ -17,13 +17,15 @@ class Recorded(NamedTuple):
 class Delta(NamedTuple):
     """A little more of an answer that is being written; `cause` is the position that it answers.
 
-    Of a tool call it is a little more of the arguments.
+    Of a tool call it is a little more of the arguments; of an `act`, all of it as JSON. `part` is the index
+    of the part that it belongs to.
     """
 
     lane: str
     cause: int
     text: str
     kind: Kind = "text"
+    part: int = 0
 
 
 Happening: TypeAlias = Recorded | Delta

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
 
-from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
+from stenolog.adapters.llms.port import Answer, Model, Progress, Prompt, Said
 from stenolog.domain.errors import ModelFailed
 from stenolog.domain.parts import Opaque, says_something
+from stenolog.domain.values import Usage
 
 from .asking import told
 
@@ -20,7 +21,7 @@ BREATH = 0.05
 _abandoned: set[asyncio.Task[None]] = set()  # the event loop itself holds tasks weakly
 
 
-async def streamed(model: Model, prompt: Prompt, take: Callable[[Said], None]) -> Answer:
+async def streamed(model: Model, prompt: Prompt, take: Callable[[Said | Progress], None]) -> Answer:
     """The answer to a prompt, its pieces handed on as they come. Raises `ModelFailed`."""
     listening = _Listening(model, prompt, take)
     task = asyncio.create_task(listening.run(), name=f"model {prompt.lane:.64}")
@@ -61,7 +62,7 @@ def _forget(task: asyncio.Task[None]) -> None:
 class _Listening:
     """One stream, and since when the next piece is waited for."""
 
-    def __init__(self, model: Model, prompt: Prompt, take: Callable[[Said], None]) -> None:
+    def __init__(self, model: Model, prompt: Prompt, take: Callable[[Said | Progress], None]) -> None:
         self.model = model
         self.prompt = prompt
         self.take = take
@@ -85,7 +86,8 @@ class _Listening:
             async for piece in pieces:
                 if self.is_over:
                     return
-                self._last, self._is_first = self._now(), False
+                self._last = self._now()
+                self._is_first = self._is_first and isinstance(piece, Progress)
                 if self.answered.done():
                     continue  # nothing counts behind an answer
                 if isinstance(piece, Answer):
@@ -135,10 +137,12 @@ class _Listening:
         return ends
 
 
-def _sound(piece: object) -> Said:
+def _sound(piece: object) -> Said | Progress:
     """The piece, which a model of somebody else's may have made."""
     match piece:
         case Said(int(), str(), str(), str(), str()):
+            return piece
+        case Progress(str(), str(), None | Usage(), str()):
             return piece
         case _:
             raise ModelFailed("invalid_response", f"expected Said or Answer, found {piece!r:.200}")

@@ -17,13 +17,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
+from stenolog.adapters.llms.port import Answer, Model, Progress, Prompt, Said, StreamItem
 from stenolog.adapters.tools.collect import as_runnables
 from stenolog.adapters.tools.port import Call, Media, Outcome, Runnable
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import Diverged, ModelFailed
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.parts import AssistantPart, Refusal, Text, ToolCall, UserPart
+from stenolog.domain.parts import AssistantPart, Opaque, Refusal, Text, ToolCall, UserPart
 from stenolog.domain.state import address
 from stenolog.domain.values import Receipt, Tool
 from stenolog.projections.difference import first_difference
@@ -198,13 +198,14 @@ class _Model(Model):
         self.provider = provider  # type: ignore[misc]
         self.wire = wire
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[StreamItem, None]:
         end = self.recording.answer(prompt)
         event = end.event
         for index, part in enumerate(event.parts):
             yield _said(index, part)
         await self.recording.order.turn(end.position, end.view)
         if isinstance(event, LlmError):
+            yield Progress(event.session, event.model, event.usage)
             wait = None if event.retry_at is None else 0.0
             raise ModelFailed(event.category, event.message, retry_after=wait)
         yield Answer(tuple(event.parts), event.model, event.finish_reason, event.usage, event.session)
@@ -273,6 +274,8 @@ def _said(index: int, part: AssistantPart) -> Said:
             return Said(index, "text", text)
         case Refusal(text=text):
             return Said(index, "refusal", text)
+        case Opaque(provider=provider, raw=raw):
+            return Said(index, "act", raw, provider)
         case _:
             return Said(index, "reasoning", getattr(part, "text", ""))
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 
+from stenolog.adapters.agents import groups
 from stenolog.adapters.stores.claims import Claim
 from stenolog.adapters.tools.port import Runnable
 from stenolog.domain.effects import MODEL, ToolRun, effects, orphaned, recorded, unknown_outcome
-from stenolog.domain.parts import AssistantPart
 
 from .agent import Agent
-from .drafts import Draft, load
+from .drafts import Draft, Drafted, load
 from .options import Options
 from .retries import NO_RETRIES
 from .scribe import Begun, Scribe, key
@@ -34,8 +35,10 @@ def recover(
     `draft` is what it has streamed, where this process knows; else that is what was kept.
     """
     if claim.effect == MODEL:
-        parts = draft.parts if draft else load(scribe.claims.drafted(claim))
-        _model(scribe, claim, agents, options, why, parts)
+        drafted = draft.drafted if draft else load(scribe.claims.drafted(claim))
+        if draft is None:  # its engine is not this process, and died: what it started must not go on
+            groups.end(drafted.progress.process)
+        _model(scribe, claim, agents, options, why, drafted)
         return None
     name = (claim.lane, claim.effect)
     run = next((effect for effect in effects(scribe.state) if key(effect) == name), None)
@@ -57,7 +60,7 @@ def _model(
     agents: Mapping[str, Agent],
     options: Options,
     why: str,
-    parts: tuple[AssistantPart, ...],
+    drafted: Drafted,
 ) -> None:
     """A model call becomes an error with what had streamed, and is tried again where its retries say so."""
     lane = scribe.state.lane(claim.lane)
@@ -70,10 +73,12 @@ def _model(
         lane,
         claim.cause,
         attempt,
-        parts,
+        drafted.parts,
         scribe.receipt_of(claim),
         why,
         None if wait is None else now + timedelta(seconds=0 if attempt <= 1 else wait),
     )
+    so_far = drafted.progress
+    error = replace(error, model=so_far.model, usage=so_far.usage, session=so_far.session)
     waits = lane.status == "awaiting_llm"
     scribe.settle(lambda _: recorded(error, waits), claim)

@@ -153,6 +153,10 @@ class Runner:
     def stream(self, delta: Delta, draft: Draft) -> None:
         """Hand a piece of an answer on, and see that it is kept soon."""
         self._queue.put_nowait(delta)
+        self.keep(draft)
+
+    def keep(self, draft: Draft) -> None:
+        """See that a draft is kept soon."""
         self._drafts[draft.fence] = draft
         if self._keeping is None:
             self._keeping = asyncio.create_task(self._keep_soon())

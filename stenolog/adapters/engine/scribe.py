@@ -16,11 +16,13 @@ from stenolog.adapters.stores.claims import Claim, Claims
 from stenolog.adapters.stores.presence import Presence
 from stenolog.domain.effects import Effect, ModelCall, ToolRun, asks_first, effects, unknown_outcome, wanted
 from stenolog.domain.entry import Entry, microseconds
-from stenolog.domain.errors import CallerError, StaleAppend
+from stenolog.domain.errors import CallerError, InvalidPolicy, StaleAppend
 from stenolog.domain.events import AssistantMessage, ErrorCategory, Event, LlmError
-from stenolog.domain.limits import exceeded
+from stenolog.domain.limits import Tokens, exceeded
 from stenolog.domain.parts import ToolCall
-from stenolog.domain.values import Receipt
+from stenolog.domain.policy import policy
+from stenolog.domain.state import address
+from stenolog.domain.values import Receipt, Usage
 from stenolog.projections.prices import Prices, cost
 from stenolog.projections.requests import Request
 
@@ -234,10 +236,27 @@ class Scribe(Standing):
         except StaleAppend:
             self.catch_up()
 
+    def spent(self, where: str, session: str) -> Tokens:
+        """Return the tokens that the log has of a lane's session."""
+        tokens = Tokens()
+        for entry in self.talk.entries():
+            match entry.event:
+                case AssistantMessage() | LlmError() as event if event.session == session and event.usage:
+                    if address(event.agent, event.task) == where:
+                        tokens = tokens.plus(event.usage)
+                case _:
+                    pass
+        return tokens
+
     def _remembers(self, effect: ModelCall) -> bool:
         """Whether a stateful backend may have forgotten what its lane was told."""
         agent = self.agents[effect.lane.agent]
-        return agent.llm is not None and agent.llm.remembers and bool(effect.lane.answered)
+        if agent.llm is None or not agent.llm.remembers or not effect.lane.answered:
+            return False
+        try:
+            return policy(self.settings.card_of(effect.lane.agent).policy).history.delta
+        except InvalidPolicy:  # the request will say so
+            return False
 
     def take(self, entry: Entry) -> None:
         """Take the next entry in; see which effects it stops."""
@@ -248,6 +267,12 @@ class Scribe(Standing):
 def key(effect: Effect) -> Key:
     """What an effect is claimed by."""
     return effect.lane.address, effect.name
+
+
+def since(spent: Tokens, total: Usage) -> Usage:
+    """Return what a session has used since, from its total; all of it where the total is less than known."""
+    fresh = {name: getattr(total, name) - tokens for name, tokens in spent._asdict().items()}
+    return total if any(tokens < 0 for tokens in fresh.values()) else Usage(**fresh, cost=total.cost)
 
 
 def tool_key(talk: Conversation, run: ToolRun) -> str:

@@ -14,7 +14,7 @@ from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import Usage
 from stenolog.projections.requests import Wire
 
-Kind: TypeAlias = Literal["text", "reasoning", "refusal", "tool_call"]
+Kind: TypeAlias = Literal["text", "reasoning", "refusal", "tool_call", "act"]
 
 
 class Said(NamedTuple):
@@ -22,6 +22,9 @@ class Said(NamedTuple):
 
     `text` is more text, or for a tool call more of its arguments; a call's first piece has its `id` and
     `name`. Indexes count from 0, in the order in which the parts begin.
+
+    An `act` is something that a program did by itself, such as a call of its own tools: `text` is all of it
+    as JSON, and replaces an earlier piece with the same index; `id` is the provider that understands it.
     """
 
     part: int
@@ -32,13 +35,34 @@ class Said(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A whole answer: the last thing that a stream gives. `session` is a stateful backend's."""
+    """A whole answer: the last thing that a stream gives. `session` is a stateful backend's.
+
+    `usage_is_total`: `usage` counts the whole session. The engine subtracts what the log has of it already.
+    """
 
     parts: tuple[AssistantPart, ...]
     model: str = ""
     finish_reason: str = ""
     usage: Usage | None = None
     session: str = ""
+    usage_is_total: bool = False
+
+
+class Progress(NamedTuple):
+    """The state of a call before its end; it is recorded with the error if the call fails.
+
+    Each replaces the one before. `session` is one that the next call can resume although this call failed;
+    `process` identifies the process group at work (see `agents.groups`), to be ended if the engine dies.
+    A model may repeat an unchanged one to show that it is alive.
+    """
+
+    session: str = ""
+    model: str = ""
+    usage: Usage | None = None
+    process: str = ""
+
+
+StreamItem: TypeAlias = Said | Progress | Answer
 
 
 class Prompt(NamedTuple):
@@ -77,12 +101,12 @@ class Model(ABC):
 
     provider: ClassVar[str] = ""
     wire: str | Wire = "openai-chat"
-    remembers: ClassVar[bool] = False
+    remembers: bool = False
     name: str = ""
     timeouts: Timeouts = Timeouts()
 
     @abstractmethod
-    def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+    def stream(self, prompt: Prompt) -> AsyncGenerator[StreamItem, None]:
         """Pieces of the answer as they come, and at the end the whole answer, once.
 
         Raises `ModelFailed`. Closing the iterator, or cancelling who waits for it, ends the call.

@@ -25,7 +25,7 @@ from .model import Body, Dropped, Explanation, Later, Piece, Rendered, Request
 from .prefix import Prefix, prefix
 from .rules import CUTS
 from .sections import conversation
-from .sending import may_be_asked, over_budget, undelivered, unknown, unnamed, why_not
+from .sending import goes_on, may_be_asked, over_budget, undelivered, unknown, unnamed, why_not
 from .settled import Settled, Told, called_in
 from .window import Window
 from .wires import WIRES, Wire
@@ -217,11 +217,13 @@ class Live:
         """What stands around the conversation; made anew where something that it rests on has changed."""
         window, own = self.window, self.window.own
         turns = own.turns if window.policy.reminder is not None else 0
-        rests_on = (own.set_at, own.handoff, own.model, turns, window.cuts, tools)
+        rests_on = (own.set_at, own.handoff, own.model, turns, window.cuts, tools, goes_on(window))
         if entries or self._settings is not window.settings or self._around_rests_on != rests_on:
             note = around.cut_note(window)
-            behind = around.last(window, window.settings.card_of(window.lane.agent), entries)
             front = _front(window, tools)
+            stands = window.policy.history.delta and any(each.rule == "persona" for each in front.sections)
+            card = window.settings.card_of(window.lane.agent)
+            behind = around.last(window, replace(card, persona="") if stands else card, entries)
             self._surroundings = ((note,) if note else (), front, (behind,) if behind else ())
             self._settings, self._around_rests_on = window.settings, rests_on
         return self._surroundings
@@ -258,10 +260,14 @@ def _whole(window: Window) -> tuple[Told, frozenset[int], list[Entry]]:
 def _front(window: Window, tools: Iterable[str]) -> Prefix:
     """What stands before the conversation."""
     card = window.settings.card_of(window.lane.agent)
+    sections = around.first(window, card)
+    if goes_on(window):
+        seen, card_set = window.state.lane(window.lane.address).seen, window.own.set_at.get("card", 0)
+        sections = tuple(each for each in sections if max((card_set, *each.positions)) > seen)
     return prefix(
         window.lane.address,
         card,
-        around.first(window, card),
+        sections,
         tools,
         model=window.own.model,
         set_at=(window.own.set_at["card"],) if "card" in window.own.set_at else (),

@@ -61,8 +61,8 @@ def remember(own: Own, entry: Entry, now: Now) -> Own:
             own = _switched(own, entry.position, switch, now.lane)
         case AssistantMessage() as message if now.lane.owns(message):
             own = _said(own, entry.position, message, now)
-        case LlmError(category="process_exited") as error if now.lane.owns(error):
-            own = own._replace(died=entry.position)
+        case LlmError() as error if now.lane.owns(error):
+            own = _failed(own, entry.position, error)
         case _:
             pass
     if own.began > 0 and own.answered < now.settings.context_from:
@@ -100,6 +100,14 @@ def _said(own: Own, position: int, message: AssistantMessage, now: Now) -> Own:
     model, session = message.model or own.model, message.session or own.session
     died = position if unnoticed or elsewhere else own.died
     return _spoken(own, answered, turns, began, model, session, died, counted)
+
+
+def _failed(own: Own, position: int, error: LlmError) -> Own:
+    """What is remembered once a call has failed; a session that it names goes on, with what it had."""
+    if error.session:
+        is_other = error.session != own.session
+        return own._replace(session=error.session, died=position if is_other else own.died)
+    return own._replace(died=position) if error.category == "process_exited" else own
 
 
 def _running(own: Own, entry: Entry, now: Now) -> int:

@@ -61,7 +61,7 @@ def undelivered(window: Window, shown: Shown) -> tuple[list[Unit], set[int]]:
     It has its own words and what they were built on. An answer stays with results that it has not had.
     """
     own, seen = window.own, window.state.lane(window.lane.address).seen
-    if not window.policy.history.delta or not own.answered or own.died >= own.answered:
+    if not goes_on(window):
         return shown.units, set()
     fresh, had = [], set[int]()
     for unit in shown.units:
@@ -71,6 +71,12 @@ def undelivered(window: Window, shown: Shown) -> tuple[list[Unit], set[int]]:
         else:
             fresh.append(unit)
     return fresh, had
+
+
+def goes_on(window: Window) -> bool:
+    """Whether the request goes on in a session that has what came before."""
+    own = window.own
+    return window.policy.history.delta and bool(own.answered) and own.died < own.answered
 
 
 def why_not(window: Window, end: Piece | None) -> str:

@@ -1,0 +1,78 @@
+"""What an agent's program did by itself, in a line of words: its commands and tool calls."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from stenolog.domain.parts import Opaque
+
+PROVIDERS = ("acp", "claude-code", "codex", "command-line")
+"""Whose opaque parts are acts."""
+GISTS = ("command", "cmd", "file_path", "path", "pattern", "url", "query", "description", "prompt", "text")
+"""The arguments that tell most of a call, the best first."""
+LONGEST = 160
+
+
+def act_in_words(provider: str, raw: str) -> str:
+    """Return what was done in a line; empty for what is no act, such as the result of one."""
+    if provider not in PROVIDERS:
+        return ""
+    try:
+        thing = json.loads(raw)
+    except ValueError:
+        return ""
+    return _line(_words(thing)) if isinstance(thing, dict) else ""
+
+
+def acts_in_words(parts: tuple[object, ...]) -> list[str]:
+    """Return the lines of all acts among the parts of an answer."""
+    lines = [act_in_words(part.provider, part.raw) for part in parts if isinstance(part, Opaque)]
+    return [line for line in lines if line]
+
+
+def _words(thing: dict[str, Any]) -> str:
+    match thing:
+        case {"type": "tool_use", "name": str(name)}:
+            return _call(name, thing.get("input"))
+        case {"toolCallId": _}:
+            title = str(thing.get("title") or thing.get("kind") or "tool")
+            gist = _gist(thing.get("rawInput"))
+            return title if not gist or gist in title else f"{title}: {gist}"
+        case {"type": "command_execution", "command": str(command)}:
+            return _call("command", {"command": command})
+        case {"type": "file_change", "changes": list(changes)}:
+            paths = [str(change.get("path", "")) for change in changes if isinstance(change, dict)]
+            return f"file change: {', '.join(paths)}"
+        case {"type": "mcp_tool_call"}:
+            return _call(f"{thing.get('server', '')}.{thing.get('tool', '')}", thing.get("arguments"))
+        case {"type": "tool_result" | "todo_list" | "error"}:
+            return ""
+        case {"type": str(kind)}:
+            return _call(kind.replace("_", " "), thing)
+        case _:
+            return ""
+
+
+def _call(name: str, arguments: object) -> str:
+    gist = _gist(arguments)
+    return f"{name}: {gist}" if gist else name
+
+
+def _gist(arguments: object) -> str:
+    if not isinstance(arguments, dict):
+        return str(arguments) if isinstance(arguments, str) else ""
+    for name in GISTS:
+        match arguments.get(name):
+            case str(gist) if gist:
+                return gist
+            case [*words] if words and all(isinstance(word, str) for word in words):
+                return " ".join(map(str, words))
+            case _:
+                pass
+    return ""
+
+
+def _line(words: str) -> str:
+    line = " ".join(words.split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
