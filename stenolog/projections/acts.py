@@ -14,10 +14,8 @@ GISTS = ("command", "cmd", "file_path", "path", "pattern", "url", "query", "desc
 LONGEST = 160
 
 
-def act_in_words(provider: str, raw: str) -> str:
+def act_in_words(raw: str) -> str:
     """Return what was done in a line; empty for what is no act, such as the result of one."""
-    if provider not in PROVIDERS:
-        return ""
     try:
         thing = json.loads(raw)
     except ValueError:
@@ -25,10 +23,9 @@ def act_in_words(provider: str, raw: str) -> str:
     return _line(_words(thing)) if isinstance(thing, dict) else ""
 
 
-def acts_in_words(parts: tuple[object, ...]) -> list[str]:
-    """Return the lines of all acts among the parts of an answer."""
-    lines = [act_in_words(part.provider, part.raw) for part in parts if isinstance(part, Opaque)]
-    return [line for line in lines if line]
+def is_act(part: object) -> bool:
+    """Whether a part of an answer is something that a program did, in words that a person can read."""
+    return isinstance(part, Opaque) and part.provider in PROVIDERS and bool(act_in_words(part.raw))
 
 
 def _words(thing: dict[str, Any]) -> str:

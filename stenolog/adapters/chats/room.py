@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.engine.beginning import OnInput
 from stenolog.adapters.engine.delegate import TASK_ID as TASK
+from stenolog.adapters.engine.happenings import Delta
 from stenolog.adapters.engine.team import Message, Team
 from stenolog.adapters.engine.waiting import workers
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import MachineError
 from stenolog.domain.settings import Settings
+from stenolog.projections.acts import act_in_words
 
 from .approving import last_word
 from .commands import COMMANDS, Command, Told, Typed, call
@@ -33,7 +35,8 @@ class Room:
             await room.rest()
 
     One run is under way at a time. While it is open, the team goes on with whatever the log says is to be
-    done. `on_input` is `Team.say`'s. `commands` are those that it knows, by name.
+    done. `on_input` is `Team.say`'s. `commands` are those that it knows, by name. `on_act` is called with a
+    lane and a line of words while a program does something by itself.
     """
 
     def __init__(
@@ -43,12 +46,14 @@ class Room:
         *,
         on_input: OnInput = "next",
         commands: Mapping[str, Command] = COMMANDS,
+        on_act: Callable[[str, str], object] | None = None,
     ) -> None:
         self.team = team
         self.talk: Conversation = outlet.talk
         self.outlet = outlet
         self.on_input = on_input
         self.commands = commands
+        self.on_act = on_act
         self.working = asyncio.Event()
         """Set while a run is under way here."""
         self._workers: dict[str, Outlet] = {}
@@ -175,8 +180,12 @@ class Room:
             LOGGER.exception("%s: the team cannot work", self.talk.name)
 
     async def _run_once(self) -> None:
-        async for _ in self.team.run(self.talk):
-            pass
+        async for happened in self.team.run(self.talk):
+            match happened:
+                case Delta(kind="act", text=raw, lane=lane) if self.on_act and (line := act_in_words(raw)):
+                    self.on_act(lane, line)
+                case _:
+                    pass
 
     def _busy(self, error: Exception) -> None:
         LOGGER.warning("%s: %s; it is tried again", self.talk.name, error)

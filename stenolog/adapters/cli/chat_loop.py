@@ -13,6 +13,7 @@ from . import chat_commands
 from .chat_lines import message
 from .chat_standing import last_exchange
 from .chat_words import minute
+from .exits import Terminated
 from .positions import backwards
 from .run_desk import Desk
 from .words import counted
@@ -52,6 +53,8 @@ class Chat:
                 self._take(typed)
             except chat_commands.Quit:
                 return
+            except Terminated:
+                raise
             except KeyboardInterrupt:
                 if pressed or not self.lines.asks or self.desk.work.stopped:
                     raise

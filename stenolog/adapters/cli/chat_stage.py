@@ -11,6 +11,7 @@ from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolR
 from stenolog.domain.parts import Reasoning, Refusal, Text
 from stenolog.domain.state import State, address, find_call
 from stenolog.domain.values import Control
+from stenolog.projections.acts import act_in_words
 from stenolog.projections.prices import Prices
 from stenolog.projections.usage import Usage, usage
 
@@ -47,6 +48,7 @@ class Stage:
         self._calls: dict[int, str] = {}
         self._stopped: dict[int, list[str]] = {}
         self._told: set[str] = set()
+        self._acts: set[tuple[str, int, str]] = set()
         self._instead = ""
 
     @property
@@ -60,6 +62,7 @@ class Stage:
         self.used = Usage(state=self.state)
         self._mine, self._speaker, self._watch = mine, "", Watch()
         self._told.clear()
+        self._acts.clear()
 
     def catch_up(self, instead: str = "") -> None:
         """Show what stands in the log and was not shown yet; `instead` are other words for a setting."""
@@ -108,8 +111,20 @@ class Stage:
         if isinstance(happened, Recorded):
             self._record(happened.entry)
             self.tick()
+        elif happened.kind == "act":
+            self._act(happened)
         elif happened.kind != "tool_call":
             self._stream(happened)
+
+    def _act(self, delta: Delta) -> None:
+        """Show once what a program does by itself, such as a call of its own tools."""
+        line = act_in_words(delta.text)
+        if line and (shown := (delta.lane, delta.part, line)) not in self._acts:
+            self._acts.add(shown)
+            self._floor = delta.lane
+            self._introduce(delta.lane)
+            self._end_flow()
+            self.paper.line("  ", ("⚙ ", "dim"), (line, "blue"))
 
     def _stream(self, delta: Delta) -> None:
         self._floor = delta.lane

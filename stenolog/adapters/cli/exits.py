@@ -12,6 +12,10 @@ import click
 from stenolog.domain import errors
 
 
+class Terminated(KeyboardInterrupt):
+    """The command was told to end by SIGTERM or SIGHUP."""
+
+
 class Exit(NamedTuple):
     """An exit code, what it means, and the errors that lead to it."""
 
@@ -40,7 +44,9 @@ ADAPTER = Exit(
 DEFECT = Exit(70, "a defect of stenolog itself: please report it")
 INTERRUPTED = Exit(130, "interrupted from the keyboard", (KeyboardInterrupt,))
 
-EXITS = (OK, FAILED, USAGE, NOT_FOUND, CORRUPT, CONFLICT, ADAPTER, DEFECT, INTERRUPTED)
+TERMINATED = Exit(143, "ended by SIGTERM, or by SIGHUP as when its terminal is closed", (Terminated,))
+
+EXITS = (OK, FAILED, USAGE, NOT_FOUND, CORRUPT, CONFLICT, ADAPTER, DEFECT, INTERRUPTED, TERMINATED)
 
 
 def exit_of(error: BaseException) -> Exit:

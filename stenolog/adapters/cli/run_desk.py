@@ -27,6 +27,7 @@ from .chat_paper import Paper
 from .chat_stage import Stage
 from .chat_standing import Hints, awaiting, failed, standing
 from .chat_words import call_of, pages_of, whole_call
+from .exits import Terminated
 from .run_work import Work
 from .safety import safe_json
 
@@ -117,6 +118,8 @@ class Approvals:
         verdict = None
         try:
             verdict = self._asked(lane, call, made)
+        except Terminated:
+            raise
         except KeyboardInterrupt:
             print()
         if verdict is None:

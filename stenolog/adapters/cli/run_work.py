@@ -14,7 +14,10 @@ from stenolog.adapters.engine.team import Team
 from stenolog.domain.errors import IllegalCommand
 from stenolog.projections.prices import Prices
 
+from .exits import Terminated
+
 T = TypeVar("T")
+TERMINATING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 TICK = 1.0
 """Seconds between two looks at the watch."""
 
@@ -43,8 +46,16 @@ class Work:
         self.stopped = False
         """Whether Ctrl-C has stopped it."""
         self._runner = asyncio.Runner()
+        self._run: asyncio.Task[Any] | None = None
+        self._is_terminated = False
+        self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> Work:
+        for number in TERMINATING:
+            with suppress(ValueError):  # signals are handled in the main thread alone
+                if (handler := signal.getsignal(number)) is not signal.SIG_IGN:  # as under nohup
+                    signal.signal(number, self._terminate)
+                    self._handlers[number] = handler
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -52,6 +63,17 @@ class Work:
             self.do(self.team.close())
         finally:
             self._runner.close()
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
+
+    def _terminate(self, *_: object) -> None:
+        """End in good order, once: stop a run where it stands, as the last Ctrl-C does."""
+        if self._is_terminated:
+            return
+        self._is_terminated = True
+        if self._run is None:
+            raise Terminated
+        self._run.get_loop().call_soon_threadsafe(self._run.cancel)
 
     def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Do one thing in the event loop. Raises KeyboardInterrupt where it was stopped by Ctrl-C."""
@@ -59,7 +81,7 @@ class Work:
             return self._runner.run(coroutine)
         except asyncio.CancelledError:
             self.stopped = True
-            raise KeyboardInterrupt from None
+            raise (Terminated if self._is_terminated else KeyboardInterrupt) from None
 
     def go(self, message: str | None = None, to: Iterable[str] = ()) -> None:
         """Say something, if anything is given, and go on until only a person can."""
@@ -67,6 +89,7 @@ class Work:
         self.do(self._go(message, to))
 
     async def _go(self, message: str | None, to: Iterable[str]) -> None:
+        self._run = asyncio.current_task()
         try:
             async with (
                 _pressed(self._press),
@@ -76,6 +99,7 @@ class Work:
                 async for happened in happenings:
                     self.watching.take(happened)
         finally:
+            self._run = None
             self.watching.end(self.team.options.prices)
 
     def _press(self, times: int, run: asyncio.Task[Any]) -> asyncio.Task[None] | None:

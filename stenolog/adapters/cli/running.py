@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,7 +69,8 @@ def worked(
         try:
             _run(at, message, to, retry)
         except KeyboardInterrupt:
-            say(f"stopped; `stenolog run {file}` goes on from here")
+            with suppress(OSError):  # its terminal may be gone
+                say(f"stopped; `stenolog run {file}` goes on from here")
             raise
         return at.outcome()
 

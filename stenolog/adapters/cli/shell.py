@@ -17,7 +17,7 @@ import click
 from stenolog.domain.errors import InvalidEvent, StenologError, UnknownConversation
 
 from .answer import Answer, Diagnostic, envelope
-from .exits import DEFECT, FAILED, INTERRUPTED, OK, Exit, exit_of
+from .exits import DEFECT, FAILED, INTERRUPTED, OK, TERMINATED, Exit, exit_of
 from .positions import KINDS, full_name
 from .safety import safe_json
 from .screen import draw, say
@@ -115,14 +115,14 @@ def show(answer: Answer, as_json: bool, color: Any, pager: bool) -> int:
 def fail(error: BaseException, *, as_json: bool, trace: bool) -> int:
     """Say what went wrong, on stderr or as an envelope, and which exit code it is."""
     exit = exit_of(error)
-    if trace and exit is not INTERRUPTED:
+    if trace and exit not in (INTERRUPTED, TERMINATED):
         _try_to_say("".join(traceback.format_exception(error)).rstrip())
     message = _message(error, exit)
     note = Diagnostic("error", type(error).__name__, message)
     if _stdout_is_broken(error) or (as_json and not _printed(envelope("error", None, [note]))):
         _let_go_of_stdout()
         as_json = False
-    if not as_json and exit is not INTERRUPTED:
+    if not as_json and exit not in (INTERRUPTED, TERMINATED):
         _try_to_say(message, mark="✗", style="red")
     return exit.code
 
@@ -153,7 +153,7 @@ def _let_go_of_stdout() -> None:
 
 
 def _message(error: BaseException, exit: Exit) -> str:
-    if exit is INTERRUPTED:
+    if exit in (INTERRUPTED, TERMINATED):
         return "interrupted"
     if exit is DEFECT:
         return f"{type(error).__name__}: {error}\n  {REPORT}"

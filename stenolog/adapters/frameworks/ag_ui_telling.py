@@ -140,7 +140,9 @@ class Telling:
             yield ag.RunFinishedEvent(thread_id=self.thread, run_id=self.run, outcome=outcome)
 
     def delta(self, delta: Delta) -> Events:
-        """A little more of an answer."""
+        """A little more of an answer; the protocol has no place for what a program does by itself."""
+        if delta.kind == "act":
+            return
         key = f"{delta.lane}@{delta.cause}"
         if key not in self._open:
             self._open[key] = Open(self._answer_id(key), delta.lane)

@@ -14,6 +14,7 @@ from stenolog.domain.impulses import response_of
 from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text, ToolCall
 from stenolog.domain.policy import Compact, Policy
 from stenolog.domain.state import address
+from stenolog.projections.acts import act_in_words, is_act
 from stenolog.projections.pairing import CallKey, Pair
 
 from .compact import compact
@@ -201,7 +202,7 @@ def in_prose_result(piece: Piece, ear: Ear) -> Piece:
 
 def _error(position: int, error: LlmError, ear: Ear) -> Iterator[Piece]:
     """The partial text for good, so that "continue" has an anchor; and what went wrong."""
-    partial = in_prose(error.parts)
+    partial = in_prose(error.parts, acts=ear.lane.owns(error))
     stops = error.category in INTERRUPTIONS
     own = ear.lane.owns(error)
     whose = "your" if own else "the"
@@ -209,7 +210,7 @@ def _error(position: int, error: LlmError, ear: Ear) -> Iterator[Piece]:
     if not own:
         yield _others(position, error, ear, note(what))
         return
-    unsaid = unspoken(error.parts)
+    unsaid = unspoken(part for part in error.parts if not is_act(part))
     if was_retried(error):  # nothing is left of it but that it stopped the lane, for the seals of open calls
         yield Piece("user", (), (position,), "retried", interrupts=stops, unsaid=unsaid)
         return
@@ -224,8 +225,10 @@ def _error(position: int, error: LlmError, ear: Ear) -> Iterator[Piece]:
 
 
 def was_retried(event: Event) -> bool:
-    """Return whether an event is an error without words after which the same call is made again."""
-    return isinstance(event, LlmError) and event.retry_at is not None and not in_prose(event.parts).strip()
+    """Return whether an event is an error without words or acts after which the same call is made again."""
+    if not isinstance(event, LlmError) or event.retry_at is None:
+        return False
+    return not in_prose(event.parts, acts=True).strip()
 
 
 def _what_happened(error: LlmError, answer: str, *, cut_off: bool) -> str:
@@ -247,8 +250,11 @@ def unspoken(parts: Iterable[Part]) -> tuple[Part, ...]:
     return tuple([part for part in parts if isinstance(part, UNSAID)])
 
 
-def in_prose(parts: Iterable[Part]) -> str:
-    """What was said as one text, tool calls written out."""
+def in_prose(parts: Iterable[Part], *, acts: bool = False) -> str:
+    """What was said as one text, tool calls written out; with `acts` also what a program did by itself.
+
+    An answer that failed has nothing else to say what was done, so that it is not done again.
+    """
     lines = []
     for part in parts:
         match part:
@@ -256,6 +262,8 @@ def in_prose(parts: Iterable[Part]) -> str:
                 lines.append(text)
             case ToolCall(name=name, arguments=arguments):
                 lines.append(call_in_prose(name, arguments))
+            case Opaque(raw=raw) if acts and is_act(part):
+                lines.append(f"[did {act_in_words(raw)}]")
             case _:
                 pass
     return "\n".join(lines)

@@ -114,6 +114,22 @@ class Bot:
             async with asyncio.timeout(HURRY):
                 await self._api.send_chat_action(chat, ChatAction.TYPING)
 
+    async def show(self, chat: int, text: str, shown: int = 0, topic: int = 0) -> int:
+        """Show what is being done: in the message `shown`, or in a new silent one. Nothing depends on it.
+
+        Returns the id of the message; 0 where nothing could be shown.
+        """
+        with suppress(TelegramError, TimeoutError):
+            async with asyncio.timeout(HURRY):
+                if shown:
+                    await self._api.edit_message_text(text, chat, shown)
+                    return shown
+                message = await self._api.send_message(
+                    chat, text, message_thread_id=topic or None, disable_notification=True
+                )
+                return message.message_id
+        return 0
+
     async def fetch(self, file: str) -> bytes:
         """The content of a file that it was sent."""
         with _translated():

@@ -89,7 +89,8 @@ class Chat:
             first="telegram:",
             backoff=manner.backoff,
         )
-        self.room = Room(team, outlet, on_input=manner.on_input, commands=manner.commands)
+        self._act, self._shown = "", ("", 0)
+        self.room = Room(team, outlet, on_input=manner.on_input, commands=manner.commands, on_act=self._acts)
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Chat, None]:
@@ -188,11 +189,27 @@ class Chat:
 
     async def _show_work(self) -> None:
         while True:
+            if not self.room.working.is_set():
+                self._act, self._shown = "", ("", 0)  # the next run begins another message
             await self.room.working.wait()
             with suppress(StenologError):
                 if busy := await asyncio.to_thread(self._busy):
                     await (self.bots.of(busy) or self.bots.first).work(self.id)
+            await self._show_act()
             await asyncio.sleep(SHOWN)
+
+    def _acts(self, lane: str, line: str) -> None:
+        """Remember what a program does by itself, to be shown with the next sign of work."""
+        self._act = f"⚙ {name_of(lane, self.manner.names)}: {line}"
+
+    async def _show_act(self) -> None:
+        """Show the last act of this run, in one message that is edited."""
+        text, message = self._shown
+        if self._act == text:
+            return
+        topic = await asyncio.to_thread(lambda: topic_of(self.room.talk, self.room.talk.position))
+        act = self._act
+        self._shown = act, await self.bots.first.show(self.id, act, message, topic if self.id < 0 else 0)
 
     def _busy(self) -> str:
         """An agent that is at work; empty where nobody is."""
