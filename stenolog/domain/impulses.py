@@ -243,8 +243,8 @@ def _erred(state: State, error: LlmError) -> Taken:
         session = error.session or lane.session
         stopped = lane._replace(attempt=error.attempt, session=session)
         return Taken(state, (_stop(stopped, "cancelled"),))
-    # A session dies with its backend, unless the error names one that can be resumed.
-    session = error.session or ("" if error.category == "process_exited" else lane.session)
+    # A session dies with its backend; any other failure may name the one that the next call resumes.
+    session = "" if error.category == "process_exited" else error.session or lane.session
     failed = lane._replace(
         attempt=error.attempt, retry_at=error.retry_at, category=error.category, session=session
     )

@@ -104,10 +104,11 @@ def _said(own: Own, position: int, message: AssistantMessage, now: Now) -> Own:
 
 def _failed(own: Own, position: int, error: LlmError) -> Own:
     """What is remembered once a call has failed; a session that it names goes on, with what it had."""
-    if error.session:
-        is_other = error.session != own.session
-        return own._replace(session=error.session, died=position if is_other else own.died)
-    return own._replace(died=position) if error.category == "process_exited" else own
+    if error.category == "process_exited":
+        return own._replace(died=position)
+    if error.session and error.session != own.session:
+        return own._replace(session=error.session, died=position)
+    return own
 
 
 def _running(own: Own, entry: Entry, now: Now) -> int:

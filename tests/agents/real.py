@@ -1,0 +1,94 @@
+"""Real agents from npm, installed once per machine, with a local provider behind them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from hashlib import sha256
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pytest
+
+from stenolog.adapters.llms.port import Model, Timeouts
+
+HERE = Path(__file__).parent / "npm"
+INSTALL = ("install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
+LINK = ("node", "node_modules/@anthropic-ai/claude-code/install.cjs")
+"""What npm would run after the install: it puts the program in its place."""
+PATIENCE = 300.0
+"""Seconds that npm may take."""
+AGENTS = ("claude", "claude-long", "codex", "acp")
+TIMES = Timeouts(connect=60.0, first=60.0, between=60.0, whole=120.0)
+
+
+def installed() -> Path:
+    """The folder with the agents. Where there is no node, the test is skipped; in CI it fails."""
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        assert "CI" not in os.environ, "node and npm are needed to test with real agents"
+        pytest.skip("no node and npm here, for real agents")
+    wanted = (HERE / "package.json").read_bytes()
+    folder = HERE / "node_modules" / f".installed-{sha256(wanted).hexdigest()[:12]}"
+    if not folder.exists():
+        folder.parent.mkdir(exist_ok=True)
+        making = Path(mkdtemp(dir=folder.parent, prefix=".making-"))
+        try:
+            (making / "package.json").write_bytes(wanted)
+            for command in ((npm, *INSTALL), LINK):
+                subprocess.run(command, cwd=making, check=True, capture_output=True, timeout=PATIENCE)
+            making.rename(folder)
+        except OSError:
+            if not folder.exists():  # else another process was first
+                raise
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
+    return folder / "node_modules" / ".bin"
+
+
+def settled(home: Path, url: str) -> dict[str, str]:
+    """The environment of agents that live in a folder and ask this provider."""
+    home.mkdir(exist_ok=True)
+    codex = home / ".codex"
+    codex.mkdir(exist_ok=True)
+    (codex / "config.toml").write_text(
+        'model = "fake-1"\nmodel_provider = "fake"\n[model_providers.fake]\nname = "fake"\n'
+        f'base_url = "{url}/v1"\nwire_api = "responses"\n'
+    )
+    (home / ".claude.json").write_text(json.dumps({"hasCompletedOnboarding": True}))
+    return {
+        "HOME": str(home),
+        "CODEX_HOME": str(codex),
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "sk-ant-none-0123456789",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "IS_SANDBOX": "1",
+        "CLAUDE_CODE_EXECUTABLE": str(installed() / "claude"),
+    }
+
+
+def model(agent: str, home: Path, url: str, **options: Any) -> Model:
+    """A model that is one of the agents."""
+    from stenolog.models import ACP, CommandLine
+
+    work = home / "work"
+    env = settled(home, url)
+    work.mkdir(exist_ok=True)
+    given: dict[str, Any] = {"env": env, "cwd": work, "timeouts": TIMES} | options
+    programs = installed()
+    claude = [str(programs / "claude"), "-p", "--dangerously-skip-permissions"]
+    codex = [str(programs / "codex"), "exec", "--skip-git-repo-check"]
+    match agent:
+        case "claude":
+            return CommandLine([*claude, *options.pop("more", ())], format="claude-code", **given)
+        case "claude-long":
+            return CommandLine(claude, format="claude-code", mode="long-lived", **given)
+        case "codex":
+            command = [*codex, "--dangerously-bypass-approvals-and-sandbox"]
+            return CommandLine(command, format="codex", **given)
+        case _:
+            return ACP([str(programs / "claude-agent-acp")], permit=lambda _: True, **given)
