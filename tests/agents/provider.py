@@ -110,7 +110,12 @@ def _messages(command: str, words: str, body: dict[str, Any]) -> Iterator[dict[s
     number = str(time.monotonic_ns())
     usage = {"input_tokens": INPUT, "cache_read_input_tokens": CACHED, "cache_creation_input_tokens": 0}
     message = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": body["model"]}
-    rest = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": {**usage, "output_tokens": 1}}
+    rest: dict[str, Any] = {
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {**usage, "output_tokens": 1},
+    }
     yield {"type": "message_start", "message": {**message, **rest}}
     if command:
         arguments = json.dumps({"command": command, "description": "work"})
