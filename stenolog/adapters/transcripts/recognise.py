@@ -19,11 +19,14 @@ from .lines import Json, JsonObject, Reading, Record, regular_file
 from .neurocrew.files import is_chat
 from .nostr.files import are_lines_of_a_relay, is_nostr
 from .openai.files import are_messages, conversations_in, is_message
+from .others import described
 from .report import Format
 from .workflow.files import SQLITE, are_rows, check_database, is_csv, is_row
 
 LOOKED_AT = 200
 """How many records of a file decide what it is."""
+NAMED_BY = 20
+"""How many records of a file that no importer knows say what it is."""
 SUPPORTED = (
     "a Claude Code session or stream, a Codex rollout, OpenAI chat messages, a NeuroCrew chat, "
     "CrewAgent messages, Nostr events, a table conversation_messages, or a stenolog export"
@@ -51,24 +54,6 @@ _DOCUMENTS: tuple[tuple[Format, Callable[[Json], bool]], ...] = (
     ("openai-chat", lambda document: conversations_in(document) is not None),
 )
 """What a file that is one JSON document may be, the most particular first."""
-_OTHERS: tuple[tuple[str, frozenset[str]], ...] = (
-    ("a stream without a message", frozenset({"type", "subtype", "session_id"})),
-    ("a Gemini CLI chat", frozenset({"sessionId", "projectHash", "messages"})),
-    ("a Gemini CLI recording", frozenset({"method", "response"})),
-    ("an OpenHands run", frozenset({"instance_id"})),
-    ("a SWE-agent trajectory", frozenset({"trajectory", "history"})),
-    ("a SWE-agent demonstration", frozenset({"history"})),
-    ("an ATIF trajectory", frozenset({"schema_version", "steps"})),
-    ("an ADK evaluation set", frozenset({"eval_cases"})),
-    ("an ADK session", frozenset({"events", "id"})),
-    ("an OpenHands state", frozenset({"agent", "workspace"})),
-    ("a Copilot CLI session", frozenset({"type", "data", "id", "parentId"})),
-    ("an OpenCode record", frozenset({"sessionID"})),
-    ("an OpenCode session", frozenset({"projectID", "directory"})),
-    ("a recording of API calls", frozenset({"provider", "request", "response"})),
-    ("a Qwen Code session", frozenset({"uuid", "parentUuid", "sessionId", "type"})),
-    ("a Burr log", frozenset({"type", "action", "sequence_id"})),
-)
 
 
 def recognise(source: str | os.PathLike[str] | bytes) -> Format:
@@ -100,6 +85,8 @@ def _recognised(stream: BinaryIO) -> Format:
     if first.startswith(SQLITE):
         check_database(stream)
         return "conversation-messages"
+    if first.startswith(b"PK\x03\x04"):
+        raise NotATranscript(f"expected {SUPPORTED}, found a ZIP archive, as Inspect keeps its logs in")
     if first.startswith(b"["):
         return _of_list(stream)
     if first.startswith(b"{"):
@@ -118,14 +105,18 @@ def _of_list(stream: BinaryIO) -> Format:
         return _of_document(Reading().document(stream))
     except NotATranscript:
         stream.seek(0)
-        if not are_lines_of_a_relay(stream, LOOKED_AT):
-            raise
-        return "nostr"
+        if are_lines_of_a_relay(stream, LOOKED_AT):
+            return "nostr"
+        stream.seek(0)
+        lists = [value for _, value in islice(Reading().values(stream), 2)]
+        if len(lists) == 2 and all(isinstance(value, list) for value in lists):
+            raise NotATranscript(f"expected {SUPPORTED}, found a list on each line") from None
+        raise
 
 
 def _of_objects(stream: BinaryIO) -> Format:
     """JSON Lines, unless the whole file is one object: on a single line, or over many."""
-    first = list(islice(_records(stream), 2))
+    first = list(islice(_records(stream), NAMED_BY))
     if not first or first[0].number != 1:
         try:
             stream.seek(0)
@@ -135,7 +126,8 @@ def _of_objects(stream: BinaryIO) -> Format:
                 raise
             refused = error
     else:
-        refused = NotATranscript(f"expected {SUPPORTED}, found {_described(first[0].value)}")
+        what = described(first[0].value, [record.value for record in first[1:]])
+        refused = NotATranscript(f"expected {SUPPORTED}, found {what}")
         if len(first) == 1:
             with suppress(NotATranscript):
                 return _of_document(first[0].value)
@@ -155,7 +147,7 @@ def _of_document(document: Json) -> Format:
     for format, is_one in _DOCUMENTS:
         if is_one(document):
             return format
-    raise NotATranscript(f"expected {SUPPORTED}, found {_described(document)}")
+    raise NotATranscript(f"expected {SUPPORTED}, found {described(document)}")
 
 
 def _of_lines(stream: BinaryIO) -> Format | None:
@@ -196,7 +188,7 @@ def _openai_lines(records: Iterator[Record]) -> Format:
         if not isinstance(record.value.get("role"), str):
             raise NotATranscript(
                 f"expected an OpenAI chat message on each line, found on line {record.line} "
-                f"{_described(record.value)}"
+                f"{described(record.value)}"
             )
     return "openai-chat"
 
@@ -207,21 +199,3 @@ def _is_claude(value: JsonObject) -> bool:
         and "content" in obj(value.get("message"))
         and ("sessionId" in value or "parentUuid" in value)
     )
-
-
-def _described(document: Json) -> str:
-    """What was found in place of a transcript: another format by name, or the keys."""
-    if isinstance(document, list):
-        inside = (
-            f", the first of them {_described(document[0])}"
-            if document and isinstance(document[0], dict)
-            else ""
-        )
-        return f"a list of {len(document)} items{inside}"
-    if not isinstance(document, dict):
-        return f"a JSON {type(document).__name__}"
-    for name, marks in _OTHERS:
-        if marks <= document.keys():
-            return f"{name}, which has no importer"
-    keys = ", ".join(list(document)[:6])
-    return f"an object with the keys {keys}" if keys else "an empty object"

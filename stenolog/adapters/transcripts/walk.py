@@ -11,6 +11,8 @@ from .crewagent import folder as crewagent
 
 SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".csv"})
 """What the names of files end with that are looked for in a folder, in small letters."""
+ABOUT = ".meta.json"
+"""What the names of files end with in which Claude Code notes things about a sub-agent."""
 SUB_AGENT = "agent-"
 """What the names of files begin with that hold one sub-agent of a session of Claude Code."""
 
@@ -50,7 +52,7 @@ def _inside(
         yield folder
         return
     for file in (Path(each) for each in seen if each.is_file()):
-        if file.suffix.lower() in SUFFIXES:
+        if file.suffix.lower() in SUFFIXES and not file.name.endswith(ABOUT):
             yield file
         else:
             passed_over(file)

@@ -1,0 +1,60 @@
+"""Files that no importer reads are refused by the name of their format, where it is known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stenolog.adapters.transcripts import files_in, recognise
+from stenolog.domain.errors import NotATranscript
+from tests.transcripts.given import Json, lines
+
+USER: Json = {"type": "user", "uuid": "1", "parentUuid": None, "sessionId": "s"}
+
+
+@pytest.mark.parametrize(
+    ("name", "records"),
+    [
+        ("a Cursor transcript", [{"role": "user", "message": {"content": []}}]),
+        ("an Antigravity session", [{"step_index": 0, "source": "MODEL", "type": "USER_INPUT"}]),
+        ("a Grok CLI session", [{"type": "user", "content": "hi"}, {"type": "x", "model_fingerprint": "f"}]),
+        ("a Kimi CLI session", [{"type": "metadata", "protocol_version": "1.4"}]),
+        ("a Droid session", [{"type": "session_start", "id": "d", "title": "t"}]),
+        ("a pi session", [{"type": "session", "id": "p", "provider": "x", "modelId": "m"}]),
+        ("a pi or OpenClaw session", [{"type": "session", "id": "p", "version": 3, "cwd": "/x"}]),
+        ("a part of an OpenCode message", [{"id": "p", "type": "text", "text": "hi", "time": {}}]),
+        ("a Qwen Code session", [{**USER, "message": {"role": "user", "parts": [{"text": "hi"}]}}]),
+        ("a Claude Code session without a message", [USER]),
+        ("a Gemini CLI chat", [{"sessionId": "s", "projectHash": "h", "startTime": "t"}]),
+        ("a recording of API calls", [{"1b" * 32: {}, "c8" * 32: {}}]),
+        ("an ADK session", [{"id": "a", "app_name": "x", "events": []}]),
+        ("a SWE-agent demonstration", [{"history": []}]),
+    ],
+)
+def test_a_format_without_an_importer_is_refused_by_its_name(name: str, records: list[Json]) -> None:
+    with pytest.raises(NotATranscript, match=f"found {name}, which has no importer"):
+        recognise(lines(*records))
+
+
+@pytest.mark.parametrize("record", [{"id": "1", "events": []}, {"history": [], "model": "x"}, {"agent": "x"}])
+def test_an_object_of_no_known_format_is_refused_by_its_keys(record: Json) -> None:
+    with pytest.raises(NotATranscript, match="found an object with the keys"):
+        recognise(json.dumps(record).encode())
+
+
+def test_lists_on_lines_and_archives_are_refused_as_what_they_are() -> None:
+    with pytest.raises(NotATranscript, match="found a list on each line"):
+        recognise(b'["a", 1]\n["b", 2]\n')
+    with pytest.raises(NotATranscript, match="found a ZIP archive"):
+        recognise(b"PK\x03\x04rest")
+
+
+def test_a_note_on_a_sub_agent_in_a_folder_is_passed_over(tmp_path: Path) -> None:
+    note = tmp_path / "agent-a1.meta.json"
+    note.write_text('{"agentType": "Explore", "spawnDepth": 1}')
+    passed: list[Path] = []
+
+    assert list(files_in(tmp_path, passed_over=passed.append)) == []
+    assert passed == [note]
