@@ -47,6 +47,27 @@ def test_all_transcripts_in_a_folder_come_in(cli: Callable[..., Any], projects: 
     assert len(cli("ls", "--json").envelope["data"]) == 2
 
 
+def test_of_many_files_one_line_is_shown_unless_each_is_asked_for(
+    cli: Callable[..., Any], projects: Path
+) -> None:
+    for number in range(exchange.MANY):
+        glued = '{"role":"user","content":"Hi"}{"role":"user","content":"Ho"}\n'
+        (projects / f"chat-{number:02}.jsonl").write_text(
+            glued if number == 3 else json.dumps(CHAT[0]) + "\n"
+        )
+    (projects / "a.json").write_text("{}")
+
+    ran = cli("import", "projects")
+    assert ran.out == ("23 files, 1 of them refused, 59 entries; 1 other passed over  -v shows each\n")
+    assert ran.err.splitlines()[0] == "✗ projects/a.json: found an empty object"
+    assert "glued" not in ran.err
+
+    again = cli("import", "projects", "-v")
+    assert len(again.out.splitlines()) > exchange.MANY
+    assert "glued" in again.err
+    assert again.out.splitlines()[-1].endswith("59 were there already; 1 other passed over")
+
+
 def test_a_file_that_cannot_be_recognised_is_named_and_stops_no_other(
     cli: Callable[..., Any], projects: Path
 ) -> None:
@@ -71,7 +92,7 @@ def test_refusals_for_one_reason_are_one_line_and_what_would_be_taken_is_told_on
     assert lines[0].startswith("✗ 7 files, projects/0.json, projects/1.json, ")
     assert lines[0].endswith(" projects/4.json and 2 more (--json names them): found an empty object")
     assert lines[1] == "✗ projects/list.json: found a list of 2 items"
-    assert [line[:36] for line in lines[2:]] == ["· expected a Claude Code session, a C"[:36]]
+    assert [line[:36] for line in lines[2:]] == ["· expected a Claude Code session or st"[:36]]
 
 
 def test_programs_are_told_of_each_file_that_is_refused_and_how_many_are_passed_over(

@@ -84,11 +84,12 @@ def _counts(talk: Imported) -> str:
     return f"{talk.appended} {'entry' if talk.appended == 1 else 'entries'}{already}"
 
 
-def summary(reports: Sequence[Report], refused: Sequence[Refused], passed_over: int) -> Piece:
-    """All files together."""
+def summary(reports: Sequence[Report], refused: Sequence[Refused], passed_over: int, more: str = "") -> Piece:
+    """All files together; `more` says how the rest is shown."""
     talks = [talk for report in reports for talk in report.conversations]
     total = Imported("", sum(talk.appended for talk in talks), sum(talk.already for talk in talks))
     files = counted(len(reports) + len(refused), "file")
     out = f", {len(refused):,} of them refused" if refused else ""
     others = f"; {counted(passed_over, 'other')} passed over" if passed_over else ""
-    return line((f"{files}{out}, {_counts(total)}{others}", "bold"))
+    rest = (f"  {more}", "dim") if more else ""
+    return line((f"{files}{out}, {_counts(total)}{others}", "bold"), rest)

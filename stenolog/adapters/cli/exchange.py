@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
     from stenolog.adapters.log import Log
 
+MANY = 20
+"""Of so many files each conversation has its line; of more, all together have one."""
 PLACE = click.Path(allow_dash=True, path_type=Path)
 
 
@@ -53,10 +55,21 @@ PLACE = click.Path(allow_dash=True, path_type=Path)
     multiple=True,
     help="Whose public key is an agent's, and its name, where the events do not tell (Nostr). Repeatable.",
 )
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help=f"Show each conversation also where there are more than {MANY} files.",
+)
 @FILES
 @takes_db
 def import_command(
-    db: Path, files: tuple[Path, ...], name: str | None, keep_raw: bool, agents: tuple[str, ...]
+    db: Path,
+    files: tuple[Path, ...],
+    name: str | None,
+    keep_raw: bool,
+    agents: tuple[str, ...],
+    verbose: bool,
 ) -> Answer:
     """Bring in transcripts of other programs, and our own exports.
 
@@ -79,7 +92,7 @@ def import_command(
     except KeyboardInterrupt:
         _say_how_far(done, len(paths))
         raise
-    return _answer(done, len(others))
+    return _answer(done, len(others), is_short=len(done) > MANY and not verbose)
 
 
 def _paths(given: tuple[Path, ...], others: list[Path]) -> list[Path]:
@@ -124,20 +137,26 @@ def _named(given: str) -> tuple[str, str]:
     return key, name
 
 
-def _answer(done: list[Report | Refused], passed_over: int) -> Answer:
+def _answer(done: list[Report | Refused], passed_over: int, *, is_short: bool) -> Answer:
     reports = [each for each in done if isinstance(each, Report)]
     refused = [each for each in done if isinstance(each, Refused)]
     held = [note for report in reports for note in diagnostics(report)]
     notes = [Diagnostic("error", type(error).__name__, f"{file}: {error}") for file, error in refused] + held
     if passed_over:
         notes.append(Diagnostic("note", "passed-over", f"{counted(passed_over, 'file')} passed over by name"))
+    mute = ("note",) if is_short else ()
     return Answer(
         reports,
-        lambda: lines(reports),
+        lambda: () if is_short else lines(reports),
         failed=any(note.severity == "error" for note in notes),
         diagnostics=tuple(notes),
-        said=(*said_of(refused), *(note for note in held if note.code != "empty")),
-        closing=(summary(reports, refused, passed_over),) if len(done) > 1 or passed_over else (),
+        said=(
+            *said_of(refused),
+            *(note for note in held if note.code != "empty" and note.severity not in mute),
+        ),
+        closing=(summary(reports, refused, passed_over, "-v shows each" if is_short else ""),)
+        if len(done) > 1 or passed_over
+        else (),
     )
 
 
