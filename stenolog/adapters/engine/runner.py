@@ -8,34 +8,35 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import ParamSpec, TypeAlias, TypeVar
+from itertools import count
+from typing import ParamSpec, TypeVar
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.stores.claims import Claim, owners
 from stenolog.adapters.stores.presence import Presence
 from stenolog.adapters.tools.port import Runnable
 from stenolog.domain.decide import decide
-from stenolog.domain.effects import ModelCall
+from stenolog.domain.effects import ModelCall, effects
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import ClaimLost, InvalidEvent, MachineError
+from stenolog.domain.errors import ClaimLost, InvalidEvent, MachineError, StoreBusy
+from stenolog.domain.events import Event
 from stenolog.domain.lifecycle import BUSY
 
-from . import recovery
+from . import finished, recovery
 from .agent import Agent
 from .approvals import waved_through
 from .drafts import Draft, keep
 from .happenings import Delta, Happening, Recorded
 from .options import Options
 from .queueing import heard
-from .scribe import Begun, Key, Look, Outcome, Scribe, key
+from .scribe import Begun, Instead, Key, Look, Outcome, Scribe, key
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Instead: TypeAlias = Callable[[InvalidEvent], Outcome]
 KEEP_AFTER = 0.1
 """Seconds after which what has streamed is kept: the promise is a quarter of a second."""
 GRACE = 5.0
@@ -147,8 +148,15 @@ class Runner:
     async def settle(self, outcome: Outcome, claim: Claim, instead: Instead) -> None:
         """Append what came of an effect; nothing, where somebody else has taken it over.
 
-        `instead` is for what no log can hold."""
-        await self.write(self._settle_now, outcome, claim, instead)
+        `instead` is for what no log can hold. A store that is busy past its deadline is tried again, for what
+        came of an effect cannot be had again. Raises `StoreFailed`: the process's next run writes it then."""
+        finished.keep(claim, outcome, instead)
+        for failures in count():
+            try:
+                await self.write(self._settle_now, outcome, claim, instead)
+                return
+            except StoreBusy:
+                await asyncio.sleep(finished.pause(failures))
 
     def stream(self, delta: Delta, draft: Draft) -> None:
         """Hand a piece of an answer on, and see that it is kept soon."""
@@ -188,9 +196,8 @@ class Runner:
         store, edge = self.talk.log.datastore, self.talk.log.edge
         claimed = partial(owners, store)
         presence = Presence(store.file, edge.id(), in_memory=store.in_memory, claimed=claimed)
-        asks, prices, lane = self.options.on_unknown == "ask", self.options.prices, self.options.lane
         try:
-            self._scribe = Scribe(self.talk, presence, self.agents, prices, asks=asks, lane=lane)
+            self._scribe = Scribe(self.talk, presence, self.agents, self.options)
         except BaseException:
             presence.close()
             raise
@@ -215,10 +222,26 @@ class Runner:
                 self.scribe.settle(outcome, claim)
             except InvalidEvent as error:
                 self.scribe.settle(instead(error), claim)
+        finished.written(claim)
 
     def _recover(self, claim: Claim, why: str) -> Begun | None:
+        if (known := finished.of(claim)) is not None:
+            outcome, instead = known
+            finished.patiently(lambda: self._settle_now(self._known(outcome, claim), claim, instead))
+            return None
         draft = self._drafts.get(claim.fence)
         return recovery.recover(self.scribe, claim, self.agents, self.tools, self.options, why, draft)
+
+    def _known(self, outcome: Outcome, claim: Claim) -> Outcome:
+        """Return what came of an effect that an earlier runner may have done: is it wanted still?"""
+
+        def events(is_wanted: bool) -> Sequence[Event]:
+            scribe, name = self.scribe, (claim.lane, claim.effect)
+            is_ours = claim.fence in scribe.under_way
+            waits = (key(effect) == name and effect.cause == claim.cause for effect in effects(scribe.state))
+            return outcome(is_wanted and (is_ours or any(waits)))
+
+        return events
 
     def _hear(self) -> bool:
         """Say the oldest message that waited for the lanes to come to rest; whether there was one."""
@@ -274,7 +297,7 @@ class Runner:
 
     def _is_at_work(self, look: Look) -> bool:
         """Whether anything is under way, here or elsewhere, or due later."""
-        return bool(self._tasks or self._asks or look.held or look.due)
+        return bool(self._tasks or self._asks or look.held or look.due is not None)
 
     def _start(self, begun: Begun) -> None:
         from .doing import do
@@ -341,7 +364,7 @@ class Runner:
         """Look again when the next effect is due, and now and then while others are at one."""
         waits = [OTHERS] if look.held else []
         if look.due is not None:
-            waits.append(max(0.0, (look.due - self.talk.log.edge.clock()).total_seconds()))
+            waits.append(look.due)
         if waits:
             await self.options.world.sleep(min(waits))
             self.wake()

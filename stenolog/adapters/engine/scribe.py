@@ -16,25 +16,29 @@ from stenolog.adapters.stores.claims import Claim, Claims
 from stenolog.adapters.stores.presence import Presence
 from stenolog.domain.effects import Effect, ModelCall, ToolRun, asks_first, effects, unknown_outcome, wanted
 from stenolog.domain.entry import Entry, microseconds
-from stenolog.domain.errors import CallerError, InvalidPolicy, StaleAppend
+from stenolog.domain.errors import CallerError, InvalidEvent, InvalidPolicy, StaleAppend
 from stenolog.domain.events import AssistantMessage, ErrorCategory, Event, LlmError
 from stenolog.domain.limits import Tokens, exceeded
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.policy import policy
 from stenolog.domain.state import address
 from stenolog.domain.values import Receipt, Usage
-from stenolog.projections.prices import Prices, cost
+from stenolog.projections.prices import cost
 from stenolog.projections.requests import Request
 
 from .agent import Agent
 from .editing import as_approved
+from .options import Options
 from .standing import Standing
+from .waits import Waits
 
 RECEIPT = keeping.Json(Receipt)
 Key: TypeAlias = tuple[str, str]
 """The lane and the name of an effect: what it is claimed by."""
 Outcome: TypeAlias = Callable[[bool], Sequence[Event]]
 """What came of an effect, as events; whether the log still wants it is asked."""
+Instead: TypeAlias = Callable[[InvalidEvent], Outcome]
+"""What stands for an outcome that no log can hold."""
 
 
 class Begun(NamedTuple):
@@ -48,34 +52,30 @@ class Begun(NamedTuple):
 
 class Look(NamedTuple):
     """What there is to do now: effects that were claimed, those that others have, those whose backend must be
-    asked before a request is built, and when the next one is due. `again`: look again at once."""
+    asked before a request is built, and the seconds until the next one is due. `again`: look at once."""
 
     begun: tuple[Begun, ...] = ()
     held: tuple[Key, ...] = ()
     unasked: tuple[ModelCall, ...] = ()
-    due: datetime | None = None
+    due: float | None = None
     again: bool = False
 
 
 class Scribe(Standing):
-    """One conversation, as one runner works on it: for `agents`, on one `lane` alone where one is given."""
+    """One conversation, as one runner works on it: for `agents`, as the options of their team say."""
 
     def __init__(
         self,
         talk: Conversation,
         presence: Presence,
         agents: Mapping[str, Agent],
-        prices: Prices,
-        *,
-        asks: bool = False,
-        lane: str = "",
+        options: Options,
     ) -> None:
+        self.waits = Waits(talk, options.world.stopwatch)
         super().__init__(talk)
         self.presence = presence
         self.agents = agents
-        self.prices = prices
-        self.asks = asks
-        self.lane = lane
+        self.options = options
         self.claims = Claims(talk.log.datastore, talk.stream)
         self.under_way: dict[int, Effect] = {}
         """The effects that were begun, by the fence of their claim."""
@@ -104,9 +104,9 @@ class Scribe(Standing):
         """Claim what is due now and not `busy`, at most so many; of `asked` the backend was asked."""
         now = self.talk.log.edge.clock()
         open_ones = [e for e in effects(self.state) if self._is_ours(e.lane.address) and key(e) not in busy]
-        later = [at for effect in open_ones if (at := _at(effect)) is not None and at > now]
+        waits = [self._left(effect, now) for effect in open_ones]
         claimed = {(claim.lane, claim.effect) for claim in self.claims.all()} if open_ones else set()
-        ready = [effect for effect in open_ones if (at := _at(effect)) is None or at <= now]
+        ready = [effect for effect, left in zip(open_ones, waits, strict=True) if not left]
         held = tuple(key(effect) for effect in ready if key(effect) in claimed)
         due = [effect for effect in ready if key(effect) not in claimed][:most]
         unasked = [e for e in due if isinstance(e, ModelCall) and key(e) not in asked and self._remembers(e)]
@@ -125,7 +125,7 @@ class Scribe(Standing):
             begun=tuple(self.begin(each._replace(claim=claim)) for each, claim in pairs if claim),
             held=held + tuple(key(each.effect) for each, claim in pairs if claim is None),
             unasked=tuple(unasked),
-            due=min(later, default=None),
+            due=min(filter(None, waits), default=None),
         )
 
     def orphans(self) -> list[Claim]:
@@ -138,8 +138,14 @@ class Scribe(Standing):
                 self.presence.forget(owner)
         return taken
 
+    def _left(self, effect: Effect, now: datetime) -> float:
+        """Return the seconds until an effect may begin: no longer than its agent's retries ever wait."""
+        agent = self.agents[effect.lane.agent]
+        rest = self.options.breaker_of(agent.llm).rest if agent.llm else 0.0
+        return self.waits.left(effect, now, max(agent.retries.cap, agent.retries.patience, rest))
+
     def _is_ours(self, where: str) -> bool:
-        return where.partition("/")[0] in self.agents and self.lane in ("", where)
+        return where.partition("/")[0] in self.agents and self.options.lane in ("", where)
 
     def call_of(self, run: ToolRun) -> ToolCall:
         """The call as it runs, from the log."""
@@ -189,13 +195,15 @@ class Scribe(Standing):
     def _request(self, effect: ModelCall) -> Request | tuple[ErrorCategory, str]:
         """What the lane's model is sent; or the category and the words of what is in the way."""
         lane = effect.lane
-        if self.asks and (reason := asks_first(lane, self.talk.entries(lane.answered - 1))):
+        if self.options.on_unknown == "ask" and (
+            reason := asks_first(lane, self.talk.entries(lane.answered - 1))
+        ):
             return "process_exited", reason
         agent = self.agents[lane.agent]
         if agent.llm is None or not self.settings.card_of(lane.agent).model:
             return "invalid_request", f"agent {lane.agent!r} has no model"
         account = self.accounts.lane(lane.address)
-        if reason := exceeded(agent.limits, account, cost(account.tokens, self.prices)):
+        if reason := exceeded(agent.limits, account, cost(account.tokens, self.options.prices)):
             return "budget", reason
         try:
             request = self.talk.request(lane.agent, wire=agent.llm.wire, task=lane.task)
@@ -261,6 +269,7 @@ class Scribe(Standing):
     def take(self, entry: Entry) -> None:
         """Take the next entry in; see which effects it stops."""
         super().take(entry)
+        self.waits.take(entry)
         self.unwanted.update(fence for fence, it in self.under_way.items() if not wanted(self.state, it))
 
 
@@ -284,7 +293,3 @@ def _key(talk: Conversation, effect: Effect, what: str) -> str:
     """The idempotency key of an effect: the same for the same effect, however often it is begun."""
     named = f"{talk.stream.key}/{effect.lane.address}/{effect.name}/{what}"
     return sha256(named.encode()).hexdigest()[:32]
-
-
-def _at(effect: Effect) -> datetime | None:
-    return effect.at if isinstance(effect, ModelCall) else None

@@ -1,0 +1,71 @@
+"""How long a lane waits before it tries again: as long as was meant, whatever the clock says.
+
+A retry's time is recorded by the clock of the process whose call failed. Another host's clock may differ, and
+clocks are set back. So the wait itself is read off the error's entry, and measured by a stopwatch from when
+this process first saw it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.domain.effects import Effect, ModelCall
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import LlmError
+from stenolog.domain.state import address
+
+PAGE = 256
+
+
+class Waits:
+    """The waits of one conversation's lanes; `watch` counts seconds."""
+
+    def __init__(self, talk: Conversation, watch: Callable[[], float]) -> None:
+        self.talk = talk
+        self.watch = watch
+        self._meant: dict[str, tuple[datetime, float]] = {}
+        """When each lane tries again by its last error, and the seconds that it was to wait for that."""
+        self._seen: dict[str, tuple[datetime, float]] = {}
+        """The same time, and when this process saw it first, by the stopwatch."""
+
+    def take(self, entry: Entry) -> None:
+        """Take an entry in: an error says how long its lane waits."""
+        match entry.event:
+            case LlmError(agent=agent, task=task, retry_at=datetime() as again):
+                self._meant[address(agent, task)] = again, (again - entry.at).total_seconds()
+            case _:
+                pass
+
+    def left(self, effect: Effect, now: datetime, most: float) -> float:
+        """Return the seconds until an effect may begin, at most so many; 0: now."""
+        if not isinstance(effect, ModelCall) or effect.at is None or effect.at <= now:
+            return 0.0
+        where, again = effect.lane.address, effect.at
+        if self._seen.get(where, (None,))[0] != again:
+            self._seen[where] = again, self.watch()
+        gone = self.watch() - self._seen[where][1]
+        meant = min(most, self._wait(where, again))
+        return max(0.0, min((again - now).total_seconds(), meant - gone))
+
+    def _wait(self, where: str, again: datetime) -> float:
+        """Return the seconds that a lane was to wait until `again`; 0 where no error says so."""
+        if self._meant.get(where, (None,))[0] != again:
+            self._meant[where] = again, self._read(where, again)
+        return self._meant[where][1]
+
+    def _read(self, where: str, again: datetime) -> float:
+        """Return the wait by the last error of the lane, which stands near the end of the log."""
+        upto = self.talk.position
+        while upto:
+            after = max(0, upto - PAGE)
+            for entry in reversed([*self.talk.entries(after, upto)]):
+                match entry.event:
+                    case LlmError(agent=agent, task=task, retry_at=at) if address(agent, task) == where:
+                        if at == again:
+                            return (again - entry.at).total_seconds()
+                    case _:
+                        pass
+            upto = after
+        return 0.0
