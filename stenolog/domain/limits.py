@@ -6,18 +6,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, NamedTuple
 
 from pydantic import Field, JsonValue
 
 from .entry import Entry
-from .events import AssistantMessage, LlmError, ToolResult, UserMessage
+from .events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
 from .parts import Text, ToolCall, UserPart
 from .placed import rule
 from .scalars import Natural
 from .state import address
-from .values import Usage
+from .values import Turns, Usage
 
 MOST = 10**12
 """No call has used so many tokens."""
@@ -32,8 +33,9 @@ class Limits:
     """How far a lane may go since a person last spoke to it; None or 0: without end.
 
     `max_steps` counts answers, `max_tokens` what went in and came out of its models together, `max_cost` is
-    in USD. It is stuck after `same_call` steps in a row with the same calls and the same results, after two
-    such steps in turn `ping_pong` times, and after `same_error` steps in a row with the same error of a tool.
+    in USD, `seconds` are those of the log's clock. It is stuck after `same_call` steps in a row with the same
+    calls and the same results, after two or three such steps in turn `ping_pong` times, after `same_error`
+    steps in a row with the same error of a tool, and after `same_words` answers in a row of the same words.
     """
 
     max_steps: Natural | None = 50
@@ -42,10 +44,13 @@ class Limits:
     same_call: Natural | None = 3
     ping_pong: Natural | None = 3
     same_error: Natural | None = 3
+    seconds: Annotated[float, Field(ge=0)] | None = None
+    same_words: Natural | None = 3
 
     def fault(self) -> str:
         """What is wrong with the fields taken together: one call in a row is no repetition."""
-        lone = [name for name in ("same_call", "ping_pong", "same_error") if getattr(self, name) == 1]
+        counts = ("same_call", "ping_pong", "same_error", "same_words")
+        lone = [name for name in counts if getattr(self, name) == 1]
         return f"expected {lone[0]} of at least 2, found 1" if lone else ""
 
 
@@ -94,9 +99,11 @@ class Round(NamedTuple):
 class Account(NamedTuple):
     """What a lane has done since a person last spoke to it.
 
-    `tokens` are by model. `calls` are those of its last answer, at `answered`. `last` and `before` are its
-    last two rounds of calls; `same` counts how often in a row the last one came, `turned` for how many rounds
-    two have come in turn, `failed` how often in a row tools failed with this `error`.
+    `tokens` are by model. `calls` are those of its last answer, at `answered`. `last`, `before` and `third`
+    are its last rounds of calls; `same` counts how often in a row the last one came, `turned` for how many
+    rounds two have come in turn, `cycled` how many in a row were the same as three before, `failed` how often
+    in a row tools failed with this `error`, `again` how often in a row it `said` the same. `since` is when a
+    person last spoke to it.
     """
 
     steps: int = 0
@@ -109,6 +116,11 @@ class Account(NamedTuple):
     turned: int = 0
     error: Round = Round()
     failed: int = 0
+    third: Round = Round()
+    cycled: int = 0
+    said: Round = Round()
+    again: int = 0
+    since: datetime | None = None
 
     @property
     def total(self) -> int:
@@ -120,13 +132,18 @@ NEW = Account()
 
 
 class Accounts(NamedTuple):
-    """The account of every lane that has done something, by its address."""
+    """The account of every lane that has done something, by its address.
+
+    `since` is when a person last spoke to all. An answer that is just the `pass_token` repeats nothing.
+    """
 
     lanes: dict[str, Account] = {}  # noqa: RUF012 - never changed in place; watch makes a new one
+    since: datetime | None = None
+    pass_token: str = ""
 
     def lane(self, where: str) -> Account:
         """The account of a lane; an empty one where it has done nothing."""
-        return self.lanes.get(where, NEW)
+        return self.lanes.get(where) or NEW._replace(since=self.since)
 
 
 def watch(accounts: Accounts, entry: Entry) -> Accounts:
@@ -134,23 +151,27 @@ def watch(accounts: Accounts, entry: Entry) -> Accounts:
     event = entry.event
     match event:
         case UserMessage():
-            return _told(accounts, event)
+            return _told(accounts, event, entry.at)
         case AssistantMessage(agent=agent, task=task):
             where = address(agent, task)
-            return _set(accounts, where, _said(accounts.lane(where), event, entry))
+            return _set(accounts, where, _said(accounts.lane(where), event, entry, accounts.pass_token))
         case LlmError(agent=agent, task=task, usage=Usage() as used, model=model):
             where = address(agent, task)
             return _set(accounts, where, _paid(accounts.lane(where), model, used))
         case ToolResult():
             return _resulted(accounts, event)
+        case ModeSwitch(turns=Turns(options=options)):
+            token = options.get("pass_token")
+            return accounts._replace(pass_token=token if isinstance(token, str) else "")
         case _:
             return accounts
 
 
-def exceeded(limits: Limits, account: Account, cost: int | None = None) -> str:
+def exceeded(limits: Limits, account: Account, cost: int | None = None, now: datetime | None = None) -> str:
     """The limit that a lane has reached, in words; empty where it may go on.
 
     `cost` is what the account's tokens have cost, in micro-dollars; None: that is not known, and not limited.
+    So is the time where it is not known what time it is `now`.
     """
     if limits.max_steps and account.steps >= limits.max_steps:
         return f"max_steps: {account.steps} steps since the last message"
@@ -159,6 +180,10 @@ def exceeded(limits: Limits, account: Account, cost: int | None = None) -> str:
     if limits.max_cost and cost is not None and cost >= limits.max_cost * MICRO:
         spent = f"{cost / MICRO:.4f} of {limits.max_cost:.4f} USD"
         return f"max_cost: {spent} since the last message"
+    if limits.seconds and now is not None and account.since is not None:
+        gone = (now - account.since).total_seconds()
+        if gone >= limits.seconds:
+            return f"seconds: {gone:,.0f} of {limits.seconds:,g} s since the last message"
     return _stuck(limits, account)
 
 
@@ -170,26 +195,43 @@ def _stuck(limits: Limits, account: Account) -> str:
     if limits.ping_pong and account.turned >= 2 * limits.ping_pong:
         both = f"{account.before.words} and {account.last.words}"
         return f"stuck: two calls in turn, {account.turned // 2} times: {both}"
+    if limits.ping_pong and account.cycled >= 3 * (limits.ping_pong - 1):
+        three = f"{account.third.words}, {account.before.words} and {account.last.words}"
+        return f"stuck: three calls in turn, {account.cycled // 3 + 1} times: {three}"
+    if limits.same_words and account.again >= limits.same_words:
+        return f"stuck: the same words {account.again} times: {account.said.words}"
     return ""
 
 
 def _set(accounts: Accounts, where: str, account: Account) -> Accounts:
-    return Accounts({**accounts.lanes, where: account})
+    return accounts._replace(lanes={**accounts.lanes, where: account})
 
 
-def _told(accounts: Accounts, message: UserMessage) -> Accounts:
-    """A message, or a word to go on, starts anew those that it is for."""
+def _told(accounts: Accounts, message: UserMessage, at: datetime) -> Accounts:
+    """A message, or a word to go on, starts anew those that it is for; a decision, the time of its lane."""
     control = message.control
     if message.author_kind == "system" or not message.in_context:
         return accounts
+    if control is not None and control.call is not None:
+        return _decided(accounts, control.call.entry, at)
     if control is not None and control.action != "continue":
         return accounts
     to: Sequence[str] = message.to
     if control is not None and control.agent:
         to = (address(control.agent, control.task),)
     if not to:
-        return Accounts()
-    return Accounts({where: account for where, account in accounts.lanes.items() if where not in to})
+        return Accounts(since=at, pass_token=accounts.pass_token)
+    return accounts._replace(lanes={**accounts.lanes, **dict.fromkeys(to, NEW._replace(since=at))})
+
+
+def _decided(accounts: Accounts, entry: str, at: datetime) -> Accounts:
+    """The time that a person took for a decision is not the lane's own."""
+    waited = {
+        where: account._replace(since=at)
+        for where, account in accounts.lanes.items()
+        if any(call.entry == entry for call in account.calls)
+    }
+    return accounts._replace(lanes={**accounts.lanes, **waited})
 
 
 def _paid(account: Account, model: str, used: Usage) -> Account:
@@ -197,16 +239,24 @@ def _paid(account: Account, model: str, used: Usage) -> Account:
     return account._replace(tokens={**account.tokens, model: tokens})
 
 
-def _said(account: Account, message: AssistantMessage, entry: Entry) -> Account:
+def _said(account: Account, message: AssistantMessage, entry: Entry, pass_token: str) -> Account:
     """An answer is a step; one that calls nothing ends the row of calls."""
     if message.usage is not None:
         account = _paid(account, message.model, message.usage)
     if message.purpose != "answer" or message.replaces is not None:
         return account
-    calls = tuple(_tried(entry.id, nth, call) for nth, call in enumerate(message.tool_calls))
-    if not calls:
-        return Account(account.steps + 1, account.tokens)
-    return account._replace(steps=account.steps + 1, answered=entry.position, calls=calls)
+    steps, calls = (
+        account.steps + 1,
+        tuple(_tried(entry.id, nth, call) for nth, call in enumerate(message.tool_calls)),
+    )
+    if calls:
+        return account._replace(steps=steps, answered=entry.position, calls=calls, said=Round(), again=0)
+    rested = Account(steps, account.tokens, since=account.since, said=account.said, again=account.again)
+    words = " ".join(message.text.split())
+    if not words or message.text.strip() == pass_token:
+        return rested
+    said = Round(_hash((words,)), words if len(words) <= SHOWN else f"{words[: SHOWN - 1]}…")
+    return rested._replace(said=said, again=account.again + 1 if said.hash == account.said.hash else 1)
 
 
 def _tried(entry: str, nth: int, call: ToolCall) -> Tried:
@@ -275,10 +325,13 @@ def _rounded(account: Account) -> Account:
     error = Round(_hash(each.result for each in failing), _words(failing)) if failing else Round()
     same = now.hash == last.hash
     again = now.hash == before.hash and not same
+    cycles = now.hash == account.third.hash and not same and not again
     fails = error.hash == account.error.hash
     return account._replace(
         last=now,
         before=last,
+        third=before,
+        cycled=account.cycled + 1 if cycles else 0,
         same=account.same + 1 if same else 1,
         turned=account.turned + 1 if again else 1 if same or not last.hash else 2,
         error=error,

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 NOBODY = "nobody is there to take a turn"
 SPOKEN = "a person has spoken"
 CANCELLED = "cancelled"
+ROUNDS = 10
+"""So many rounds agents talk among themselves, unless told otherwise."""
 How: TypeAlias = Literal["answered", "passed", "failed", "cancelled", "left"]
 
 
@@ -123,15 +125,15 @@ class RoundRobin(Rule):
     """One after the other, in `order` (else that of joining), until nobody has anything new to say.
 
     A person's words go to the one after who had the turn last. An answer that is just `pass_token` is a pass.
-    The turns end when all pass or fail in a row, when the `moderator` passes, and after `max_rounds` (0:
-    without end). Whoever has heard nothing new since its last answer is passed over.
+    The turns end when all pass or fail in a row, when the `moderator` passes, and after `max_rounds` since a
+    person's last words (0: without end). Whoever has heard nothing new since its last answer is passed over.
     """
 
     name: ClassVar[str] = "round_robin"
     order: Many[str] = ()
     pass_token: str = ""
     moderator: str = ""
-    max_rounds: Natural = 0
+    max_rounds: Natural = ROUNDS
 
     def fault(self) -> str:
         """Each stands in the order once, and whoever moderates by passing needs a way to pass."""

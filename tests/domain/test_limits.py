@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import reduce
 
 import pytest
@@ -24,6 +25,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.domain.limits import NEW, Account, Accounts, Limits, Tokens, exceeded, watch
+from stenolog.domain.turns import RoundRobin
 from stenolog.testing import entries
 from tests.strategies import logs
 
@@ -31,7 +33,7 @@ ACCOUNTS = TypeAdapter(Accounts)
 ASKED = UserMessage(text="Go", to=["coder"])
 SHELL = ToolCall(id="c1", name="shell", arguments='{"cmd":"ls"}')
 READ = ToolCall(id="c2", name="read", arguments='{"file":"a"}')
-OFF = Limits(None, None, None, None, None, None)
+OFF = Limits(None, None, None, None, None, None, None, None)
 
 
 def step(*calls: ToolCall, result: str = "same", is_error: bool = False) -> list[Event]:
@@ -53,11 +55,11 @@ def why(*events: Event, limits: Limits = Limits()) -> str:  # noqa: B008 - froze
 
 
 def test_steps_since_the_last_message_are_limited() -> None:
-    said = AssistantMessage(agent="coder", text="Hm.")
+    said = [AssistantMessage(agent="coder", text=f"Hm, {n}.") for n in range(50)]
 
-    assert why(*[said] * 49) == ""
-    assert why(*[said] * 50) == "max_steps: 50 steps since the last message"
-    assert why(*[said] * 3, limits=Limits(max_steps=3)) == "max_steps: 3 steps since the last message"
+    assert why(*said[:49]) == ""
+    assert why(*said) == "max_steps: 50 steps since the last message"
+    assert why(*said[:3], limits=Limits(max_steps=3)) == "max_steps: 3 steps since the last message"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,10 @@ def test_steps_since_the_last_message_are_limited() -> None:
     ],
 )
 def test_whoever_is_spoken_to_begins_anew(event: Event, anew: bool) -> None:
-    assert account(ASKED, *step(SHELL), event) == (NEW if anew else account(ASKED, *step(SHELL)))
+    before, after = account(ASKED, *step(SHELL)), account(ASKED, *step(SHELL), event)
+
+    assert after._replace(since=None) == (NEW if anew else before._replace(since=None))
+    assert (after.since != before.since) == anew
 
 
 def test_only_answers_are_steps_but_every_token_counts() -> None:
@@ -225,3 +230,47 @@ def test_an_account_stays_small_however_much_a_lane_does() -> None:
         return len(ACCOUNTS.dump_json(accounts(*(event for call in calls for event in step(call)))))
 
     assert size(400) - size(40) < 20
+
+
+def test_the_same_words_again_and_again_are_stuck_as_the_same_calls_are() -> None:
+    same, other = (AssistantMessage(agent="coder", text=text) for text in ("No  change.", "Hm."))
+    reworded = AssistantMessage(agent="coder", text="No change.\n")
+
+    assert why(same, reworded) == ""
+    assert why(same, reworded, same) == "stuck: the same words 3 times: No change."
+    assert why(same, same, other, same) == ""
+    assert why(same, same, *step(SHELL), same) == ""
+    assert why(*[same] * 9, limits=Limits(same_words=None)) == ""
+
+
+def test_who_passes_again_and_again_is_not_stuck() -> None:
+    turns = ModeSwitch(turns=RoundRobin(pass_token="....."))
+    passed = AssistantMessage(agent="coder", text=" .....")
+
+    assert why(turns, *[passed] * 5) == ""
+    assert why(*[passed] * 5) == "stuck: the same words 5 times: ....."
+
+
+def test_three_calls_in_turn_again_and_again_are_stuck() -> None:
+    grep = ToolCall(id="c3", name="grep", arguments='{"for":"x"}')
+    cycle = [*step(SHELL), *step(READ), *step(grep)]
+
+    assert why(*cycle * 2, *step(SHELL), *step(READ)) == ""
+    assert why(*cycle * 3).startswith("stuck: three calls in turn, 3 times: shell(")
+    assert why(*cycle * 2, *step(READ), *cycle) == ""
+    assert why(*cycle * 3, limits=Limits(ping_pong=None)) == ""
+
+
+def test_a_lane_has_so_many_seconds_since_a_person_spoke_to_it_or_decided_about_its_calls() -> None:
+    limits, log = Limits(seconds=10), entries(ASKED, *step(SHELL))
+    late = log[0].at + timedelta(seconds=10)
+    now = accounts(ASKED, *step(SHELL)).lane("coder")
+
+    assert exceeded(limits, now, None, late) == "seconds: 10 of 10 s since the last message"
+    assert exceeded(limits, now, None, late - timedelta(seconds=1)) == ""
+    assert exceeded(limits, now, None) == ""
+
+    made = log[1]
+    control = Control(action="approve", call=CallRef(entry=made.id))
+    decided = reduce(watch, entries(ASKED, made.event, UserMessage(control=control)), Accounts())
+    assert decided.lane("coder").since == log[2].at

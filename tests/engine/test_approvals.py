@@ -65,15 +65,12 @@ def last_request(team: Team) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("turns", [None, RoundRobin()])
-@pytest.mark.parametrize("on_input", ["next", "queue"])
-def test_words_to_an_agent_whose_call_waits_refuse_it_and_are_answered(
-    tmp_path: Path, turns: Any, on_input: Any
-) -> None:
+def test_words_to_an_agent_whose_call_waits_refuse_it_and_are_answered(tmp_path: Path, turns: Any) -> None:
     ran = list[int]()
     team = shop(sale(3), "One, then.", ran=ran, turns=turns)
     with opened(tmp_path / "t.db") as talk:
         run(worked(team, talk, "Sell."))
-        run(worked(team, talk, "No, that is too many.", on_input=on_input))
+        run(worked(team, talk, "No, that is too many."))
         texts = [getattr(entry.event, "text", "") for entry in talk.entries()][-3:]
         status = talk.state().lane("coder").status
 

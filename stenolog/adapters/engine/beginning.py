@@ -13,7 +13,7 @@ from stenolog.domain.entry import Draft, Entry
 from stenolog.domain.errors import LaterRelease, StaleAppend, UnknownAgent
 from stenolog.domain.events import UNCHANGED, Event, ModeSwitch, UserMessage
 from stenolog.domain.lifecycle import BUSY
-from stenolog.domain.state import Lane, State, blocked_reason
+from stenolog.domain.state import State, blocked_reason
 from stenolog.domain.step import evolve
 from stenolog.domain.turns import Rule
 from stenolog.domain.values import Control, Turns
@@ -89,19 +89,12 @@ def _changes(standing: Standing, setting: Setting, tools: Tools) -> ModeSwitch:
 
 def _said(standing: Standing, state: State, words: Words) -> Iterator[Event | Draft]:
     """The words as they are recorded now."""
-    lanes = state.lanes.values()
-    if words.on_input == "cancel" and any(lane.status in BUSY for lane in lanes):
+    at_work = any(lane.status in BUSY for lane in state.lanes.values())
+    if at_work and words.on_input == "cancel":
         yield from decide(state, CANCEL)
-    queues = words.on_input == "queue" and any(map(_is_at_work, lanes))
-    said = queued(words.message) if queues else words.message
+    said = queued(words.message) if at_work and words.on_input == "queue" else words.message
     for event in map(standing.marked, decide(state, said)):
         yield Draft(event, words.id) if words.id else event
-
-
-def _is_at_work(lane: Lane) -> bool:
-    """Whether a lane does something: one all of whose calls wait for a person does nothing."""
-    waits = lane.status == "awaiting_approval" and all(call.approval for call in lane.calls)
-    return lane.status in BUSY and not waits
 
 
 def _after(standing: Standing, switches: Iterable[Event | Draft]) -> State:

@@ -1,14 +1,41 @@
-"""Who is spoken to: `@name` in an answer."""
+"""Who is spoken to: `@name` in an answer, or in a person's words."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 from stenolog.domain.turns import rule_of
 from stenolog.domain.values import Turns
 
 MENTION = re.compile(r"(?<![\w@.])@([\w][\w./-]*)")
+_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_CITED = re.compile(r"^ {0,3}>.*$", re.MULTILINE)
+_CODE = re.compile(r"(?<!`)(`+)(?!`)(?:(?!\n\n).){1,2000}?(?<!`)\1(?!`)", re.DOTALL)
+# A quotation begins behind a blank or a bracket and ends before no letter: apostrophes and inches are none.
+_QUOTED = re.compile(
+    r"(?<![^\s(\[{])(?:\"[^\"\n]+\"|'[^'\n]+')(?!\w)"
+    r"|[\u201c\u201e][^\u201c\u201d\u201e\n]*[\u201c\u201d]|\u00ab[^\u00ab\u00bb\n]*\u00bb"
+)
+
+
+def mentions(text: str) -> Iterator[str]:
+    """Yield the names that a text speaks to by `@name`; not those in code, in quotes, or in cited lines."""
+    for pattern in (_FENCED, _CITED, _CODE, _QUOTED):
+        text = pattern.sub(" ", text)
+    return (match.rstrip(".-/") for match in MENTION.findall(text))
+
+
+def named(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the agents that a text speaks to, in the order of their first mention; `names` has the agent of
+    each name that it may be called by, in lower case."""
+    found = (names.get(word.casefold()) for word in mentions(text))
+    return tuple(dict.fromkeys(name for name in found if name))
+
+
+def called(agents: Iterable[str]) -> dict[str, str]:
+    """The agents by what they may be called: their names, in lower case, with `_` for each blank."""
+    return {"_".join(name.casefold().split()): name for name in agents}
 
 
 def mentioned(text: str, names: Iterable[str], speaker: str, turns: Turns | None) -> tuple[str, ...]:
@@ -19,7 +46,4 @@ def mentioned(text: str, names: Iterable[str], speaker: str, turns: Turns | None
     rule = rule_of(turns)
     if rule.keeps_floor and not rule.hands_on(speaker):
         return ()
-    known = {name.casefold(): name for name in names}
-    words = (match.rstrip(".-/") for match in MENTION.findall(text))
-    found = (known.get(word.casefold()) for word in words)
-    return tuple(dict.fromkeys(name for name in found if name and name != speaker))
+    return tuple(name for name in named(text, {name.casefold(): name for name in names}) if name != speaker)

@@ -202,8 +202,8 @@ class Scribe(Standing):
         agent = self.agents[lane.agent]
         if agent.llm is None or not self.settings.card_of(lane.agent).model:
             return "invalid_request", f"agent {lane.agent!r} has no model"
-        account = self.accounts.lane(lane.address)
-        if reason := exceeded(agent.limits, account, cost(account.tokens, self.options.prices)):
+        account, now = self.accounts.lane(lane.address), self.talk.log.edge.clock()
+        if reason := exceeded(agent.limits, account, cost(account.tokens, self.options.prices), now):
             return "budget", reason
         try:
             request = self.talk.request(lane.agent, wire=agent.llm.wire, task=lane.task)

@@ -31,6 +31,7 @@ from .beginning import OnInput, Setting, Words, begin
 from .delegate import Delegate
 from .editing import Arguments, approval
 from .happenings import Happening, Recorded
+from .mentions import called, named
 from .options import WORLD, OnUnknown, Options
 from .retries import Breaker
 from .runner import Runner
@@ -50,8 +51,9 @@ class Team:
     `join`: its agents become members, whom a message that names nobody is for. `on_unknown`: a call that was
     begun, and may not be run again, gets a result that says so; "ask": its lane waits for a person too.
     Of a conversation `parallel` effects are under way at once, at most. `mentions`: an `@name` in an answer
-    hands on. `prices` are those that `max_cost` is counted by. `breaker` makes a model's circuit breaker.
-    `world` gives chance and waiting. Raises `CallerError`.
+    hands on, and one in a text that is said names whom it is for, unless `to` does; in code and in quotes it
+    is a word like others. `prices` are those that `max_cost` is counted by. `breaker` makes a model's circuit
+    breaker. `world` gives chance and waiting. Raises `CallerError`.
     """
 
     def __init__(
@@ -110,7 +112,7 @@ class Team:
         A message with an `id` is said once, however often the program is started with it.
         Raises `UnknownAgent`, `LaterRelease`, `Diverged`, `IdTaken`, `StoreBusy`, `StoreFailed`.
         """
-        async with self._runner(talk, _words(message, to, id, on_input)) as runner:
+        async with self._runner(talk, self._words(message, to, id, on_input)) as runner:
             async for happened in runner.run():
                 yield happened
 
@@ -161,7 +163,7 @@ class Team:
         to rest; "cancel", what is under way is stopped first.
         """
         conversation, tools = await _conversation(talk), await self.tools()
-        words = _words(message, to, id, on_input)
+        words = self._words(message, to, id, on_input)
         return await asyncio.to_thread(lambda: begin(Standing(conversation), self._setting, tools, words))
 
     async def cancel(self, talk: Talk, agent: str = "", task: str = "") -> list[Entry]:
@@ -206,6 +208,18 @@ class Team:
             for name, tool in tools.items()
         }
 
+    def _words(
+        self, message: Message | None, to: str | Iterable[str], id: str, on_input: OnInput
+    ) -> Words | None:
+        if message is None:
+            return None
+        names = [to] if isinstance(to, str) and to else list(to)
+        if isinstance(message, str):
+            if not names and self.options.mentions:
+                names = [*named(message, called(self.agents))]
+            message = UserMessage(text=message)
+        return Words(replace(message, to=tuple(names)) if names else message, id, on_input)
+
     @asynccontextmanager
     async def _runner(self, talk: Talk, words: Words | None = None) -> AsyncGenerator[Runner, None]:
         tools = await self.tools()
@@ -242,11 +256,3 @@ async def _conversation(talk: Talk) -> Conversation:
 async def _control(talk: Talk, control: Control) -> list[Entry]:
     conversation = await _conversation(talk)
     return await asyncio.to_thread(conversation.submit, UserMessage(control=control))
-
-
-def _words(message: Message | None, to: str | Iterable[str], id: str, on_input: OnInput) -> Words | None:
-    if message is None:
-        return None
-    names = [to] if isinstance(to, str) and to else list(to)
-    said = message if isinstance(message, UserMessage) else UserMessage(text=message)
-    return Words(replace(said, to=tuple(names)) if names else said, id, on_input)

@@ -1,0 +1,119 @@
+"""Who is spoken to by `@name`, and who is only spoken of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stenolog import Team
+from stenolog.adapters.engine.mentions import mentions
+from stenolog.engine import Agent, RoundRobin
+from stenolog.models import Scripted
+from tests.engine.given import answers, opened, run, worked
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("hello @bob!", ["bob"]),
+        ("@Bob, @ann/docs.", ["Bob", "ann/docs"]),
+        ("mail me at x@bob.com", []),
+        ("`@bob` in code", []),
+        ("``@bob ` x`` and @ann", ["ann"]),
+        ("`unclosed @bob", ["bob"]),
+        ("```\n@bob\n```\n@ann", ["ann"]),
+        ("~~~ py\n@bob", []),
+        ("> @bob cited\n@ann", ["ann"]),
+        ('he said "@bob" to @ann', ["ann"]),
+        ("(\u201c@bob\u201d, \u201e@bob\u201c, \u00ab@bob\u00bb, '@bob') @ann", ["ann"]),
+        ("don't @bob can't", ["bob"]),
+        ('a 5" disk, @bob, and a 3" one', ["bob"]),
+    ],
+)
+def test_names_in_code_in_quotes_and_in_cited_lines_are_spoken_of_alone(text: str, names: list[str]) -> None:
+    assert list(mentions(text)) == names
+
+
+@pytest.mark.parametrize("mark", ["`", "\u201c", "\u201e", "\u00ab", "` ``", "> ", '"a', "~~~\n"])
+def test_many_marks_without_ends_are_read_in_a_breath(mark: str) -> None:
+    assert list(mentions(mark * 20_000 + "\n\n@bob")) in (["bob"], [])
+
+
+def test_an_answer_that_quotes_a_name_hands_nothing_on(tmp_path: Path) -> None:
+    ann, bob = Scripted("I would write `@bob`."), Scripted("Yes?")
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(Team([Agent("ann", llm=ann), Agent("bob", llm=bob)]), talk, "Go", to="ann"))
+
+        assert [answer.agent for answer in answers(talk)] == ["ann"]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "asked"),
+    [
+        ("@bob hi", {}, ["bob"]),
+        ("hi @Bob, hi @ann", {}, ["bob", "ann"]),
+        ("hi `@bob`", {}, ["ann", "bob"]),
+        ("@bob hi", {"to": "ann"}, ["ann"]),
+        ("@nobody hi", {}, ["ann", "bob"]),
+    ],
+)
+def test_a_text_that_names_agents_is_for_them(
+    tmp_path: Path, text: str, options: dict[str, str], asked: list[str]
+) -> None:
+    team = Team([Agent(name, llm=Scripted("Yes.")) for name in ("ann", "bob")])
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(team, talk, text, **options))
+
+        assert sorted(answer.agent for answer in answers(talk)) == sorted(asked)
+
+
+def test_a_team_without_mentions_reads_none(tmp_path: Path) -> None:
+    team = Team([Agent(name, llm=Scripted("Yes.")) for name in ("ann", "bob")], mentions=False)
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(team, talk, "@bob hi"))
+
+        assert len(answers(talk)) == 2
+
+
+def test_rounds_come_to_an_end_by_themselves(tmp_path: Path) -> None:
+    said = iter(range(1000))
+    models = [Scripted(lambda _: f"word {next(said)}", endless=True) for _ in range(2)]
+    team = Team([Agent(f"a{n}", llm=model) for n, model in enumerate(models)], turns=RoundRobin())
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(team, talk, "Go"))
+
+        assert (len(answers(talk)), talk.state().floor.ended) == (20, "max_rounds: 10")
+
+
+def test_agents_who_say_the_same_words_again_and_again_come_to_an_end(tmp_path: Path) -> None:
+    team = Team(
+        [Agent(name, llm=Scripted("same words", endless=True)) for name in ("ann", "bob")],
+        turns=RoundRobin(max_rounds=0),
+    )
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(team, talk, "Go"))
+
+        assert len(answers(talk)) == 6
+        assert talk.state().floor.ended == "nobody said anything new: 0 passed, 1 failed"
+
+
+def test_an_agent_has_so_many_seconds(tmp_path: Path) -> None:
+    from stenolog.engine import Limits
+    from stenolog.tools import tool
+    from tests.engine.given import Clock, call, errors
+
+    clock = Clock()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await clock.sleep(40)
+        return f"{clock.now}"
+
+    waits = Scripted(call("wait"), endless=True)
+    agent = Agent("coder", llm=waits, tools=[wait], limits=Limits(seconds=60))
+    with opened(tmp_path / "t.db", clock) as talk:
+        run(worked(Team([agent], world=clock.world), talk, "Go"))
+
+        assert [error.message for error in errors(talk)] == ["seconds: 80 of 60 s since the last message"]
