@@ -372,3 +372,14 @@ def test_of_a_log_that_was_decided_on_a_summary_holds_and_nothing_is_summarised_
         assert isinstance(entry.event, AssistantMessage)
         assert holds
         assert middle([*log, entry], entry.event.agent, keep + 1) == ()
+
+
+def test_few_messages_that_are_too_large_are_condensed_too(tmp_path: Path) -> None:
+    with opened(tmp_path / "t.db") as talk:
+        talk.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
+        before = talk.request("coder").size.tokens
+        small = run(condense(talk, "coder", brief(), over=before + 1))
+        made = run(condense(talk, "coder", brief(), over=before // 2))
+
+        assert (small, made is not None) == (None, True)
+        assert talk.request("coder").size.tokens < before

@@ -95,6 +95,22 @@ def test_the_same_wish_is_done_once_and_another_one_anew(talk: Conversation) -> 
     assert (other.position, said(other).replaces) == (10, 7)
 
 
+def test_the_model_is_shown_the_answer_that_is_to_be_changed_as_it_stands_now(room: Conversation) -> None:
+    seen = list[str]()
+
+    def listen(prompt: Prompt) -> str:
+        seen.append(str(prompt.body["messages"][-1]["content"]))
+        return "better"
+
+    of(room, 5, listen, wish="Shorter.")
+    of(room, 5, listen, wish="Kinder.")
+    of(room, 5, listen)
+
+    assert "Shorter.\n\nThe answer that is to be changed:\n\nanswer 2" in seen[0]
+    assert "Kinder.\n\nThe answer that is to be changed:\n\nbetter" in seen[1]
+    assert "to be changed" not in seen[2]
+
+
 def test_a_model_that_fails_changes_nothing_and_is_asked_again_the_next_time(talk: Conversation) -> None:
     broken = Agent("writer", llm=Scripted(ModelFailed("unauthorized", "no key")))
     with pytest.raises(ModelFailed):
@@ -203,7 +219,7 @@ def test_an_answer_made_anew_is_made_anew_from_where_the_first_one_was_asked_for
 
     assert [message["content"] for message in model.prompts[0].body["messages"]] == [
         "question 1",
-        "Once more.",
+        "Once more.\n\nThe answer that is to be changed:\n\nanswer 1 anew",
     ]
     assert shown(room)[:4] == ["question 1", "answer 1 once more", "question 2", "answer 2"]
 

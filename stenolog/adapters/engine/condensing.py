@@ -69,11 +69,12 @@ async def condense(
 ) -> Entry | None:
     """Have the middle summarised once the agent's request has more than `over` tokens, or its policy cut it.
 
-    The last `keep` messages stay, and so do open calls, what was last said to the agent, what the system
-    says, what the agent's policy pins, and what others were last asked and have not answered. `over` None:
-    only once something was cut. The summariser reads what the agent may see, as it is in context now. Gives
-    the summary's entry; None where nothing was to be done. Raises `ModelFailed` where it fails,
-    `IllegalCommand` where a part of it was summarised, or taken out of context, meanwhile.
+    The last `keep` messages stay (fewer where these alone are too large), and so do open calls, what was last
+    said to the agent, what the system says, what the agent's policy pins, and what others were last
+    asked and have not answered. `over` None: only once something was cut. The summariser reads what the agent
+    may see, as it is in context now. Gives the summary's entry; None where nothing was to be done. Raises
+    `ModelFailed` where it fails, `IllegalCommand` where a part of it was summarised, or taken out of context,
+    meanwhile.
     """
     plan = await asyncio.to_thread(_plan, talk, agent, over, keep)
     if plan is None:
@@ -99,6 +100,9 @@ def _plan(talk: Conversation, agent: str, over: int | None, keep: int) -> Plan |
         return None
     log = [*talk.entries()]
     spans = middle(log, agent, keep)
+    while not spans and is_large and keep > 1:
+        keep //= 2
+        spans = middle(log, agent, keep)
     if not spans:
         return None
     now = context(log)

@@ -2,8 +2,8 @@
 
     entry = await regenerate(talk, 12, writer, "Shorter, please.")
 
-The wish is said in the fork alone. The new answer then takes the place of the old one in the conversation, or
-stays where it is, for whoever wants to compare.
+The wish is said in the fork alone, with the answer that it is about. The new answer then takes the place of
+the old one in the conversation, or stays where it is, for whoever wants to compare.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from .team import Team
 
 WISH = "wish"
 """The id of the message that says what is to be changed, in its fork."""
+CHANGES = "{wish}\n\nThe answer that is to be changed:\n\n{answer}"
+"""What is said with a wish: the model is shown nothing behind the question otherwise."""
 GO_ON = "Go on."
 """What is said without a wish where nothing was left to answer: the old answer followed another one."""
 
@@ -37,13 +39,14 @@ GO_ON = "Go on."
 class _Old(NamedTuple):
     """The answer to be made anew, by its first wording: its lane, and the position that this had seen.
 
-    `to` is whom the latest wording is for, `now` the settings of the conversation.
+    `to` is whom the latest wording is for, `text` is what it says, `now` the settings of the conversation.
     """
 
     lane: Lane
     view: int
     to: tuple[str, ...]
     now: Settings
+    text: str
 
 
 async def regenerate(
@@ -99,7 +102,9 @@ def _old(talk: Conversation, position: int, agent: str) -> _Old:
         )
     receipt = getattr(wordings[-1].event, "receipt", None)
     view = receipt.view if receipt else wordings[-1].position - 1
-    return _Old(lane, view, getattr(last.event, "to", ()), now.settings)
+    return _Old(
+        lane, view, getattr(last.event, "to", ()), now.settings, getattr(log[latest - 1].event, "text", "")
+    )
 
 
 def _wordings(log: Sequence[Entry], last: Entry, lane: Lane) -> list[Entry]:
@@ -125,7 +130,8 @@ async def _made(fork: Conversation, agent: Agent, old: _Old, wish: str) -> Entry
     made = await asyncio.to_thread(_first, fork, old)
     if made is None:
         await asyncio.to_thread(hidden, fork, old.now.context_from, upto(old.now.hides, old.view))
-        await _asked(fork, agent, old.lane, wish)
+        changes = CHANGES.format(wish=wish, answer=old.text) if wish and old.text else wish
+        await _asked(fork, agent, old.lane, changes)
         made = await asyncio.to_thread(_first, fork, old)
     if made is None:
         raise ModelFailed("other", f"{old.lane.address} has not answered in {fork.name!r}")
@@ -138,7 +144,8 @@ async def _asked(fork: Conversation, agent: Agent, lane: Lane, wish: str) -> Non
     status = (await asyncio.to_thread(fork.state)).lane(lane.address).status
     if status == "failed":
         await team.proceed(fork, lane.agent, lane.task)
-    words = wish or (GO_ON if status == "idle" else "")
+    is_said = await asyncio.to_thread(reading.find, fork.log.datastore, fork.stream, WISH) is not None
+    words = "" if is_said else wish or (GO_ON if status == "idle" else "")
     async for _ in team.run(fork, UserMessage(text=words, to=[lane.address]) if words else None, id=WISH):
         pass
 
