@@ -66,6 +66,8 @@ def verify(
             _check_blobs(connection, found, everything=only is None)
         except RAISED as error:
             found.problems.append(of_file(str(error)))
+    if only is None:
+        _check_index(log, found)
     return found.report()
 
 
@@ -101,6 +103,14 @@ def _run(check: Check) -> None:
         check.found.problems.append(
             Problem(check.held.name, check.position, "", "unreadable", expected, str(error))
         )
+
+
+def _check_index(log: Log, found: Findings) -> None:
+    """An index that has other words than the log is no problem of the log, and it is made anew."""
+    from .search import checking  # late: most logs have none
+
+    if not checking.check(log):
+        found.notes.append("the search index was damaged and is deleted: the next search makes it anew")
 
 
 def _check_blobs(connection: sqlite3.Connection, found: Findings, *, everything: bool) -> None:

@@ -23,14 +23,14 @@ def places(log: Log, query: str, **wanted: Any) -> list[tuple[str, int]]:
 def indexed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """How many entries have been indexed since the last call."""
     seen: list[int] = []
-    page = filling._page
+    page = filling.page
 
     def counting(*given: Any) -> Any:
         rows = page(*given)
         seen.extend(row.id for row in rows)
         return rows
 
-    monkeypatch.setattr(filling, "_page", counting)
+    monkeypatch.setattr(filling, "page", counting)
 
     def since() -> int:
         count = len(seen)

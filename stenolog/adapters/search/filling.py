@@ -79,10 +79,10 @@ def _next(source: Source, connection: sqlite3.Connection) -> int:
     """Index the next batch; the notification id come to, 0 where nothing was left."""
     with index.changing(connection):
         mark = _checked(source, connection)
-        rows = _page(source, BEHIND, mark.end.id)
+        rows = page(source, BEHIND, mark.end.id)
         if not rows:
             return 0
-        index.add(connection, *_worded(source, rows))
+        index.add(connection, *worded(source, rows))
         end = End(rows[-1].id, rows[-1].digest, mark.end.deletions)
         index.advance(connection, Mark(end, version(), mark.sheds))
     return rows[-1].id
@@ -105,7 +105,7 @@ def newest(source: Source, upto: int = events.LAST) -> End:
         return End(id, digest, tracking.mark(connection, streams.DELETIONS).position)
 
 
-def _page(source: Source, statement: str, *values: int) -> list[Stored]:
+def page(source: Source, statement: str, *values: int) -> list[Stored]:
     """The next rows: at most 4,000, fewer where they are long."""
     rows: list[Stored] = []
     size = 0
@@ -121,7 +121,7 @@ def _page(source: Source, statement: str, *values: int) -> list[Stored]:
     return rows
 
 
-def _worded(source: Source, rows: Iterable[Stored]) -> tuple[list[tuple[int, str]], list[Place]]:
+def worded(source: Source, rows: Iterable[Stored]) -> tuple[list[tuple[int, str]], list[Place]]:
     """The words of the entries and their places; those that have none are left out."""
     words: list[tuple[int, str]] = []
     places: list[Place] = []
@@ -186,8 +186,8 @@ def _without(found: Index, source: Source, stream: int) -> sqlite3.Connection | 
         connection = found.open()
         connection.execute("BEGIN IMMEDIATE")
         last, position = _checked(source, connection).end.id, 0
-        while rows := _page(source, OF_STREAM, stream, position, last):
-            index.remove(connection, _worded(source, rows)[0])
+        while rows := page(source, OF_STREAM, stream, position, last):
+            index.remove(connection, worded(source, rows)[0])
             position = rows[-1].position
         return connection
     except RAISED:

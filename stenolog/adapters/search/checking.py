@@ -1,0 +1,97 @@
+"""Comparing the search index with the log that it was made from."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, TypeAlias
+
+from stenolog.adapters.stores.beside import UNUSABLE
+from stenolog.adapters.stores.failures import RAISED
+from stenolog.domain.errors import StenologError
+
+from . import filling, index
+from .filling import BEHIND, Source
+from .index import TOKENIZER
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Log
+
+WORDS = "CREATE VIRTUAL TABLE temp.{0} USING fts5vocab({1}, 'instance')"
+SUMS = """SELECT term, count(*), sum(doc), sum(doc * (offset + 1)), sum(offset * offset)
+    FROM temp.{0} GROUP BY term"""
+"""Of each word, numbers that are others where it stands anywhere else."""
+PLACES = "SELECT id, stream, position, at, kind, agent FROM entries WHERE id > ? AND id <= ? ORDER BY id"
+DAMAGED = (*UNUSABLE, sqlite3.SQLITE_ERROR)
+"""The last for a table that is missing."""
+Sums: TypeAlias = dict[str, tuple[int, ...]]
+
+
+def check(log: Log) -> bool:
+    """Return whether the index agrees with the log. One that does not is deleted; the next search makes it.
+
+    True also where there is none, and where it cannot be read just now.
+    """
+    found = log.index
+    if not found.is_there:
+        return True
+    with found.turn:
+        try:
+            connection = found.open()
+            connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
+            connection.execute("BEGIN")  # others may go on with it meanwhile
+            try:
+                if _agrees(Source(log.datastore, log.blobs), connection):
+                    return True
+            finally:
+                connection.execute("ROLLBACK")
+        except StenologError:  # the log cannot be read: there is nothing to compare with
+            return True
+        except RAISED as error:
+            if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in DAMAGED:
+                found.let_go()
+                return True
+        found.delete()
+        return False
+
+
+def _agrees(source: Source, connection: sqlite3.Connection) -> bool:
+    mark = index.mark(connection)
+    if mark.version != filling.version():  # new, or another release's: the next search makes it anew
+        return True
+    if connection.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
+        return False
+    expected: Sums = {}
+    last = 0
+    while rows := [row for row in filling.page(source, BEHIND, last) if row.id <= mark.end.id]:
+        said, places = filling.worded(source, rows)
+        if connection.execute(PLACES, (last, rows[-1].id)).fetchall() != [tuple(place) for place in places]:
+            return False
+        last = rows[-1].id
+        _add(expected, _indexed(said))
+    if connection.execute("SELECT count(*) FROM entries WHERE id > ?", (last,)).fetchone() != (0,):
+        return False
+    connection.execute(WORDS.format("stenolog_words", "main, words"))
+    try:
+        return dict(_sums(connection, "stenolog_words")) == expected
+    finally:
+        connection.execute("DROP TABLE temp.stenolog_words")
+
+
+def _indexed(said: list[tuple[int, str]]) -> Sums:
+    """Return the sums of some entries' words, indexed afresh."""
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        fresh.execute(f"CREATE VIRTUAL TABLE words USING fts5 (said, content = '', {TOKENIZER})")
+        fresh.executemany(index.ADD, said)
+        fresh.execute(WORDS.format("stenolog_words", "main, words"))
+        return dict(_sums(fresh, "stenolog_words"))
+
+
+def _sums(connection: sqlite3.Connection, table: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    return ((term, tuple(numbers)) for term, *numbers in connection.execute(SUMS.format(table)))
+
+
+def _add(to: Sums, more: Sums) -> None:
+    for term, numbers in more.items():
+        to[term] = tuple(map(sum, zip(to.get(term, (0, 0, 0, 0)), numbers, strict=True)))
