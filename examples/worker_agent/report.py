@@ -144,7 +144,7 @@ def family(talk: Conversation) -> Iterator[str]:
     for entry in talk.entries():
         match entry.event:
             case ToolResult(meta={"stenolog": {"child": dict(child)}}) as result:
-                used = sum(spent.input + spent.output for spent in spent_of(result).values())
+                used = sum(spent.input + spent.output for _, spent in spent_of(result))
                 there = talk.log[str(child["conversation"])]
                 parent = there.settings().parent
                 back = f"{parent.conversation}@{parent.position}" if parent else "its own lane"

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, NamedTuple
@@ -55,13 +55,17 @@ class Limits:
 
 
 class Tokens(NamedTuple):
-    """Tokens as the provider counted them; `input` counts what was read from the cache too."""
+    """Tokens as the provider counted them; `input` counts what was read from the cache too.
+
+    `cost`: micro-dollars, as those calls themselves state them.
+    """
 
     input: int = 0
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
     reasoning: int = 0
+    cost: int = 0
 
     def plus(self, used: Usage) -> Tokens:
         """These, and those of one more call."""
@@ -71,6 +75,7 @@ class Tokens(NamedTuple):
             self.cache_read + used.cache_read,
             self.cache_write + used.cache_write,
             self.reasoning + used.reasoning,
+            self.cost + (used.cost or 0),
         )
 
 
@@ -99,11 +104,11 @@ class Round(NamedTuple):
 class Account(NamedTuple):
     """What a lane has done since a person last spoke to it.
 
-    `tokens` are by model. `calls` are those of its last answer, at `answered`. `last`, `before` and `third`
-    are its last rounds of calls; `same` counts how often in a row the last one came, `turned` for how many
-    rounds two have come in turn, `cycled` how many in a row were the same as three before, `failed` how often
-    in a row tools failed with this `error`, `again` how often in a row it `said` the same. `since` is when a
-    person last spoke to it.
+    `tokens` are by model, `billed` those of calls that state their cost. `calls` are those of its last
+    answer, at `answered`. `last`, `before` and `third` are its last rounds of calls; `same` counts how often
+    in a row the last one came, `turned` for how many rounds two have come in turn, `cycled` how many in a row
+    were the same as three before, `failed` how often in a row tools failed with this `error`, `again` how
+    often in a row it `said` the same. `since` is when a person last spoke to it.
     """
 
     steps: int = 0
@@ -121,11 +126,13 @@ class Account(NamedTuple):
     said: Round = Round()
     again: int = 0
     since: datetime | None = None
+    billed: dict[str, Tokens] = {}  # noqa: RUF012 - as above
 
     @property
     def total(self) -> int:
         """All tokens, in and out, of all models."""
-        return sum(each.input + each.output for each in self.tokens.values())
+        used = (*self.tokens.values(), *self.billed.values())
+        return sum(each.input + each.output for each in used)
 
 
 NEW = Account()
@@ -167,16 +174,25 @@ def watch(accounts: Accounts, entry: Entry) -> Accounts:
             return accounts
 
 
-def exceeded(limits: Limits, account: Account, cost: int | None = None, now: datetime | None = None) -> str:
+def exceeded(
+    limits: Limits,
+    account: Account,
+    cost: int | None = None,
+    now: datetime | None = None,
+    unpriced: Sequence[str] = (),
+) -> str:
     """The limit that a lane has reached, in words; empty where it may go on.
 
-    `cost` is what the account's tokens have cost, in micro-dollars; None: that is not known, and not limited.
-    So is the time where it is not known what time it is `now`.
+    `cost` is what the account's tokens have cost, in micro-dollars. `unpriced` are the models in it that have
+    no price: no cost can be kept with them, so the limit counts as reached. The time is not limited where it
+    is not known what time it is `now`.
     """
     if limits.max_steps and account.steps >= limits.max_steps:
         return f"max_steps: {account.steps} steps since the last message"
     if limits.max_tokens and account.total >= limits.max_tokens:
         return f"max_tokens: {account.total:,} of {limits.max_tokens:,} tokens since the last message"
+    if limits.max_cost and unpriced:
+        return f"max_cost: {no_price(unpriced)}"
     if limits.max_cost and cost is not None and cost >= limits.max_cost * MICRO:
         spent = f"{cost / MICRO:.4f} of {limits.max_cost:.4f} USD"
         return f"max_cost: {spent} since the last message"
@@ -185,6 +201,15 @@ def exceeded(limits: Limits, account: Account, cost: int | None = None, now: dat
         if gone >= limits.seconds:
             return f"seconds: {gone:,.0f} of {limits.seconds:,g} s since the last message"
     return _stuck(limits, account)
+
+
+def no_price(models: Sequence[str]) -> str:
+    """Say which models have no price, and what to do about it."""
+    names = ", ".join(model or "a model without a name" for model in models)
+    return (
+        f"no price is known for {names}: give one with prices= or in [prices] of the team's file, "
+        "or limit max_tokens instead"
+    )
 
 
 def _stuck(limits: Limits, account: Account) -> str:
@@ -235,8 +260,14 @@ def _decided(accounts: Accounts, entry: str, at: datetime) -> Accounts:
 
 
 def _paid(account: Account, model: str, used: Usage) -> Account:
-    tokens = account.tokens.get(model, Tokens()).plus(used)
-    return account._replace(tokens={**account.tokens, model: tokens})
+    if used.cost is not None:
+        return account._replace(billed=added(account.billed, model, used))
+    return account._replace(tokens=added(account.tokens, model, used))
+
+
+def added(tokens: dict[str, Tokens], model: str, used: Usage) -> dict[str, Tokens]:
+    """Return the tokens by model with those of one more call."""
+    return {**tokens, model: tokens.get(model, Tokens()).plus(used)}
 
 
 def _said(account: Account, message: AssistantMessage, entry: Entry, pass_token: str) -> Account:
@@ -251,7 +282,8 @@ def _said(account: Account, message: AssistantMessage, entry: Entry, pass_token:
     )
     if calls:
         return account._replace(steps=steps, answered=entry.position, calls=calls, said=Round(), again=0)
-    rested = Account(steps, account.tokens, since=account.since, said=account.said, again=account.again)
+    kept = {name: getattr(account, name) for name in ("tokens", "billed", "since", "said", "again")}
+    rested = Account(steps, **kept)
     words = " ".join(message.text.split())
     if not words or message.text.strip() == pass_token:
         return rested
@@ -277,18 +309,25 @@ def _resulted(accounts: Accounts, result: ToolResult) -> Accounts:
         return accounts
     _, nth, where = max(found)
     account = accounts.lanes[where]
-    for model, used in spent_of(result).items():
+    for model, used in spent_of(result):
         account = _paid(account, model, used)
     return _set(accounts, where, _closed(account, -nth, result))
 
 
-def spent_of(result: ToolResult) -> dict[str, Usage]:
-    """What a call has used of models, where a worker was behind it: the tokens of each."""
+def spent_of(result: ToolResult) -> Iterator[tuple[str, Usage]]:
+    """Yield each model that a call has used, where a worker was behind it, and its tokens.
+
+    A model comes twice where only some of its calls stated their cost.
+    """
     match result.meta.get("stenolog"):
-        case {"child": {"spent": dict(spent)}}:
-            return {model: _usage(used) for model, used in spent.items() if isinstance(used, dict)}
+        case {"child": {"spent": spent, **rest}}:
+            for used in (spent, rest.get("billed")):
+                if isinstance(used, dict):
+                    yield from (
+                        (model, _usage(each)) for model, each in used.items() if isinstance(each, dict)
+                    )
         case _:
-            return {}
+            pass
 
 
 def _usage(given: Mapping[str, JsonValue]) -> Usage:

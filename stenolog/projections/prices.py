@@ -5,7 +5,7 @@ Money is counted in whole micro-dollars, so that sums are the same on every mach
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, TypeAlias
 
@@ -27,8 +27,10 @@ class Price(NamedTuple):
     written: float | None = None
 
 
-Prices: TypeAlias = Sequence[Price]
-"""A table of prices: the first whose pattern fits is taken."""
+Lookup: TypeAlias = Callable[[str], Price | None]
+"""Finds the price of a model by its name."""
+Prices: TypeAlias = Sequence[Price | Lookup]
+"""A table of prices: the first whose pattern fits, or that finds one, is taken."""
 PRICES_AS_OF = "2025-11"
 PRICES = (
     Price("gpt-5-mini*", 0.25, 0.025, 2.0),
@@ -43,21 +45,34 @@ KINDS = ("input", "cached", "output", "written")
 
 
 def price_of(model: str, prices: Prices) -> Price | None:
-    """The first price whose pattern fits the model."""
-    return next((price for price in prices if fnmatchcase(model, price.model)), None)
+    """The price of the first entry that fits the model."""
+    for price in prices:
+        if isinstance(price, Price):
+            if fnmatchcase(model, price.model):
+                return price
+        elif found := price(model):
+            return found
+    return None
+
+
+def unpriced(tokens: Mapping[str, Tokens], prices: Prices) -> list[str]:
+    """Return the models that were used and have no price."""
+    return [model for model, used in tokens.items() if any(used) and price_of(model, prices) is None]
+
+
+def known_cost(tokens: Mapping[str, Tokens], prices: Prices, billed: Iterable[Tokens] = ()) -> int:
+    """Return what calls cost at least, in micro-dollars: by their models' prices, or as they state it.
+
+    `billed` are the tokens of calls that state their cost. A model without a price costs nothing.
+    """
+    priced = ((price_of(model, prices), used) for model, used in tokens.items())
+    total = sum(_millionths(price, used) for price, used in priced if price is not None)
+    return (total + MICRO // 2) // MICRO + sum(used.cost for used in billed)
 
 
 def cost(tokens: Mapping[str, Tokens], prices: Prices) -> int | None:
     """What the tokens of several models cost, in micro-dollars; None where one that was used has no price."""
-    total = 0
-    for model, used in tokens.items():
-        price = price_of(model, prices)
-        if price is None:
-            if any(used):
-                return None
-            continue
-        total += _millionths(price, used)
-    return (total + MICRO // 2) // MICRO
+    return None if unpriced(tokens, prices) else known_cost(tokens, prices)
 
 
 def _millionths(price: Price, used: Tokens) -> int:

@@ -12,13 +12,13 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult
-from stenolog.domain.limits import Tokens
+from stenolog.domain.limits import Tokens, added
 from stenolog.domain.state import State, address, find_call
 from stenolog.domain.step import INITIAL, evolve
 
 from .base import Fold
 from .histogram import Histogram
-from .prices import Prices, cost
+from .prices import Prices, known_cost, unpriced
 
 By: TypeAlias = Literal["agent", "lane", "run", "model"]
 
@@ -27,7 +27,8 @@ class Tally(NamedTuple):
     """What was used of something.
 
     `answers` are those of models, of which `untold` do not say what they used; `errors` are failures by
-    category, of which `retries` were to be tried again. `tokens` are by model. `took` and `first` are how
+    category, of which `retries` were to be tried again. `tokens` are by model, `billed` those of calls that
+    state their cost. `took` and `first` are how
     many milliseconds calls took, and their first token; `tools` counts tool results, `tool_errors` the failed
     ones, `tools_took` is how long they took.
     """
@@ -42,6 +43,7 @@ class Tally(NamedTuple):
     tools: int = 0
     tool_errors: int = 0
     tools_took: Histogram = Histogram()
+    billed: dict[str, Tokens] = {}  # noqa: RUF012 - as above
 
     @property
     def calls(self) -> int:
@@ -51,11 +53,15 @@ class Tally(NamedTuple):
     @property
     def sum(self) -> Tokens:
         """The tokens of all models together."""
-        return reduce(_both, self.tokens.values(), Tokens())
+        return reduce(_both, (*self.tokens.values(), *self.billed.values()), Tokens())
 
     def cost(self, prices: Prices) -> int | None:
-        """What it cost, in micro-dollars; None where a model has no price."""
-        return cost(self.tokens, prices)
+        """What it cost, in micro-dollars; None where a model has no price. A call's own statement counts."""
+        return None if unpriced(self.tokens, prices) else self.known_cost(prices)
+
+    def known_cost(self, prices: Prices) -> int:
+        """Return what it cost at least, in micro-dollars: models without a price are left out."""
+        return known_cost(self.tokens, prices, self.billed.values())
 
     def plus(self, other: Tally) -> Tally:
         """Both together."""
@@ -66,15 +72,13 @@ class Tally(NamedTuple):
                 k: self.errors.get(k, 0) + other.errors.get(k, 0) for k in {**self.errors, **other.errors}
             },
             retries=self.retries + other.retries,
-            tokens={
-                model: _both(self.tokens.get(model, Tokens()), other.tokens.get(model, Tokens()))
-                for model in {**self.tokens, **other.tokens}
-            },
+            tokens=_by_model(self.tokens, other.tokens),
             took=self.took.plus(other.took),
             first=self.first.plus(other.first),
             tools=self.tools + other.tools,
             tool_errors=self.tool_errors + other.tool_errors,
             tools_took=self.tools_took.plus(other.tools_took),
+            billed=_by_model(self.billed, other.billed),
         )
 
 
@@ -118,6 +122,10 @@ def together(tallies: Iterable[Tally]) -> Tally:
 
 def _both(one: Tokens, other: Tokens) -> Tokens:
     return Tokens(*(mine + theirs for mine, theirs in zip(one, other, strict=True)))
+
+
+def _by_model(one: dict[str, Tokens], other: dict[str, Tokens]) -> dict[str, Tokens]:
+    return {model: _both(one.get(model, Tokens()), other.get(model, Tokens())) for model in {**one, **other}}
 
 
 def _take(used: Usage, entry: Entry) -> Usage:
@@ -169,9 +177,10 @@ def _counted(tally: Tally, model: str, event: AssistantMessage | LlmError | Tool
         case LlmError(category=category):
             errors = {**tally.errors, category: tally.errors.get(category, 0) + 1}
             tally = tally._replace(errors=errors, retries=tally.retries + (event.retry_at is not None))
-    if event.usage is not None:
-        tokens = tally.tokens.get(model, Tokens()).plus(event.usage)
-        tally = tally._replace(tokens={**tally.tokens, model: tokens})
+    if event.usage is not None and event.usage.cost is not None:
+        tally = tally._replace(billed=added(tally.billed, model, event.usage))
+    elif event.usage is not None:
+        tally = tally._replace(tokens=added(tally.tokens, model, event.usage))
     return tally._replace(took=_timed(tally.took, event.duration_ms))
 
 
@@ -179,5 +188,5 @@ def _timed(times: Histogram, took: int | None) -> Histogram:
     return times if took is None else times.add(took)
 
 
-usage = Fold("usage", Usage(), _take, version=2)
+usage = Fold("usage", Usage(), _take, version=3)
 """The fold: `usage(entries)` is what they used; `keeping.kept(usage, Usage)` keeps it up to date."""

@@ -78,6 +78,7 @@ def test_all_conversations_are_counted_where_none_is_named(used: Cli, by: str, n
     assert sorted(data["conversations"]) == ["lab", "shop"]
 
 
+@pytest.mark.usefixtures("examples_alone")
 def test_json_has_tokens_milliseconds_and_micro_dollars(used: Cli) -> None:
     row = used("stats", "shop", "--cost", "--json").envelope["data"]["rows"][0]
 
@@ -100,21 +101,33 @@ def test_json_has_tokens_milliseconds_and_micro_dollars(used: Cli) -> None:
         "took_ms": row["took_ms"],
         "first_token_ms": row["first_token_ms"],
         "tools_took_ms": {"median": None, "p95": None},
+        "known_cost_micro_usd": 50_000 * 1.25 + 150_000 * 0.125 + 10_000 * 10,
         "cost_micro_usd": 50_000 * 1.25 + 150_000 * 0.125 + 10_000 * 10,
     }
     assert row["took_ms"]["median"] == pytest.approx(80, rel=0.05)
     assert row["took_ms"]["p95"] == pytest.approx(2_000, rel=0.05)
 
 
-def test_the_cost_is_by_example_prices_or_by_ones_own(used: Cli, tmp_path: Path) -> None:
+@pytest.fixture
+def examples_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prices that no newer version of a package changes."""
+    monkeypatch.setattr("stenolog.adapters.prices._installed", lambda: "")
+
+
+@pytest.mark.usefixtures("examples_alone")
+def test_the_cost_is_by_the_price_list_or_by_ones_own(used: Cli, tmp_path: Path) -> None:
     (tmp_path / "p.toml").write_text('["gpt-*"]\ninput = 10\n["*"]\ninput = 100_000\n')
     examples, mine = used("stats", "shop", "--cost"), used("stats", "shop", "--prices", "p.toml")
 
-    assert [row[-1] for row in rows(examples)[:3]] == ["0.1812", "?", "?"]
+    assert [row[-1] for row in rows(examples)[:3]] == ["0.1812", "?", "≥0.1812"]
     assert "no price is known for home-made: give one with --prices" in examples.out
     assert [row[-1] for row in rows(mine)[:3]] == ["2.00", "1.00", "3.00"]
     assert "USD at your prices" in mine.out
     assert "USD at example prices of" in used("stats", "lab", "--cost").out
+
+
+def test_the_prices_are_those_of_the_package_where_it_is_installed(used: Cli) -> None:
+    assert "USD at prices of genai-prices" in used("stats", "lab", "--cost").out
 
 
 def test_an_earlier_position_counts_what_was_used_up_to_it(used: Cli) -> None:

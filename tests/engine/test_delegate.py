@@ -124,7 +124,7 @@ def test_what_a_worker_has_used_that_failed_is_its_callers(tmp_path: Path) -> No
         run(worked(Team([lead(costly(), share=0.25)]), talk, "Go"))
         (result,) = results(talk)
 
-        assert [used.input + used.output for used in spent_of(result).values()] == [30_000]
+        assert [used.input + used.output for _, used in spent_of(result)] == [30_000]
 
 
 def test_a_task_without_words_is_refused(tmp_path: Path) -> None:

@@ -297,7 +297,7 @@ class TestWorkers:
         reader = Agent("reader", llm=Scripted(spends, endless=True), limits=endless)
         worked(room, lead(reader, calls=4), "Count.")
         results = [entry.event for entry in room.entries() if isinstance(entry.event, ToolResult)]
-        used = [sum(u.input + u.output for u in spent_of(result).values()) for result in results]
+        used = [sum(u.input + u.output for _, u in spent_of(result)) for result in results]
 
         assert [re.findall(r"of (\d+),", result.text) for result in results] == [
             ["24"],

@@ -37,6 +37,7 @@ class ACP(Model):
     """
 
     provider: ClassVar[str] = "acp"
+    charges = "stated"  # where the agent sends its cost; else the first answer that it does not state ends it
     wire = "plain"
     remembers = True
 

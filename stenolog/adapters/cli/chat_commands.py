@@ -135,7 +135,7 @@ def _cost(chat: Chat, rest: str) -> None:
     from .stats import USAGE
 
     rows = list(chat.talk.fold(USAGE).by("model"))
-    chat.paper.drawn(drawn(rows, "model", chat.team.options.prices, None))
+    chat.paper.drawn(drawn(rows, "model", chat.team.options.prices, ""))
 
 
 @command

@@ -10,7 +10,7 @@ from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
 from stenolog.domain.limits import MICRO
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.state import OpenCall
-from stenolog.projections.prices import Prices
+from stenolog.projections.prices import Prices, unpriced
 from stenolog.projections.showing import shown_call
 from stenolog.projections.usage import Tally
 
@@ -90,10 +90,11 @@ def minute(at: datetime) -> str:
 
 def used_words(tally: Tally, prices: Prices) -> str:
     """What was used, in a few words: 2 answers · 1,204 tokens in, 32 out · $0.0021."""
-    tokens, price = tally.sum, tally.cost(prices)
+    tokens, price = tally.sum, tally.known_cost(prices)
     answers = counted(tally.answers, "answer")
     if tally.untold == tally.answers:
         return f"{answers} · tokens unknown"
-    money = f" · ${price / MICRO:,.4f}" if price else ""
+    least = "≥" if unpriced(tally.tokens, prices) else ""
+    money = f" · {least}${price / MICRO:,.4f}" if price else ""
     untold = f" (of {tally.untold} unknown)" if tally.untold else ""
     return f"{answers} · {tokens.input:,} tokens in, {tokens.output:,} out{untold}{money}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from stenolog.domain.limits import MICRO
-from stenolog.projections.prices import Prices, price_of
+from stenolog.projections.prices import Prices, unpriced
 from stenolog.projections.usage import Tally, together
 
 from .drawing import Cell, table, wrapped
@@ -16,9 +16,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def drawn(
-    rows: Sequence[tuple[str, Tally]], by: str, prices: Prices | None, as_of: str | None
-) -> Iterator[Piece]:
+def drawn(rows: Sequence[tuple[str, Tally]], by: str, prices: Prices | None, source: str) -> Iterator[Piece]:
     """A line for each, one for all together, and what is behind the errors and the prices."""
     if not rows:
         yield line(("no model was called, and no tool", "dim"))
@@ -33,7 +31,7 @@ def drawn(
         again = f"; {whole.retries:,} tried again" if whole.retries else ""
         yield wrapped((f"errors: {counted}{again}", "yellow"), hang=2)
     if prices is not None:
-        yield wrapped((_on_prices(whole, prices, as_of), "dim"), hang=2)
+        yield wrapped((_on_prices(whole, prices, source), "dim"), hang=2)
     if whole.untold:
         untold = f"{whole.untold:,} of {whole.answers:,} answers do not say how many tokens they used"
         yield wrapped((untold, "dim"), hang=2)
@@ -47,9 +45,9 @@ def _row(name: Cell, tally: Tally, prices: Prices | None) -> list[Cell]:
         f"{tally.calls:,}",
         (f"{errors:,}", "red") if errors else "-",
         f"{tally.tools:,}{failed}" if tally.tools else "-",
-        f"{tokens.input:,}" if tally.tokens else "-",
+        f"{tokens.input:,}" if any(tokens) else "-",
         f"{tokens.cache_read * 100 // tokens.input}%" if tokens.input else "-",
-        f"{tokens.output:,}" if tally.tokens else "-",
+        f"{tokens.output:,}" if any(tokens) else "-",
         _seconds(tally.took.percentile(50)),
         _seconds(tally.took.percentile(95)),
         _seconds(tally.first.percentile(50)),
@@ -64,16 +62,21 @@ def _seconds(milliseconds: int | None) -> str:
 
 
 def _usd(tally: Tally, prices: Prices) -> str:
-    """What it cost; not known where a model has no price, or no answer says what it used."""
-    micro = tally.cost(prices) if tally.tokens or not tally.answers else None
-    return "?" if micro is None else f"{micro / MICRO:,.2f}" if micro >= MICRO else f"{micro / MICRO:.4f}"
+    """What it cost, or at least; not known where no answer with a price says what it used."""
+    known, missing = tally.known_cost(prices), unpriced(tally.tokens, prices)
+    if not known and (missing or (tally.answers and not (tally.tokens or tally.billed))):
+        return "?"
+    usd = f"{known / MICRO:,.2f}" if known >= MICRO else f"{known / MICRO:.4f}"
+    return f"≥{usd}" if missing else usd
 
 
-def _on_prices(whole: Tally, prices: Prices, as_of: str | None) -> str:
+def _on_prices(whole: Tally, prices: Prices, source: str) -> str:
     """Whose prices they are, and which are missing."""
-    if not whole.tokens:
+    if not (whole.tokens or whole.billed):
         return "what was used is not known"
-    unknown = [name or "(no name)" for name in whole.tokens if price_of(name, prices) is None]
-    if unknown:
+    if unknown := [name or "(no name)" for name in unpriced(whole.tokens, prices)]:
         return f"no price is known for {', '.join(unknown)}: give one with --prices; a team's file will do"
-    return f"USD at example prices of {as_of}: give yours with --prices" if as_of else "USD at your prices"
+    if not whole.tokens:
+        return "USD as the agents state it"
+    stated = "; where an agent states its cost, that" if whole.billed else ""
+    return f"USD at {source}: give yours with --prices{stated}" if source else f"USD at your prices{stated}"

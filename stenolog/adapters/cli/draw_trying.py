@@ -29,7 +29,7 @@ NOTES = (
 )
 
 
-def budget_drawn(rows: Sequence[Row], as_of: str | None) -> Iterator[Piece]:
+def budget_drawn(rows: Sequence[Row], source: str) -> Iterator[Piece]:
     """A line for each policy under each budget, and what the columns mean."""
     names = _names(row.policy for row in rows)
     yield table(BUDGET_COLUMNS, [_budget_row(row, names[in_short(row.policy)]) for row in rows])
@@ -39,7 +39,7 @@ def budget_drawn(rows: Sequence[Row], as_of: str | None) -> Iterator[Piece]:
     if any(row.over for row in rows):
         over = "OVER: what must stay is more than the budget; these could not be sent"
         yield wrapped((over, "yellow"), hang=2)
-    for note in (*NOTES, _on_price(rows, as_of)):
+    for note in (*NOTES, _on_price(rows, source)):
         yield wrapped((note, "dim"), hang=2)
 
 
@@ -54,13 +54,13 @@ def _names(policies: Iterable[Policy]) -> dict[str, str]:
     return names
 
 
-def _on_price(rows: Sequence[Row], as_of: str | None) -> str:
+def _on_price(rows: Sequence[Row], source: str) -> str:
     """Whose price it is."""
     model = next((row.model for row in rows if row.model), "")
     if all(row.cost is None for row in rows):
         return f"no price is known for {model or 'this model'}: give one with --prices"
-    if as_of is not None:
-        return f"USD at an example price for {model} of {as_of}: give yours with --prices"
+    if source:
+        return f"USD for {model} at {source}: give yours with --prices"
     return f"USD at your price for {model}"
 
 

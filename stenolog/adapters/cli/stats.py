@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from stenolog.adapters import keeping
+from stenolog.adapters.prices import source
 from stenolog.projections.histogram import Histogram
-from stenolog.projections.prices import PRICES_AS_OF, Prices
+from stenolog.projections.prices import Prices
 from stenolog.projections.usage import By, Tally, Usage, together, usage
 
 from .answer import Answer
@@ -53,7 +54,7 @@ def stats_command(
     def draw() -> Iterable[Piece]:
         from .draw_stats import drawn
 
-        return drawn(rows, by, table, None if prices else PRICES_AS_OF)
+        return drawn(rows, by, table, "" if prices else source())
 
     return Answer(data, draw)
 
@@ -89,12 +90,20 @@ def _data(name: str, tally: Tally, prices: Prices | None) -> dict[str, Any]:
         "retries": tally.retries,
         "tools": tally.tools,
         "tool_errors": tally.tool_errors,
-        "tokens": tally.sum._asdict(),
+        "tokens": {kind: used for kind, used in tally.sum._asdict().items() if kind != "cost"},
         "took_ms": _times(tally.took),
         "first_token_ms": _times(tally.first),
         "tools_took_ms": _times(tally.tools_took),
     }
-    return shown if prices is None else {**shown, "cost_micro_usd": tally.cost(prices)}
+    return (
+        shown
+        if prices is None
+        else {
+            **shown,
+            "cost_micro_usd": tally.cost(prices),
+            "known_cost_micro_usd": tally.known_cost(prices),
+        }
+    )
 
 
 def _times(times: Histogram) -> dict[str, int | None]:

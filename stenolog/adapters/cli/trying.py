@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stenolog.adapters.counters import COUNTERS
+from stenolog.adapters.prices import source
 from stenolog.domain.errors import InvalidEvent
 from stenolog.domain.policy import Policy, policy
 from stenolog.domain.values import Span
 from stenolog.projections.analysis.bisect import bisect
 from stenolog.projections.analysis.budget import Row, budget, with_tokens
 from stenolog.projections.analysis.whatif import WhatIf, whatif
-from stenolog.projections.prices import PRICES_AS_OF
 from stenolog.projections.requests import DEFAULT_WIRE, WIRES
 
 from .answer import Answer
@@ -79,7 +79,7 @@ def budget_command(
     def draw() -> Iterable[Piece]:
         from .draw_trying import budget_drawn
 
-        return budget_drawn(rows, None if prices else PRICES_AS_OF)
+        return budget_drawn(rows, "" if prices else source())
 
     return Answer(data, draw)
 

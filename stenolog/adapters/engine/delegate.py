@@ -230,9 +230,11 @@ def outcome_of(child: Conversation, lane: Lane, upto: int | None = None) -> Outc
                 fault = f"{category}: {message}"
             case _:
                 pass
-    tokens = child.fold(WATCH, upto).lane(lane.address).tokens
-    spent = {model: _used(used) for model, used in tokens.items()}
+    account = child.fold(WATCH, upto).lane(lane.address)
+    spent = {model: _used(used) for model, used in account.tokens.items()}
     link = {"conversation": child.name, "position": position, "lane": lane.address, "spent": spent}
+    if account.billed:
+        link["billed"] = {model: {**_used(used), "cost": used.cost} for model, used in account.billed.items()}
     said = f"{lane.agent} has stopped ({fault})" if fault else words
     return Outcome((said,), is_error=bool(fault), meta={"stenolog": {"child": link}})
 

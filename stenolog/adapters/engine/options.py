@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
 from stenolog.adapters.llms.port import Model
+from stenolog.adapters.prices import listed
 from stenolog.domain.errors import CallerError
-from stenolog.projections.prices import PRICES, Prices
+from stenolog.projections.prices import Prices
 
 from .retries import Breaker
 from .world import World
@@ -31,7 +32,7 @@ class Options:
     on_unknown: OnUnknown = "tell"
     parallel: int = 16
     mentions: bool = True
-    prices: Prices = PRICES
+    prices: Prices = field(default_factory=listed)
     world: World = WORLD
     breaker: Callable[[], Breaker] = Breaker
     lane: str = ""

@@ -192,6 +192,8 @@ class Recording:
 class _Model(Model):
     """Answers from a recording."""
 
+    charges = "nothing"
+
     def __init__(self, recording: Recording, name: str, provider: str, wire: str | Wire) -> None:
         self.recording = recording
         self.name = name

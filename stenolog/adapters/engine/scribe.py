@@ -18,12 +18,12 @@ from stenolog.domain.effects import Effect, ModelCall, ToolRun, asks_first, effe
 from stenolog.domain.entry import Entry, microseconds
 from stenolog.domain.errors import CallerError, InvalidEvent, InvalidPolicy, StaleAppend
 from stenolog.domain.events import AssistantMessage, ErrorCategory, Event, LlmError
-from stenolog.domain.limits import Tokens, exceeded
+from stenolog.domain.limits import Account, Tokens, exceeded
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.policy import policy
 from stenolog.domain.state import address
 from stenolog.domain.values import Receipt, Usage
-from stenolog.projections.prices import cost
+from stenolog.projections.prices import known_cost, unpriced
 from stenolog.projections.requests import Request
 
 from .agent import Agent
@@ -202,8 +202,8 @@ class Scribe(Standing):
         agent = self.agents[lane.agent]
         if agent.llm is None or not self.settings.card_of(lane.agent).model:
             return "invalid_request", f"agent {lane.agent!r} has no model"
-        account, now = self.accounts.lane(lane.address), self.talk.log.edge.clock()
-        if reason := exceeded(agent.limits, account, cost(account.tokens, self.options.prices), now):
+        account = self.accounts.lane(lane.address)
+        if reason := self._over(agent, account):
             return "budget", reason
         try:
             request = self.talk.request(lane.agent, wire=agent.llm.wire, task=lane.task)
@@ -213,6 +213,15 @@ class Scribe(Standing):
             over = request.reason.startswith("over budget")
             return "context_length" if over else "invalid_request", request.reason
         return request
+
+    def _over(self, agent: Agent, account: Account) -> str:
+        """Return the limit that the agent's lane has reached, in words."""
+        now, prices = self.talk.log.edge.clock(), self.options.prices
+        if not agent.limits.max_cost or agent.llm is None:
+            return exceeded(agent.limits, account, now=now)
+        cost = known_cost(account.tokens, prices, account.billed.values())
+        missing = [] if agent.llm.charges == "nothing" else unpriced(account.tokens, prices)
+        return exceeded(agent.limits, account, cost, now, missing)
 
     def _refuse(
         self,

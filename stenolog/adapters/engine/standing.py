@@ -18,7 +18,7 @@ from .queueing import QUEUE
 
 KEEP_EVERY = 512
 """So many entries after the last time what the folds came by is written, so that a restart reads no more."""
-WATCH = keeping.own(Fold("watch", Accounts(), watch, version=3), Accounts)
+WATCH = keeping.own(Fold("watch", Accounts(), watch, version=4), Accounts)
 
 
 class Standing:

@@ -16,15 +16,17 @@ from typing import TypeAlias
 
 from stenolog.adapters.asynchronous import AsyncConversation
 from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.prices import listed
 from stenolog.adapters.tools.collect import as_runnables, opened
 from stenolog.adapters.tools.port import Runnable
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, ModelFailed
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
+from stenolog.domain.limits import no_price
 from stenolog.domain.state import address
 from stenolog.domain.turns import Rule
 from stenolog.domain.values import CallRef, Control, Turns
-from stenolog.projections.prices import PRICES, Prices
+from stenolog.projections.prices import Prices, price_of
 
 from .agent import Agent
 from .beginning import OnInput, Setting, Words, begin
@@ -52,8 +54,9 @@ class Team:
     begun, and may not be run again, gets a result that says so; "ask": its lane waits for a person too.
     Of a conversation `parallel` effects are under way at once, at most. `mentions`: an `@name` in an answer
     hands on, and one in a text that is said names whom it is for, unless `to` does; in code and in quotes it
-    is a word like others. `prices` are those that `max_cost` is counted by. `breaker` makes a model's circuit
-    breaker. `world` gives chance and waiting. Raises `CallerError`.
+    is a word like others. `prices` are those that `max_cost` is counted by; None: those of `genai-prices`
+    where it is installed, else a few examples. `breaker` makes a model's circuit breaker. `world` gives
+    chance and waiting. Raises `CallerError`.
     """
 
     def __init__(
@@ -66,7 +69,7 @@ class Team:
         on_unknown: OnUnknown = "tell",
         parallel: int = 16,
         mentions: bool = True,
-        prices: Prices = PRICES,
+        prices: Prices | None = None,
         breaker: Callable[[], Breaker] = Breaker,
         world: World = WORLD,
     ) -> None:
@@ -75,7 +78,8 @@ class Team:
         self.turns = turns
         self.mode = mode
         names = frozenset(self.agents)
-        self.options = Options(on_unknown, parallel, mentions, prices, world, breaker, names=names)
+        table = listed() if prices is None else prices
+        self.options = Options(on_unknown, parallel, mentions, table, world, breaker, names=names)
         self._setting = Setting(self.agents, turns, mode, join)
         self._tools: dict[str, dict[str, Runnable]] | None = None
         self._opening: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
@@ -223,6 +227,7 @@ class Team:
     @asynccontextmanager
     async def _runner(self, talk: Talk, words: Words | None = None) -> AsyncGenerator[Runner, None]:
         tools = await self.tools()
+        _check_costs(self.agents.values(), self.options.prices)
         runner = Runner(await _conversation(talk), self.agents, tools, self.options)
         try:
             await runner.open(lambda standing: begin(standing, self._setting, tools, words))
@@ -243,6 +248,18 @@ def _check(agents: Sequence[Agent], turns: object) -> None:
         raise CallerError(f"two agents have the same name: {names}")
     if not (turns is None or isinstance(turns, Turns | Rule)):
         raise CallerError(f"turns: expected a rule, such as RoundRobin(), found {turns!r:.100}")
+
+
+def _check_costs(agents: Iterable[Agent], prices: Prices) -> None:
+    """Raise `CallerError` where an agent's `max_cost` cannot be kept, since a model has no price."""
+    for agent in agents:
+        if not agent.limits.max_cost:
+            continue
+        workers = [tool.worker for tool in agent.tools if isinstance(tool, Delegate)]
+        models = [each.llm for each in (agent, *workers) if each.llm is not None]
+        names = [llm.name for llm in models if llm.charges == "listed" and not price_of(llm.name, prices)]
+        if names:
+            raise CallerError(f"agent {agent.name!r}: max_cost cannot be kept: {no_price(names)}")
 
 
 async def _conversation(talk: Talk) -> Conversation:

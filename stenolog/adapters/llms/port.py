@@ -96,7 +96,8 @@ class Model(ABC):
 
     `name` is the model's name, as the card and the body have it; `provider` is who serves it; `wire` is the
     form of its requests. `remembers`: it keeps what a lane was told, so `lost` is asked. `timeouts` are kept
-    by the engine; a model itself sees to `timeouts.connect` alone.
+    by the engine; a model itself sees to `timeouts.connect` alone. `charges` says how its cost is known: by
+    the price list, as its answers state it (`Usage.cost`), or "nothing": it costs nothing.
     """
 
     provider: ClassVar[str] = ""
@@ -104,6 +105,7 @@ class Model(ABC):
     remembers: bool = False
     name: str = ""
     timeouts: Timeouts = Timeouts()
+    charges: Literal["listed", "stated", "nothing"] = "listed"
 
     @abstractmethod
     def stream(self, prompt: Prompt) -> AsyncGenerator[StreamItem, None]:

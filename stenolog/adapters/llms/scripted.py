@@ -36,6 +36,7 @@ class Scripted(Model):
     """
 
     provider: ClassVar[str] = "scripted"
+    charges = "nothing"
 
     def __init__(
         self,

@@ -17,6 +17,7 @@ from stenolog.adapters.engine.retries import ATTEMPTS, Breaker, Retries
 from stenolog.adapters.engine.team import Team
 from stenolog.adapters.llms.named import model_of
 from stenolog.adapters.llms.port import Model
+from stenolog.adapters.prices import listed
 from stenolog.adapters.tools.collect import ToolLike, as_runnables
 from stenolog.adapters.tools.mcp import MCPServer
 from stenolog.domain.errors import CallerError, InvalidPolicy
@@ -25,7 +26,7 @@ from stenolog.domain.policy import Policy, policy
 from stenolog.domain.turns import Rule
 from stenolog.domain.turns import load as rule
 from stenolog.domain.values import Turns
-from stenolog.projections.prices import PRICES, table
+from stenolog.projections.prices import table
 
 from .named import filled, tools_of
 from .tables import AgentTable, File, ServerTable, UseTable, checked, plain
@@ -62,7 +63,7 @@ def load(path: Path, *, keys: bool = True) -> TeamFile:
         parallel=file.parallel,
         mentions=file.mentions,
         breaker=partial(Breaker, file.breaker.failures, file.breaker.rest),
-        prices=(*table(file.prices, f"{path}: prices"), *PRICES),
+        prices=(*table(file.prices, f"{path}: prices"), *listed()),
     )
     return TeamFile(team, file.talk or path.stem, file.title)
 

@@ -1,0 +1,67 @@
+"""The prices of models: those of `genai-prices` where it is installed, else a few examples.
+
+    Team(agents, prices=(Price("my-model", 1.0, 0.1, 4.0), *listed()))
+
+The package is data: it asks no server. Prices change, so a newer version may give another cost.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from stenolog.projections.prices import PRICES, PRICES_AS_OF, Price, Prices
+
+PACKAGE = "genai-prices"
+ROUTED = "openrouter"
+"""Whose price list has names with a slash, such as `openai/gpt-5`."""
+
+
+def listed() -> Prices:
+    """Return the prices of all models that are known: `genai-prices` is read when a model is looked up."""
+    return (_of_package,) if _installed() else PRICES
+
+
+def source() -> str:
+    """Return where the listed prices come from, in words."""
+    found = _installed()
+    return f"prices of {PACKAGE} {found}" if found else f"example prices of {PRICES_AS_OF}"
+
+
+@lru_cache(maxsize=1)
+def _installed() -> str:
+    try:
+        return version(PACKAGE)
+    except PackageNotFoundError:
+        return ""
+
+
+@lru_cache(maxsize=1_024)
+def _of_package(model: str) -> Price | None:
+    """The price that the package lists; None where it does not know the model."""
+    from genai_prices import Usage, calc_price
+
+    # The tokens of many calls are added up here, so what a long context costs more is not counted.
+    try:
+        rates = calc_price(
+            Usage(input_tokens=1, output_tokens=1),
+            model,
+            provider_id=ROUTED if "/" in model else None,
+            genai_request_timestamp=datetime.now(UTC),
+        ).model_price
+    except LookupError:
+        return None
+    fresh, output = _usd(rates.input_mtok), _usd(rates.output_mtok)
+    if fresh is None or output is None:
+        return None
+    cached, written = _usd(rates.cache_read_mtok), _usd(rates.cache_write_mtok)
+    return Price(model, fresh, fresh if cached is None else cached, output, written)
+
+
+def _usd(rate: Any) -> float | None:
+    """USD per million tokens; of a rate in tiers the first."""
+    rate = getattr(rate, "base", rate)
+    return float(rate) if isinstance(rate, Decimal | int | float) else None
