@@ -289,7 +289,8 @@ def key(effect: Effect) -> Key:
 
 def since(spent: Tokens, total: Usage) -> Usage:
     """Return what a session has used since, from its total; all of it where the total is less than known."""
-    fresh = {name: getattr(total, name) - tokens for name, tokens in spent._asdict().items()}
+    counted = {name: tokens for name, tokens in spent._asdict().items() if name != "cost"}
+    fresh = {name: getattr(total, name) - tokens for name, tokens in counted.items()}
     return total if any(tokens < 0 for tokens in fresh.values()) else Usage(**fresh, cost=total.cost)
 
 
