@@ -277,6 +277,9 @@ class TestPresence:
             finally:
                 os.kill(child, signal.SIGKILL)
 
+    def test_a_fork_that_closes_what_it_inherited_closes_nothing_of_its_own(self, file: str) -> None:
+        assert workers.run(1, together.close_after_a_fork, file) == ["ok"]
+
     def test_what_the_dead_left_goes_when_a_program_first_runs_unless_they_have_claims(
         self, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

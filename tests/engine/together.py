@@ -172,6 +172,26 @@ def fork_and_live(file: str, sender: Connection) -> None:
     time.sleep(PATIENCE)
 
 
+def close_after_a_fork(number: int, barrier: Barrier, file: str) -> str:
+    """Close a runner and a log in a fork of their process, where their descriptors are other files by now."""
+    runner, log = Presence(file, "one"), stenolog.open(file)
+    log.blobs.put(b"pinned")
+    child = os.fork()
+    if not child:
+        files = [os.open(os.devnull, os.O_RDONLY) for _ in range(20)]
+        runner.close()
+        log.close()
+        for each in files:
+            os.fstat(each)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+    assert os.path.exists(f"{file}-runner-one")
+    log.close()
+    runner.close()
+    return "ok"
+
+
 def say(folder: str, text: str, to: str) -> None:
     """Say something, and do nothing else."""
     with stenolog.open(Files(Path(folder)).log) as log:

@@ -207,6 +207,15 @@ class TestWaiting:
         for lock in (one, other, third):
             lock.close()
 
+    def test_a_lock_whose_file_is_read_in_its_own_process_is_held_on(self, tmp_path: Path) -> None:
+        lock = FileLock(str(tmp_path / "lock"))
+        assert lock.acquire(0)
+        (tmp_path / "lock").read_bytes()
+
+        assert workers.run(1, workers.try_lock, str(tmp_path / "lock")) == [False]
+        lock.close()
+        assert workers.run(1, workers.try_lock, str(tmp_path / "lock")) == [True]
+
     def test_a_lock_is_handed_on_to_who_waits(self, tmp_path: Path) -> None:
         one, other = (FileLock(str(tmp_path / "lock")) for _ in range(2))
         assert one.acquire(0)

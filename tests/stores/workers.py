@@ -19,6 +19,7 @@ from unittest.mock import patch
 import stenolog
 from stenolog import Draft, Image, StaleAppend, StoreBusy, UserMessage
 from stenolog.adapters.stores import backups
+from stenolog.adapters.stores.filelock import FileLock
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["stenolog", "tests.stores.workers"])
@@ -130,6 +131,15 @@ def restore_often(path: str, backup: str, times: int) -> None:
     for _ in range(times):
         with suppress(StoreBusy):
             stenolog.restore(backup, path)
+
+
+def try_lock(number: int, barrier: Barrier, path: str) -> bool:
+    """Whether the lock is free."""
+    lock = FileLock(path)
+    try:
+        return lock.acquire(0)
+    finally:
+        lock.close()
 
 
 def put_and_wait(path: str, sender: Connection) -> None:

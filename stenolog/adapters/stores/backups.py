@@ -46,7 +46,7 @@ def part(path: Path) -> Iterator[Path]:
         with suppress(OSError):
             if os.path.samestat(os.fstat(file), os.stat(unfinished)):
                 os.unlink(unfinished)
-        lockfile.close(file)
+        lockfile.close(file, os.getpid())
 
 
 def fill(source: sqlite3.Connection, path: Path) -> None:

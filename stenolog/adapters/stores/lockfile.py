@@ -51,10 +51,11 @@ def opened(path: str) -> int:
     return file
 
 
-def close(file: int) -> None:
-    """Close the file; its lock is released."""
-    _OPEN.discard(file)
-    os.close(file)
+def close(file: int, process: int) -> None:
+    """Close a file that this `process` opened, which releases its locks; a fork of it has closed its copy."""
+    if process == os.getpid():
+        _OPEN.discard(file)
+        os.close(file)
 
 
 def is_held(path: str) -> bool | None:

@@ -6,6 +6,7 @@ gives. The kernel releases it when the process ends, so a pin never outlives its
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections import Counter
@@ -27,6 +28,7 @@ class Pins:
         self._database = database
         self._put: Counter[str] = Counter()
         self._file: int | None = None
+        self._process = os.getpid()
         self._turn = threading.Lock()
 
     def __bool__(self) -> bool:
@@ -64,7 +66,7 @@ class Pins:
         with self._turn:
             self._put.clear()
             if self._file is not None:
-                lockfile.close(self._file)
+                lockfile.close(self._file, self._process)
                 self._file = None
 
     def _lock(self, sha: str, kind: int) -> None:
@@ -78,7 +80,10 @@ class Pins:
     def _opened(self) -> int:
         if self._file is None:
             permissions.follow(self._path, self._database)
-            self._file = lockfile.opened(self._path)
+            try:
+                self._file = lockfile.opened(self._path)
+            except OSError as error:
+                raise StoreFailed(f"{self._path}: {error.strerror}") from error
         return self._file
 
 

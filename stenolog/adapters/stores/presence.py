@@ -78,6 +78,7 @@ class Presence:
         self._database = file
         self._path = _path(file, id)
         self._file: int | None = None
+        self._process = os.getpid()
         self.owner = str(Owner.of_this_process(id, file)) if not in_memory else id
         _HERE[self.owner] = os.getpid()
         if not in_memory:
@@ -114,10 +115,10 @@ class Presence:
         """End the runner's presence. `keep` leaves its file, unlocked, for claims that are left behind."""
         _HERE.pop(self.owner, None)
         if self._file is not None:
-            if not keep:
+            if not keep and self._process == os.getpid():
                 with suppress(OSError):
                     os.unlink(self._path)
-            lockfile.close(self._file)
+            lockfile.close(self._file, self._process)
             self._file = None
 
 

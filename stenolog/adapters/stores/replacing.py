@@ -82,7 +82,7 @@ def _gate(database: str, kind: int, deadline: float) -> Iterator[None]:
                 time.sleep(POLL)
         yield
     finally:
-        lockfile.close(file)
+        lockfile.close(file, os.getpid())
 
 
 def replace(part: Path, path: Path, deadline: float) -> list[Path]:
