@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 
@@ -18,7 +19,7 @@ from .conversation import Conversation
 from .log import Log
 from .report import Findings, Problem, Report, of_file
 from .side_by_side import cores, together
-from .stores import inspecting, reading
+from .stores import inspecting, noted, reading
 from .stores.failures import RAISED
 from .stores.inspecting import Held
 from .verify_conversation import Check, Forks, Watch
@@ -50,6 +51,7 @@ def verify(
     with inspecting.inspecting(log.datastore) as connection:
         if only is None:
             found.problems += [of_file(fault) for fault in inspecting.faults(connection)]
+            _check_note(log, connection, found)
         try:
             everything = inspecting.conversations(connection)
             held = [one for one in everything if only in (None, one.name)]
@@ -69,6 +71,14 @@ def verify(
     if only is None:
         _check_index(log, found)
     return found.report()
+
+
+def _check_note(log: Log, connection: sqlite3.Connection, found: Findings) -> None:
+    """Compare the log with the note beside it of what is durable."""
+    note = None if log.datastore.in_memory else noted.read(log.datastore.file)
+    with suppress(*RAISED):  # reported already, by `inspecting.faults`
+        if note is not None and (there := noted.missing(connection, note)):
+            found.problems.append(Problem("", 0, "", "noted", noted.told(note), there))
 
 
 def _each(

@@ -36,8 +36,9 @@ _HEAD = re.compile(r"([0-9]{1,18})-([0-9]{1,18})-([0-9a-fA-F]{64})")
 class Change(NamedTuple):
     """One record of the history.
 
-    `value` is the fork's position, the time of archiving (microseconds since 1970, UTC), the last position of
-    what was deleted, or the position that was erased; else 0. `parent` is the stream forked from, else 0.
+    `value` is the fork's position, the time of archiving (microseconds since 1970, UTC), the position that
+    was erased, or the log's newest notification id when a conversation was deleted; else 0. `parent` is the
+    stream forked from, else 0.
     """
 
     number: int

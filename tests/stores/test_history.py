@@ -11,7 +11,7 @@ import stenolog
 from stenolog import CorruptLog, Entry, Log
 from stenolog.adapters import verify_conversation
 from stenolog.adapters.report import Report
-from stenolog.adapters.stores import schema
+from stenolog.adapters.stores import noted, schema
 from stenolog.adapters.verify import verify
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition, step
@@ -38,6 +38,7 @@ def changed(path: Path, *statements: str) -> None:
         connection.execute(statement)
     connection.commit()
     connection.close()
+    noted.forget(path)
 
 
 def checked(path: Path, head: str | None = None) -> Report:

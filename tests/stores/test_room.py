@@ -100,7 +100,7 @@ def test_other_programs_may_write_too_and_cut_it_short(path: Path) -> None:
     with stenolog.open(path) as log, closing(sqlite3.connect(path, isolation_level=None)) as other:
         for number in range(30):
             said(log["demo"], str(number))
-            other.execute("UPDATE conversations SET archived_at = ?", (number,))
+            other.execute("INSERT OR REPLACE INTO tracking VALUES ('other', 0, ?, 0)", (number,))
             if number % 7 == 0:
                 other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 

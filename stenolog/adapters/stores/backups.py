@@ -11,7 +11,7 @@ from pathlib import Path
 
 from stenolog.domain.errors import StoreBusy, StoreFailed
 
-from . import lockfile
+from . import lockfile, schema
 from .failures import RAISED, translated
 
 PART = ".stenolog-part"
@@ -55,6 +55,7 @@ def fill(source: sqlite3.Connection, path: Path) -> None:
         with closing(sqlite3.connect(path)) as target:
             target.execute("PRAGMA journal_mode = OFF")  # a half-written copy is thrown away
             source.backup(target)
+            schema.renew(target)  # a write-ahead log of the original is not one of the copy
     except RAISED as error:
         raise translated(error, str(path)) from error
 

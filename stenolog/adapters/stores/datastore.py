@@ -6,6 +6,7 @@ import itertools
 import os
 import sqlite3
 import stat
+import struct
 import threading
 import time
 from collections import deque
@@ -18,7 +19,7 @@ from eventsourcing.sqlite import SQLiteCursor, SQLiteDatastore
 
 from stenolog.domain.errors import NotALog, StoreBusy, StoreFailed
 
-from . import backups, lockfile, permissions, replacing, schema
+from . import backups, events, lockfile, noted, permissions, replacing, schema
 from .bell import Bell
 from .failures import RAISED, translated
 from .filelock import FileLock
@@ -74,6 +75,9 @@ class LogDatastore(SQLiteDatastore):
         self.group = Group(self)
         self._process = os.getpid()
         self._closed = True
+        self._place: tuple[int, int] | None = None
+        self.noted = noted.NOTHING
+        self.notes = durable
         with nullcontext() if self.in_memory else replacing.opening(self.file, deadline):
             self._writer = self._open()
         self._closed = False
@@ -101,7 +105,8 @@ class LogDatastore(SQLiteDatastore):
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection to read from; finish each cursor, so that the write-ahead log can be folded in."""
         self.check()
-        connection, held = self._writer, False
+        connection: sqlite3.Connection = self._writer
+        held = False
         try:
             if self.in_memory:
                 (held,) = map(self._turn.acquire, (True,), (self.deadline,))  # see `Transaction`
@@ -192,16 +197,18 @@ class LogDatastore(SQLiteDatastore):
         if os.getpid() != self._process:
             raise StoreFailed(f"{self.path}: opened before a fork of the process; open it again after")
 
-    def _guarded(self, connect: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
+    def _guarded(self, connect: Callable[[], events.Connection]) -> events.Connection:
         try:
             return connect()
         except RAISED as error:
             raise translated(error, self.path) from error
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self) -> events.Connection:
         """The writer's connection, to a file that is known to be ours and of this release's version."""
+        note = None
         if not self.in_memory:
             _check_path(Path(self.file))
+            note = noted.check_files(self.file)
             if os.path.exists(part := f"{self.file}{backups.PART}"):
                 lockfile.remove(part, beside=True)
             with suppress(OSError):  # SQLite says what is wrong with the place
@@ -210,7 +217,8 @@ class LogDatastore(SQLiteDatastore):
                 permissions.follow(f"{self.file}{part}", self.file, make=False)
         connection = self._guarded(self.connect)
         try:
-            self._prepare(connection)
+            self._prepare(connection, note)
+            self._look_around(connection, note)
         except RAISED as error:
             connection.close()
             raise translated(error, self.path) from error
@@ -221,11 +229,52 @@ class LogDatastore(SQLiteDatastore):
             raise
         return connection
 
-    def _prepare(self, connection: sqlite3.Connection) -> None:
+    def _look_around(self, connection: sqlite3.Connection, note: noted.Note | None) -> None:
+        """Remember which file was opened; where it took the place of the noted one, note that."""
+        if self.in_memory:
+            return
+        file = schema.id_of(connection)
+        self.noted = noted.newest(connection, file)
+        self._place = _place(self.file)
+        if note is not None and note.file != file:
+            if self._lock and not self._lock.acquire(self.deadline):
+                raise self._busy()
+            try:
+                # What was found may not be durable yet, so no entry is noted before the next commit.
+                self._write_note(noted.NOTHING._replace(file=file))
+            finally:
+                if self._lock:
+                    self._lock.close()
+
+    def note(self, note: noted.Note) -> None:
+        """Note beside the log what is durable; whoever calls this holds the lock.
+
+        A failure changes nothing that was committed, and leaves the older note.
+        """
+        self.noted = note
+        self._write_note(note)
+
+    def _write_note(self, note: noted.Note) -> None:
+        if self._lock:
+            with suppress(OSError, struct.error):  # an odd digest is for `verify` to report
+                self._lock.write(noted.packed(note))
+
+    def check_place(self) -> None:
+        """Raise `StoreFailed` where the file was removed or replaced since it was opened."""
+        if self._place is not None and _place(self.file) != self._place:
+            raise StoreFailed(
+                f"{self.path}: expected the file that was opened, found "
+                f"{'another one in its place' if os.path.exists(self.file) else 'none'}: nothing more is "
+                "written to it. Close the log, and open it again"
+            )
+
+    def _prepare(self, connection: sqlite3.Connection, note: noted.Note | None) -> None:
         """Make or migrate the tables where that is due; eight processes may come at once."""
         connection.execute("BEGIN")  # one look: others may be making the tables
         version = schema.version_of(connection, self.path)
         connection.execute("COMMIT")
+        if note is not None:
+            noted.check(self.file, connection, note)
         if version == schema.VERSION:
             return
         if self._lock and not self._lock.acquire(self.deadline):
@@ -250,14 +299,16 @@ class LogDatastore(SQLiteDatastore):
                     raise
                 time.sleep(0.01)
 
-    def connect(self) -> sqlite3.Connection:
+    def connect(self) -> events.Connection:
         """A new connection with our settings; whoever asks for it closes it."""
+        self.check_place()  # a new file would be joined with the write-ahead log of the old one
         connection = sqlite3.connect(
             self.file if self.in_memory else _uri(Path(self.file)),
             uri=not self.in_memory,
             timeout=self.deadline,
             isolation_level=None,
             check_same_thread=False,
+            factory=events.Connection,
         )
         try:
             for pragma in (f"synchronous = {self.synchronous}", *PRAGMAS):
@@ -322,6 +373,15 @@ def _check_path(path: Path) -> None:
         raise NotALog(f"{path}: expected a file, found {kind}")
     if not path.parent.is_dir():
         raise StoreFailed(f"{path}: the directory {path.parent} does not exist")
+
+
+def _place(path: str) -> tuple[int, int]:
+    """Return what tells a file from another one of the same name."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino
 
 
 def _uri(path: Path) -> str:

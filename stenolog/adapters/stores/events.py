@@ -52,6 +52,13 @@ LAST = 2**62
 """A position beyond any there can be."""
 
 
+class Connection(sqlite3.Connection):
+    """A connection that remembers the last statement that wrote entries: how many, and of the last one its
+    notification id and its digest."""
+
+    inserted: tuple[int, int, bytes] | None = None
+
+
 class Head(NamedTuple):
     """Where a conversation stands: its last position, and the digest there."""
 
@@ -76,7 +83,9 @@ def insert_rows(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
     """Write rows of any streams, many by one statement: with each, other threads get their turn."""
     for first in range(0, len(rows), AT_ONCE):
         some = rows[first : first + AT_ONCE]
-        connection.execute(_insert(len(some)), [*chain.from_iterable(some)])
+        cursor = connection.execute(_insert(len(some)), [*chain.from_iterable(some)])
+        if isinstance(connection, Connection):
+            connection.inserted = len(some), cursor.lastrowid or 0, some[-1][6]
 
 
 @cache

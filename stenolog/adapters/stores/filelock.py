@@ -48,6 +48,11 @@ class FileLock:
         if fcntl is not None and self._file is not None:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
+    def write(self, content: bytes) -> None:
+        """Write to the beginning of the file, for whoever holds the lock. Raises OSError."""
+        if self._file is not None and hasattr(os, "pwrite"):
+            os.pwrite(self._file, content, 0)
+
     def close(self) -> None:
         """Give the file back, and the lock with it."""
         file, self._file = self._file, None

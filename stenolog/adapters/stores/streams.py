@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from stenolog.domain.errors import CorruptLog
 from stenolog.domain.history import ARCHIVED, BEGUN, DELETED, FORKED, RENAMED, UNARCHIVED
 
-from . import events, history
+from . import history
 
 FIND = "SELECT stream FROM conversations WHERE name = ?"
 NAME = "SELECT name FROM conversations WHERE stream = ?"
@@ -29,6 +29,7 @@ LINEAGE = """
 DELETIONS = "deletions"
 """The name in `tracking` of a number that is another one after each deletion: a backup put in the log's place
 has the number that it had, so that what is kept beside the log can tell."""
+NEWEST = "SELECT coalesce(max(rowid), 0) FROM stored_events"
 MARK_DELETION = "INSERT OR REPLACE INTO tracking (name, stream, position, piece) VALUES (?, 0, random(), 0)"
 
 
@@ -151,8 +152,8 @@ def archive(connection: sqlite3.Connection, stream: int, at: int | None) -> None
 
 def delete(connection: sqlite3.Connection, stream: int) -> None:
     """Remove the conversation, its entries and what stands beside it, but not its blobs."""
-    head = events.head(connection, stream)
-    history.add(connection, stream, DELETED, value=head.position if head else 0)
+    (newest,) = connection.execute(NEWEST).fetchone()
+    history.add(connection, stream, DELETED, value=newest)
     history.unname(connection, stream)
     connection.execute("DELETE FROM tracking WHERE stream = ?", (stream,))
     connection.execute("DELETE FROM claims WHERE stream = ?", (stream,))

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from . import noted
 from .failures import RAISED, translated
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
     """
 
     _held = False
+    _before = 0
 
     def __init__(self, store: LogDatastore, *, lazily: bool = False) -> None:
         self._store = store
@@ -64,6 +66,8 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
             raise store._busy()
         if store._lock and not store._lock.acquire(max(0.0, store.deadline - (time.monotonic() - start))):
             raise store._busy()
+        store.check_place()
+        self._before, store._writer.inserted = store._writer.total_changes, None
         if not self._lazily or store.kept_up:
             store._writer.execute("BEGIN IMMEDIATE")
         if store._room:
@@ -71,12 +75,24 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
         return store._writer
 
     def _commit(self) -> None:
-        store = self._store
-        if not store._writer.in_transaction:
-            return  # it was one statement; whoever keeps up since then finds it by himself
-        for keep_up in tuple(store.kept_up):
-            keep_up(store._writer)
-        store._writer.execute("COMMIT")
+        """Commit, and note what is durable then; an interruption between the two leaves the older note."""
+        store, writer = self._store, self._store._writer
+        changes = writer.total_changes - self._before
+        note = None
+        if writer.in_transaction:
+            for keep_up in tuple(store.kept_up):
+                keep_up(writer)
+            if store.notes and writer.total_changes != self._before:
+                note = noted.newest(writer, store.noted.file)
+            writer.execute("COMMIT")
+        elif store.notes and changes:  # it was one statement; whoever keeps up since then finds it by himself
+            inserted = writer.inserted
+            if inserted is not None and inserted[0] == changes:
+                note = store.noted._replace(entry=inserted[1], entry_digest=inserted[2])
+            else:
+                note = noted.newest(writer, store.noted.file)
+        if note is not None:
+            store.note(note)
 
     def end(self) -> None:
         """Undo what was not committed, and let the next one write; where that is done already, nothing."""
