@@ -96,7 +96,12 @@ def read(path: str) -> Note | None:
 def forget(path: str | os.PathLike[str]) -> None:
     """Remove the note beside a database file, after another file was put in its place on purpose."""
     with suppress(OSError):
-        os.truncate(f"{os.fspath(path)}-lock", 0)
+        file = os.open(f"{os.fspath(path)}-lock", os.O_RDWR)
+        try:
+            os.ftruncate(file, 0)
+            os.fsync(file)
+        finally:
+            os.close(file)
 
 
 def check_files(path: str) -> Note | None:

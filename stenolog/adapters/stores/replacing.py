@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from stenolog.domain.errors import StoreBusy, StoreFailed
 
-from . import backups, lockfile, permissions, ranges
+from . import backups, lockfile, noted, permissions, ranges
 from .filelock import FileLock
 
 try:
@@ -143,8 +143,7 @@ def _replace(part: Path, path: Path) -> list[Path]:
             new.rename(old)
         mark.unlink(missing_ok=True)
         raise StoreFailed(f"{path}: cannot be replaced: {error}") from error
-    with suppress(OSError):
-        os.truncate(f"{path}-lock", 0)  # it may tell how far the other database had come
+    noted.forget(path)  # it tells how far the other database had come
     mark.unlink()
     _sync_folder(path)
     return sorted(Path(each) for each in glob(f"{escape(str(path))}.before-{stamp}*"))
