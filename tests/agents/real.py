@@ -75,7 +75,7 @@ def model(agent: str, home: Path, url: str, **options: Any) -> Model:
     """A model that is one of the agents."""
     from stenolog.models import ACP, CommandLine
 
-    work = home / "work"
+    work, more = home / "work", options.pop("more", ())
     env = settled(home, url)
     work.mkdir(exist_ok=True)
     given: dict[str, Any] = {"env": env, "cwd": work, "timeouts": TIMES} | options
@@ -84,7 +84,7 @@ def model(agent: str, home: Path, url: str, **options: Any) -> Model:
     codex = [str(programs / "codex"), "exec", "--skip-git-repo-check"]
     match agent:
         case "claude":
-            return CommandLine([*claude, *options.pop("more", ())], format="claude-code", **given)
+            return CommandLine([*claude, *more], format="claude-code", **given)
         case "claude-long":
             return CommandLine(claude, format="claude-code", mode="long-lived", **given)
         case "codex":

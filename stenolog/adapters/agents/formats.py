@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -88,6 +90,20 @@ FORMATS: Mapping[str, JsonLines] = MappingProxyType(
     }
 )
 """The forms of JSON lines that are known by name."""
+
+
+def known(command: str) -> tuple[str, str]:
+    """Return a command line as its program needs it, and the name of the format that the program speaks.
+
+    Claude Code and Codex are known by their names; what they are told to write otherwise is plain text.
+    """
+    words = shlex.split(command)
+    name = Path(words[0]).name if words else ""
+    if name == "claude" and "--output-format" not in words:
+        return shlex.join(words if {"-p", "--print"} & {*words} else [*words, "-p"]), "claude-code"
+    if name == "codex":
+        return shlex.join(words if "exec" in words else [words[0], "exec", *words[1:]]), "codex"
+    return command, "text"
 
 
 def lines(form: str | JsonLines) -> JsonLines | None:

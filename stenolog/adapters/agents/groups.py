@@ -57,6 +57,11 @@ class Watcher:
         self._groups: set[str] = set()
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The groups that have not ended yet."""
+        return tuple(self._groups)
+
     def watch(self, group: str) -> None:
         """Have a group killed when this process ends."""
         with self._lock:

@@ -89,7 +89,12 @@ def _model(model: str | None, cli: str | None) -> Model:
 
     if model and cli:
         raise click.UsageError("--model or --cli: choose one")
-    written = f"cli:{cli}" if cli else model or os.environ.get("STENOLOG_MODEL")
+    if cli:
+        from stenolog.adapters.agents.formats import known
+
+        command, form = known(cli)
+        return model_of(f"cli:{command}", folder=Path.cwd(), format=form)
+    written = model or os.environ.get("STENOLOG_MODEL")
     if not written:
         raise click.UsageError(
             "say who answers: --model openai:gpt-5.2 (or anthropic:…, gemini:…, http://…), --cli or --team"
