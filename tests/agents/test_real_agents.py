@@ -118,10 +118,9 @@ def test_a_turn_that_is_broken_off_keeps_what_was_done_and_it_is_not_done_again(
 ) -> None:
     times = replace(TIMES, between=4.0) if how == "timeout" else TIMES
     model = real.model(agent, tmp_path / "home", provider.url, timeouts=times)
-    retries = NO_RETRIES if how == "cancelled" else Retries(base=0.1)
 
     async def broken_off() -> None:
-        async with Team([Agent("dev", llm=model, retries=retries)]) as team:
+        async with Team([Agent("dev", llm=model, retries=Retries(base=0.1))]) as team:
             running = asyncio.create_task(_run(team, talk, f"{ONE} STALL «{how}»"))
             await asyncio.to_thread(provider.stalled.wait, 60)
             await asyncio.sleep(0.5)
