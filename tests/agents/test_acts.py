@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from stenolog.context import LastN, Reminder
 from stenolog.domain.errors import ModelFailed
 from stenolog.domain.parts import Opaque, Text
 from stenolog.domain.values import Usage
-from stenolog.engine import Agent, Delta, Retries, Team
+from stenolog.engine import Agent, Delta, Recording, Retries, Team
 from stenolog.projections.acts import act_in_words
 
 ACT = json.dumps({"type": "note", "text": "edit a.py"}, separators=(",", ":"))
@@ -43,7 +43,7 @@ class Working(Model):
     provider, wire, remembers, name = "x", "plain", True, "worker"
 
     def __init__(
-        self, *script: list[StreamItem | float | ModelFailed], timeouts: Timeouts | None = None
+        self, *script: Sequence[StreamItem | float | ModelFailed], timeouts: Timeouts | None = None
     ) -> None:
         self.script = list(script)
         self.prompts: list[Prompt] = []
@@ -199,6 +199,23 @@ def test_usage_that_counts_the_whole_session_is_recorded_by_difference(talk: Con
     said(model, talk, "One", "Two", "Three")
 
     assert [event.usage for event in ends(talk)] == [totals[0], Usage(input=15, output=3), totals[2]]
+
+
+def test_a_recorded_run_of_a_backend_that_remembers_has_the_same_requests(talk: Conversation) -> None:
+    said(Working([act(), answer()], [answer()]), talk, "One", "Two", persona="You are Dev.")
+    again = talk.log["again"]
+
+    async def replayed() -> None:
+        agent = Agent("dev", llm=Working(), persona="You are Dev.", retries=ONCE)
+        recording = Recording(talk)
+        async with Team([recording.agent(agent)]) as team:
+            for text in ("One", "Two"):
+                async for _ in team.run(again, text):
+                    pass
+
+    asyncio.run(replayed())
+
+    assert [event.parts for event in ends(again)] == [event.parts for event in ends(talk)]
 
 
 def heard(format: str, *lines: dict[str, Any]) -> Turn:

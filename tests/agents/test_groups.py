@@ -84,7 +84,8 @@ def test_an_agent_ends_with_its_engine_and_what_it_did_is_in_the_log(
     assert [part.raw for part in error.parts if isinstance(part, Opaque)] == [
         '{"type":"note","text":"edit a.py"}'
     ]
-    assert not given.is_running(child) or os.kill(child, signal.SIGKILL) is None
+    if given.is_running(child):
+        os.kill(child, signal.SIGKILL)
 
 
 def test_what_outlived_engine_and_watcher_is_ended_before_another_agent_begins(folder: Path) -> None:

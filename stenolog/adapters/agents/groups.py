@@ -92,14 +92,16 @@ class Watcher:
         if process is not None:
             process.returncode = 0  # it is no child of this process
             if process.stdin is not None:
-                with suppress(OSError):
-                    os.close(process.stdin.fileno())
+                process.stdin.close()
 
     def _tell(self, lines: list[str]) -> None:
         """Write to the watcher; one that is gone is replaced and told everything again."""
         for _ in range(2):
             if self._process is None:
-                self._process = _begun()
+                with suppress(OSError):  # no process can be started: the groups go on without a watcher
+                    self._process = _begun()
+                if self._process is None:
+                    return
                 lines = [f"+{group}" for group in self._groups]
             assert self._process.stdin is not None, "its stdin is a pipe"
             try:
@@ -181,4 +183,5 @@ if __name__ == "__main__":
     _watch()
 else:
     atexit.register(WATCHER.close)
-    os.register_at_fork(after_in_child=WATCHER.forked)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=WATCHER.forked)

@@ -142,6 +142,7 @@ class Recording:
         llm = agent.llm
         wire = llm.wire if llm else self._wire(agent.name)
         model = _Model(self, llm.name if llm else "", llm.provider if llm else "", wire)
+        model.remembers = llm is not None and llm.remembers  # it has the same default policy
         return replace(agent, llm=model, tools=self._tools(agent))
 
     def _carded(self, agent: str) -> Agent:
