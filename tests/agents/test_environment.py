@@ -27,10 +27,10 @@ COMMON = {"PATH", "LC_ALL", "https_proxy"}
     ("command", "inherit", "more"),
     [
         (["agent"], (), set()),
-        (["/opt/bin/claude", "-p"], (), {"ANTHROPIC_API_KEY"}),
+        (["bin/claude", "-p"], (), {"ANTHROPIC_API_KEY"}),
         (["npx", "-y", "@openai/codex", "exec"], (), {"OPENAI_API_KEY"}),
         (["gemini", "--acp"], (), {"GEMINI_API_KEY"}),
-        (["/home/claude/agent"], (), set()),
+        (["claude/agent"], (), set()),
         (["agent"], ("AWS_*", "DATABASE_URL"), {"AWS_REGION", "DATABASE_URL"}),
         (["agent"], ("*",), set(OURS) - COMMON - {"TELEGRAM_BOT_TOKEN"}),
         (["agent"], ("TELEGRAM_BOT_TOKEN",), {"TELEGRAM_BOT_TOKEN"}),

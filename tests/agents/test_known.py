@@ -11,7 +11,7 @@ from stenolog.adapters.agents.formats import known
     ("command", "expected"),
     [
         ("claude", ("claude -p", "claude-code")),
-        ("/opt/claude --print --model opus", ("/opt/claude --print --model opus", "claude-code")),
+        ("bin/claude --print --model opus", ("bin/claude --print --model opus", "claude-code")),
         ("claude -p --output-format text", ("claude -p --output-format text", "text")),
         ("codex", ("codex exec", "codex")),
         ("codex exec --full-auto", ("codex exec --full-auto", "codex")),
