@@ -75,7 +75,7 @@ class Sessions:
 
     def __init__(self, batch: Batch, format: Format, naming: Naming) -> None:
         self._batch = batch
-        self._make: type[ClaudeCode] | type[Codex] = ClaudeCode if format == "claude-code" else Codex
+        self._make: type[ClaudeCode] | type[Codex] = Codex if format == "codex" else ClaudeCode
         self._naming = naming
         self._intakes: dict[str, Intake] = {}
         self._now: Intake | None = None
@@ -100,7 +100,7 @@ class Sessions:
     def _session_of(self, record: Record) -> str:
         """The session that a record names. A rollout is one session, whoever its history was copied from."""
         if self._make is ClaudeCode:
-            return text(record.value.get("sessionId"))
+            return text(record.value.get("sessionId")) or text(record.value.get("session_id"))
         payload = obj(record.value.get("payload")) if record.value.get("type") == "session_meta" else {}
         return "" if self._now is not None else text(payload.get("id")) or text(payload.get("session_id"))
 

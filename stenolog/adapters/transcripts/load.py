@@ -199,7 +199,7 @@ class _Importing:
         if report.format == "stenolog":
             self.batch.flush()
             portable.import_stream(self.log, stream, report, naming.name, self._moved)
-        elif report.format in READERS:
+        elif report.format in READERS and not _is_on_lines(report.format, stream):
             self.told(READERS[report.format](stream, reading), report, naming, stream.tell)
         else:
             self._lines(stream, reading, report, naming)
@@ -266,6 +266,11 @@ class _Importing:
         """The file that is being read has been read up to there."""
         if self._progress is not None:
             self._progress(self._done + at)
+
+
+def _is_on_lines(format: Format, stream: BinaryIO) -> bool:
+    """Whether a file of a format that may be a list has lines, and is told line by line."""
+    return format == "claude-stream" and not claude_stream.is_list(stream)
 
 
 def _is_known(path: Path) -> bool:

@@ -61,7 +61,9 @@ class SubAgents:
         """The name of the agent of that id, started by that call."""
         if agent_id not in self._names:
             whole = name_of(agent_id).replace("/", "-")
-            short = whole[-SHORT:] if agent_id == call_id else whole[:SHORT]  # ids of calls begin alike
+            short = (
+                whole[-SHORT:] if agent_id == call_id else whole[:SHORT]
+            ).strip()  # calls' ids begin alike
             kind = name_of(self._types.get(call_id, ""), "agent").replace("/", "-")
             used = (name for name in self._known if name.endswith(f"-{short}"))
             self._names[agent_id] = next(used, f"{kind}-{short}")

@@ -10,8 +10,10 @@ from .blocks import blocks
 
 
 class Repeats:
-    """Remembers records by uuid, time and content. `shared` are the uuids of several records: placeholders,
-    which say nothing about identity or about a place in the tree.
+    """Remembers records by uuid and content, and those of sub-agents by their time too.
+
+    `shared` are the uuids of several records: placeholders, which say nothing about identity or about a
+    place in the tree.
     """
 
     def __init__(self) -> None:
@@ -25,21 +27,18 @@ class Repeats:
         `agent` is given for a record inside a progress record: these repeat what the sub-agent said so far,
         in one piece and block by block, and `beside` are the blocks of the same progress record.
         """
-        uuid = uuid_of(value)
-        who = uuid or agent
-        if not who:
-            return False
-        pieces = content_of(value)
-        marks = [hash((who, piece)) for piece in pieces]
-        is_new = bool(uuid) and uuid not in self._uuids
-        is_known = not is_new and all(
-            mark in self._heard or piece in beside for mark, piece in zip(marks, pieces, strict=True)
-        )
-        if uuid and not is_new and not is_known:
+        uuid, pieces = uuid_of(value), content_of(value)
+        by_uuid = [hash((uuid, piece)) for piece in pieces]
+        by_time = [hash((agent, text(value.get("timestamp")), piece)) for piece in pieces] if agent else []
+        is_named = bool(uuid) and uuid not in self.shared
+        is_new = uuid not in self._uuids if is_named else not agent
+        marks = zip(by_uuid if is_named else by_time, pieces, strict=True) if not is_new else ()
+        is_known = not is_new and all(mark in self._heard or piece in beside for mark, piece in marks)
+        if is_named and not is_new and not is_known:
             self.shared.add(uuid)
         self._uuids.add(uuid)
-        self._heard.update(marks)
-        return is_known and (bool(agent) or uuid not in self.shared)
+        self._heard.update(by_uuid if uuid else (), by_time)
+        return is_known
 
 
 def uuid_of(value: dict[str, Any]) -> str:
@@ -48,12 +47,11 @@ def uuid_of(value: dict[str, Any]) -> str:
 
 
 def content_of(value: dict[str, Any]) -> list[int]:
-    """A number for each block of a record, the same for the same content at the same time."""
-    at, message = text(value.get("timestamp")), value.get("message")
+    """A number for each block of a record, the same for the same content."""
+    message = value.get("message")
     if isinstance(message, dict):
-        return [hash((at, _hash(block))) for block in blocks(message.get("content"))]
-    named = (text(value.get(name)) for name in ("type", "subtype", "content"))
-    return [hash((at, *named))]
+        return [_hash(block) for block in blocks(message.get("content"))]
+    return [hash(tuple(text(value.get(name)) for name in ("type", "subtype", "content")))]
 
 
 def _hash(block: Json) -> int:

@@ -4,7 +4,7 @@ line, or all of them in one list, as claude-code-action keeps them. Other progra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import BinaryIO
 
 from ..fields import Json, items, obj, text
@@ -47,25 +47,22 @@ def other_stream(value: Json) -> str:
     return "a Qwen Code stream" if kind == "system" and "qwen_code_version" in record else ""
 
 
-def read(stream: BinaryIO, reading: Reading) -> Iterator[Told]:
-    """The sessions of a stream, each with the records that name it and those behind them that name none."""
-    is_list = stream.read(64).lstrip(_BLANK).startswith(b"[")
+def is_list(stream: BinaryIO) -> bool:
+    """Whether the objects stand in one list, and not on lines; the stream is left at its beginning."""
+    found = stream.read(64).lstrip(_BLANK).startswith(b"[")
     stream.seek(0)
-    records = _listed(reading.document(stream)) if is_list else reading.records(stream)
+    return found
+
+
+def read(stream: BinaryIO, reading: Reading) -> Iterator[Told]:
+    """The sessions of a list, each with the records that name it and those behind them that name none."""
     sessions: dict[str, list[Record]] = {}
     now, early = "", list[Record]()
-    for record in records:
-        now = text(record.value.get("session_id")) or now
-        if not now:
-            early.append(record)
-            continue
-        sessions.setdefault(now, early).append(record)
-        early = []
+    for number, value in enumerate(items(reading.document(stream)), 1):
+        now = text(obj(value).get("session_id")) or now
+        early.append(Record(str(number), obj(value)))
+        if now:
+            sessions.setdefault(now, []).extend(early)
+            early = []
     for name, found in sessions.items():
-        yield Told(name, found, ClaudeCode, unit="message" if is_list else "line")
-
-
-def _listed(document: Json) -> Iterable[Record]:
-    for number, value in enumerate(items(document), 1):
-        if isinstance(value, dict):
-            yield Record(str(number), value)
+        yield Told(name, found, ClaudeCode)

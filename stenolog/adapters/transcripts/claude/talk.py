@@ -14,7 +14,7 @@ from stenolog.domain.parts import Text
 from stenolog.domain.values import Source, Span
 
 from ..failures import category
-from ..fields import compact, items, obj, text, title_of
+from ..fields import compact, items, obj, text, title_of, whole
 from ..media import Blobs
 from ..scribe import Answer, Made, Scribe, merged, spans
 from ..settings import Setup, settings_id
@@ -224,10 +224,11 @@ class Talk:
 
     def microcompact(self, line: Line) -> None:
         """Claude Code empties the results of some calls: from here on, requests have the calls alone."""
-        about = obj(line.value.get("microcompactMetadata"))
-        ids = map(text, items(about.get("compactedToolIds")))
+        told = obj(line.value.get("microcompactMetadata"))
+        ids = [text(id) for id in items(told.get("compactedToolIds"))]
+        about = {name: whole(told.get(name)) for name in ("preTokens", "tokensSaved")}
         self._take_out(sorted({position for id in ids if (position := self.scribe.result_of(id))}))
-        self.setup.also("claude-code", {"microcompact": about})
+        self.setup.also("claude-code", {"microcompact": {**about, "compactedToolIds": ids}})
         self.decided["microcompaction"] += 1
 
     def _summary(self, line: Line, content: list[Block]) -> None:
