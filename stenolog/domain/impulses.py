@@ -135,7 +135,7 @@ def _controlled(state: State, message: UserMessage, position: int) -> Taken:
 def _judged(state: State, control: Control, position: int) -> Taken:
     """A call that a person approved or refused; a refusal leaves it open until its result says so.
 
-    Only the approval that a call waits for can change its arguments: later ones come when it may have run.
+    Only the approval that a call waits for counts: later ones come when it may have run.
     """
     found = named_call(state, control.call) if control.call is not None else None
     if found is None:
@@ -143,9 +143,9 @@ def _judged(state: State, control: Control, position: int) -> Taken:
     lane, call = found
     if control.action == "refuse":
         return Taken(state, (Impulse(lane, "refused"),))
-    edited = position if control.arguments and call.approval else call.edited
-    approved = call._replace(approval=False, edited=edited)
-    calls = tuple(approved if other is call else other for other in lane.calls)
+    approved = call._replace(approval=False, approved=position, edited=bool(control.arguments))
+    judged = approved if call.approval else call
+    calls = tuple(judged if other is call else other for other in lane.calls)
     return Taken(state, (Impulse(lane._replace(calls=calls), "approved"),))
 
 

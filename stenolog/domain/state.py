@@ -18,7 +18,7 @@ from .values import CallRef, Turns
 class OpenCall(NamedTuple):
     """A tool call without its result: the entry that holds it, and its place among that entry's calls.
 
-    `edited` is the position of the approval that has changed its arguments; 0: there is none.
+    `approved` is the position of its approval, 0 where there is none; `edited`: it gave other arguments.
     """
 
     entry: str
@@ -27,7 +27,8 @@ class OpenCall(NamedTuple):
     id: str
     name: str
     approval: bool = False
-    edited: int = 0
+    approved: int = 0
+    edited: bool = False
 
 
 class Lane(NamedTuple):

@@ -8,15 +8,22 @@ from typing import Any
 
 import pytest
 
+import stenolog
 from stenolog import (
+    AssistantMessage,
     CallRef,
+    Card,
     Conversation,
     IllegalCommand,
     InvalidEvent,
+    ModeSwitch,
     Team,
+    Tool,
     ToolCall,
     UserMessage,
 )
+from stenolog.adapters.transcripts.load import import_file
+from stenolog.adapters.transcripts.portable import export_jsonl
 from stenolog.domain.values import Control
 from stenolog.engine import Agent, Delegate, RoundRobin
 from stenolog.models import Scripted
@@ -184,7 +191,7 @@ def test_a_later_approval_does_not_change_the_arguments_of_a_call_that_may_have_
         later = Control(action="approve", call=ref, arguments='{"n": 99}')
         talk.append(UserMessage(control=later))
 
-        assert [open_call.edited for _, open_call in talk.state().open_calls()] == [0, 0]
+        assert [open_call.edited for _, open_call in talk.state().open_calls()] == [False, False]
 
 
 def test_arguments_are_for_an_approval_alone(tmp_path: Path) -> None:
@@ -198,3 +205,28 @@ def test_arguments_are_for_an_approval_alone(tmp_path: Path) -> None:
         ):
             with pytest.raises(IllegalCommand):
                 talk.submit(UserMessage(control=control))
+
+
+@pytest.mark.parametrize("approval", [False, True])
+def test_an_imported_call_runs_where_it_is_approved_here_alone(tmp_path: Path, approval: bool) -> None:
+    ran = list[int]()
+    cards: dict[str, Card | None] = {"coder": Card(model="m", tools=[Tool(name="sell", approval=approval)])}
+    with stenolog.open(tmp_path / "theirs.db") as log, (tmp_path / "gift.jsonl").open("w") as file:
+        gift = log["demo"]
+        gift.append(ModeSwitch(joins=["coder"], cards=cards))
+        for n in (1, 2):
+            gift.append(UserMessage(text="Sell.", to=[f"coder/{n}"]))
+            gift.append(AssistantMessage(agent="coder", task=f"{n}", tool_calls=[sale(n)]))
+        if approval:
+            gift.submit(UserMessage(control=Control(action="approve", call=first_call(gift))))
+        export_jsonl(gift, file)
+    with stenolog.open(tmp_path / "ours.db") as log:
+        import_file(log, tmp_path / "gift.jsonl")
+        talk, team = log["demo"], shop("Well.", "Well.", ran=ran)
+        run(worked(team, talk))
+        assert ran == []
+        for waits in run(team.waiting(talk)):
+            run(team.approve(talk, waits.call))
+        run(worked(team, talk))
+
+    assert ran == ([2] if approval else [])

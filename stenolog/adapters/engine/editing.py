@@ -41,7 +41,7 @@ def as_approved(talk: Conversation, made: ToolCall, call: OpenCall) -> ToolCall:
     """Return a call as it runs: with the arguments of its approval, where that has changed them."""
     if not call.edited:
         return made
-    said = next(talk.entries(call.edited - 1, call.edited)).event
+    said = next(talk.entries(call.approved - 1, call.approved)).event
     assert isinstance(said, UserMessage), "approvals are messages"
     control = said.control
     assert control is not None, "approvals are controls"
@@ -49,11 +49,11 @@ def as_approved(talk: Conversation, made: ToolCall, call: OpenCall) -> ToolCall:
     return ToolCall(id=made.id, name=made.name, arguments=control.arguments)
 
 
-def noted(outcome: Outcome, made: ToolCall, call: OpenCall) -> Outcome:
+def noted(outcome: Outcome, ran: ToolCall, call: OpenCall) -> Outcome:
     """Return what came of a call; where its arguments were changed, it begins with what has run."""
     if not call.edited:
         return outcome
-    note = f"[The user changed the arguments of this call. It ran with {made.arguments}]"
+    note = f"[The user changed the arguments of this call. It ran with {ran.arguments}]"
     return outcome._replace(content=(note, *outcome.content))
 
 

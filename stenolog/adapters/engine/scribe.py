@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from stenolog.adapters import keeping
 from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.stores import imported
 from stenolog.adapters.stores.claims import Claim, Claims
 from stenolog.adapters.stores.presence import Presence
 from stenolog.domain.effects import Effect, ModelCall, ToolRun, asks_first, effects, unknown_outcome, wanted
@@ -21,7 +22,7 @@ from stenolog.domain.events import AssistantMessage, ErrorCategory, Event, LlmEr
 from stenolog.domain.limits import Account, Tokens, exceeded
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.policy import policy
-from stenolog.domain.state import address
+from stenolog.domain.state import OpenCall, address
 from stenolog.domain.values import Receipt, Usage
 from stenolog.projections.prices import known_cost, unpriced
 from stenolog.projections.requests import Request
@@ -181,6 +182,11 @@ class Scribe(Standing):
                 why = f"it was made in {made.source.system}, which may have run it"
                 self._note(unknown_outcome(effect.call, why))
                 return None
+            if self._is_foreign(effect.call):
+                self._note(
+                    unknown_outcome(effect.call, "it came with a file, from a log that may have run it")
+                )
+                return None
             named = tool_key(self.talk, effect)
             return Begun(effect, claim._replace(key=named), call=self.call_of(effect))
         request = self._request(effect)
@@ -191,6 +197,11 @@ class Scribe(Standing):
         named = _key(self.talk, effect, this)
         receipt = RECEIPT.dump(request.receipt)
         return Begun(effect, claim._replace(key=named, attempt=effect.attempt, receipt=receipt), request)
+
+    def _is_foreign(self, call: OpenCall) -> bool:
+        """Whether a call was imported, and so was whatever let it run: its file's author decided that."""
+        spans = imported.spans(self.talk.log.datastore, self.talk.stream)
+        return any(call.position in span and (call.approved or call.position) in span for span in spans)
 
     def _request(self, effect: ModelCall) -> Request | tuple[ErrorCategory, str]:
         """What the lane's model is sent; or the category and the words of what is in the way."""
