@@ -248,6 +248,20 @@ def test_a_bare_approval_of_who_approved_the_last_one_runs_the_next(log: Log) ->
     assert ran == [1, 2]
 
 
+def test_words_in_the_chat_refuse_the_call_and_are_answered(log: Log) -> None:
+    ran = list[int]()
+
+    async def main() -> list[str]:
+        async with chatting(log, selling(sale(1), "As you wish.", ran=ran), 1) as chat:
+            await chat.room.hear(UserMessage(text="no, wait", author="Ann"), id="2")
+            await chat.room.hear(UserMessage(text="no, wait", author="Ann"), id="2")
+            await chat.room.rest()
+            return [chat.texts[-1], await chat.tell("/approve")]
+
+    assert asyncio.run(main()) == ["As you wish.", "No call waits for you."]
+    assert ran == []
+
+
 @pytest.mark.parametrize("words", ["please", "zzzzz", "yes but only one"])
 def test_an_approval_that_says_more_than_a_code_runs_nothing(log: Log, words: str) -> None:
     ran = list[int]()

@@ -94,7 +94,8 @@ def _said(standing: Standing, state: State, words: Words) -> Iterator[Event | Dr
         yield from decide(state, CANCEL)
     said = queued(words.message) if at_work and words.on_input == "queue" else words.message
     for event in map(standing.marked, decide(state, said)):
-        yield Draft(event, words.id) if words.id else event
+        is_message = isinstance(event, UserMessage)  # beside the results of calls that it refuses
+        yield Draft(event, words.id) if words.id and is_message else event
 
 
 def _after(standing: Standing, switches: Iterable[Event | Draft]) -> State:
