@@ -86,6 +86,18 @@ def test_words_to_an_agent_whose_call_waits_refuse_it_and_are_answered(tmp_path:
     assert (ran, status) == ([], "idle")
 
 
+def test_words_that_cancel_close_the_call_that_waits_once(tmp_path: Path) -> None:
+    team = shop(sale(3), "Fine.")
+    with opened(tmp_path / "t.db") as talk:
+        run(worked(team, talk, "Sell."))
+        run(worked(team, talk, "Stop that.", on_input="cancel", id="m2"))
+
+        assert [result.text for result in results(talk)] == [
+            "Cancelled by the user before a result was there."
+        ]
+        assert answers(talk)[-1].text == "Fine."
+
+
 @pytest.mark.parametrize(
     "said",
     [

@@ -90,12 +90,15 @@ def _changes(standing: Standing, setting: Setting, tools: Tools) -> ModeSwitch:
 def _said(standing: Standing, state: State, words: Words) -> Iterator[Event | Draft]:
     """The words as they are recorded now."""
     at_work = any(lane.status in BUSY for lane in state.lanes.values())
-    if at_work and words.on_input == "cancel":
+    cancels = at_work and words.on_input == "cancel"
+    if cancels:
         yield from decide(state, CANCEL)
     said = queued(words.message) if at_work and words.on_input == "queue" else words.message
     for event in map(standing.marked, decide(state, said)):
-        is_message = isinstance(event, UserMessage)  # beside the results of calls that it refuses
-        yield Draft(event, words.id) if words.id and is_message else event
+        if isinstance(event, UserMessage):
+            yield Draft(event, words.id) if words.id else event
+        elif not cancels:  # else the calls that it refuses were closed already
+            yield event
 
 
 def _after(standing: Standing, switches: Iterable[Event | Draft]) -> State:
