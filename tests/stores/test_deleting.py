@@ -6,6 +6,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import stenolog
 from stenolog import AssistantMessage, Card, Image, Log, MissingBlob, ModeSwitch, ToolResult, UserMessage
@@ -173,6 +175,14 @@ class TestBlobs:
         with stenolog.open(path) as log:
             assert log.collect() == Collected()
             assert kept in log.blobs
+
+
+@given(st.lists(st.tuples(st.text("0af 9xé", max_size=70), st.booleans()), max_size=6))
+def test_whatever_stands_around_a_hash_it_is_seen(around: list[tuple[str, bool]]) -> None:
+    sha = "0123456789abcdef" * 4
+    payload = "".join(f"{text} {sha if named else ''} " for text, named in around).encode()
+
+    assert pins.shas_in(payload) == {found.decode() for found in pins.SHA.findall(payload)}
 
 
 class TestRaces:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from .datastore import LogDatastore
-from .pins import SHA, Pins
+from .pins import Pins, shas_in
 
 AT_ONCE = 100
 """Blobs that are removed in one transaction, so that other writers get their turn."""
@@ -75,5 +75,5 @@ def _without_named(connection: sqlite3.Connection, shas: set[str], after: int) -
 
 def _shas(texts: Iterable[object]) -> set[str]:
     """Return all that looks like a sha256; a damaged row may hold anything."""
-    found = (SHA.findall(text if isinstance(text, bytes) else str(text).encode()) for text in texts)
-    return {sha.decode() for shas in found for sha in shas}
+    found = (shas_in(text if isinstance(text, bytes) else str(text).encode()) for text in texts)
+    return {sha for shas in found for sha in shas}
