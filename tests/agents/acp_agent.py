@@ -114,6 +114,12 @@ class Agent:
         await self.say(session_id, "half")
         raise acp.RequestError.internal_error({"details": "rate limit reached"})
 
+    async def do_break(self, session_id: str) -> None:
+        sys.stderr.write("cannot run as root\n")
+        sys.stderr.flush()
+        await asyncio.sleep(0.1)
+        raise acp.RequestError.internal_error()
+
     async def do_garbage(self, session_id: str) -> None:
         print("a warning")
         print('{"jsonrpc": "2.0", "method', flush=True)

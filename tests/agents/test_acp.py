@@ -177,6 +177,7 @@ def test_a_session_that_the_agent_does_not_know_is_lost(tmp_path: Path) -> None:
     [
         ("refuse", "", "refused", "the agent refused to go on"),
         ("fail", "half", "rate_limited", "Internal error: {'details': 'rate limit reached'}"),
+        ("break", "", "other", "Internal error (cannot run as root)"),
         ("garbage", "", "invalid_response", "expected a JSON object in a line, found"),
     ],
 )

@@ -55,6 +55,21 @@ def test_a_program_that_fails_says_so_and_what_it_had_said_is_kept() -> None:
     assert error.message == f"{given.NAME} ended with exit code 3: line / line / the key *** is wrong"
 
 
+@pytest.mark.parametrize(
+    ("stderr", "expected"),
+    [
+        (r"\033[31mno \033[1mquota\033[0m\033[", "no quota"),
+        (r"error: bad option\n\nUsage: x\n\n  y\n\nsee --help\n", "error: bad option /  / Usage: x"),
+    ],
+)
+def test_the_words_of_a_failure_are_plain_and_begin_with_the_fault(stderr: str, expected: str) -> None:
+    model = CommandLine(["sh", "-c", f"printf '{stderr}' >&2; exit 3"])
+
+    _, error = run(lambda model: failed(model, "Hi"), model)
+
+    assert error.message == f"sh ended with exit code 3: {expected}"
+
+
 @pytest.mark.parametrize("inherited", [True, False])
 def test_no_value_of_the_environment_is_in_an_error_or_a_repr(
     inherited: bool, monkeypatch: pytest.MonkeyPatch

@@ -80,6 +80,8 @@ class StandIn:
     def __init__(self) -> None:
         self.sent: list[Sent] = []
         self.actions: list[tuple[int, int]] = []
+        self.edits: list[tuple[int, str]] = []
+        """The messages that were edited, with their new texts."""
         self.troubles: dict[str, deque[Answer]] = defaultdict(deque)
         self.closed: dict[tuple[int, int], Answer] = {}
         """What a bot is told in a chat, whatever it sends there."""
@@ -170,6 +172,9 @@ class StandIn:
                 return self._get_updates(bot, given)
             case "sendMessage":
                 return self._send(bot, given)
+            case "editMessageText":
+                self.edits.append((int(given["message_id"]), str(given["text"])))
+                return self._seen(given)
             case "answerCallbackQuery":
                 return True
             case "sendChatAction":
@@ -179,6 +184,9 @@ class StandIn:
                 return {"file_id": given["file_id"], "file_unique_id": "u", "file_path": given["file_id"]}
             case _:
                 raise Refused(Answer(404, "Not Found"))
+
+    def _seen(self, given: Json) -> Json:
+        return {"message_id": int(given["message_id"]), "date": 1, "chat": {"id": 1, "type": "private"}}
 
     def _get_updates(self, bot: int, given: Json) -> list[Json]:
         first, limit = int(given.get("offset", 0)), int(given.get("limit", 100))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
 import stenolog
 from stenolog import AssistantMessage, File, Image, Log, ModeSwitch, ToolCall, UserMessage
+from stenolog.adapters.chats.telegram import chat as telegram_chat
+from stenolog.adapters.llms.port import Answer as ModelAnswer
+from stenolog.adapters.llms.port import Model, Said, StreamItem
 from stenolog.chats import Telegram, split, units
 from stenolog.engine import RoundRobin
 from stenolog.models import Prompt, Scripted
@@ -146,6 +150,33 @@ def test_a_bot_shows_that_somebody_is_at_work(api: StandIn, log: Log) -> None:
     run(api, log, 1, slow)
 
     assert api.actions == [(BOT, 1)]
+
+
+class Busy(Model):
+    """Does two things by itself, each once the one before was shown."""
+
+    provider, wire, name = "x", "plain", "busy"
+
+    def __init__(self, api: StandIn) -> None:
+        self.api = api
+
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[StreamItem, None]:
+        yield Said(0, "act", '{"type":"note","text":"edit a.py"}', "command-line")
+        await until(lambda: self.api.sent)
+        yield Said(1, "act", '{"type":"note","text":"edit b.py"}', "command-line")
+        await until(lambda: self.api.edits)
+        yield ModelAnswer((stenolog.Text(text="Done."),))
+
+
+def test_what_a_program_does_by_itself_shows_in_one_message(
+    api: StandIn, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telegram_chat, "SHOWN", 0.02)
+    api.say("Hello")
+    who = stenolog.Team([stenolog.Agent("coder", llm=Busy(api))])
+
+    assert run(api, log, 2, who) == ["⚙ coder: note: edit a.py", "Done."]
+    assert [text for _, text in api.edits] == ["⚙ coder: note: edit b.py"]
 
 
 def test_what_is_said_while_agents_work_is_heard_by_the_next_step(api: StandIn, log: Log) -> None:
