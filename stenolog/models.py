@@ -13,7 +13,7 @@ from .adapters.llms.gemini import Gemini
 from .adapters.llms.named import model_of
 from .adapters.llms.openai_chat import OpenAIChat
 from .adapters.llms.openai_responses import OpenAIResponses
-from .adapters.llms.port import Answer, Model, Prompt, Said, Timeouts
+from .adapters.llms.port import Answer, Model, Progress, Prompt, Said, Timeouts
 from .adapters.llms.scripted import Scripted
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Model",
     "OpenAIChat",
     "OpenAIResponses",
+    "Progress",
     "Prompt",
     "Said",
     "Scripted",
