@@ -87,7 +87,8 @@ async def plan(talk: Conversation, team: Team) -> AsyncIterator[Happening]:
         raise ModelFailed(
             "other", f"expected a plan as {EXAMPLE}, found {said(answers(talk)[-1]).text!r:.80}"
         )
-    talk.extend(briefs(talk))
+    if not any(entry.id == "brief-1" for entry in talk.entries()):  # all of them are appended at once
+        talk.extend(briefs(talk))
 
 
 async def write(talk: Conversation, team: Team) -> AsyncIterator[Happening]:
@@ -101,7 +102,7 @@ async def write(talk: Conversation, team: Team) -> AsyncIterator[Happening]:
 
 
 def briefs(talk: Conversation) -> Iterator[Draft]:
-    """What the planner tells each instance of the writer; said again under its id, it is there already."""
+    """What the planner tells each instance of the writer."""
     for number, mail in enumerate(planned(talk), 1):
         text = f"Write to {mail['to']}, about {mail['about']}."
         to, cause = [f"writer/mail-{number}"], _plans(talk)[-1].position

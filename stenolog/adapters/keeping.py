@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pydantic import TypeAdapter
 from pydantic_core import from_json
 
+from stenolog.domain import turns
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import UnknownPosition
 from stenolog.domain.events import ModeSwitch
@@ -54,10 +55,10 @@ class Kept(Generic[S]):
 
     @property
     def version(self) -> str:
-        """What a checkpoint must have been made by: another release may fold otherwise."""
+        """What made a checkpoint: another release, or other registered rules of turns, may fold otherwise."""
         from stenolog import __version__  # late: it imports this module
 
-        return f"{self.fold.version} of {__version__}"
+        return " ".join((f"{self.fold.version} of {__version__}", *turns.registered()))
 
 
 def kept(fold: Fold[S], state: type[S]) -> Kept[S]:

@@ -50,10 +50,12 @@ class Rule:
 
     `name` is what the log calls it. `keeps_floor`: it hands the turn on when those that have it have come to
     rest, and says when the turns are over. `one_at_a_time`: words that come in a turn wait till it is over.
+    `version` is another number once the rule decides otherwise: states that were kept before are folded anew.
     """
 
     __slots__ = ()
     name: ClassVar[str]
+    version: ClassVar[int] = 1
     keeps_floor: ClassVar[bool] = True
     one_at_a_time: ClassVar[bool] = True
 
@@ -279,10 +281,19 @@ class Parallel(Rule):
         return Next(line, SPOKEN if line else NOBODY)
 
 
+def registered() -> tuple[str, ...]:
+    """The name and version of each rule that the application has registered, in order."""
+    own = (known for known in RULES.values() if known.__module__ != __name__)
+    return tuple(sorted(f"{known.name}@{known.version}" for known in own))
+
+
 def load(turns: Turns) -> Rule:
     """The rule that a log names. Raises `InvalidPolicy` where none of that name and options is known."""
     if turns.rule not in RULES:
-        raise InvalidPolicy(f"expected a rule of turns: {', '.join(RULES)}; found {turns.rule!r}")
+        raise InvalidPolicy(
+            f"expected a rule of turns: {', '.join(RULES)}; found {turns.rule!r}: import the module that "
+            "registers it"
+        )
     known: Any = RULES[turns.rule]
     return _made(known, json.dumps(turns.options))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from stenolog.domain.events import Event, LlmError
 from stenolog.domain.parts import Opaque
 
 PROVIDERS = ("acp", "claude-code", "codex", "command-line")
@@ -73,3 +74,13 @@ def _gist(arguments: object) -> str:
 def _line(words: str) -> str:
     line = " ".join(words.split())
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+
+
+def was_retried(event: Event) -> bool:
+    """Return whether an event is an error after which the same call is made again by itself, from the beginning.
+
+    What had arrived of it is not part of the answer then. What a program had done by itself still counts.
+    """
+    if not isinstance(event, LlmError) or event.retry_at is None:
+        return False
+    return not any(is_act(part) for part in event.parts)

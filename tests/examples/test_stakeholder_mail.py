@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +12,9 @@ from typing import Any
 import pytest
 
 import stenolog
+from examples.stakeholder_mail.crew import agents, team
+from examples.stakeholder_mail.workflow import TALK, plan, write
+from stenolog.models import Prompt, Scripted
 from stenolog.projections.usage import usage
 from stenolog.tables import kept_in
 from tests.examples.harness import clean, finished, killed, outcome, run, said
@@ -133,6 +138,33 @@ def test_a_question_and_a_wish_are_answered_from_the_log_as_it_stands(tmp_path: 
 
 def test_its_log_is_clean(done: Path) -> None:
     clean(done)
+
+
+def test_an_orchestrator_that_hands_on_to_the_planner_again_stops_no_later_start(tmp_path: Path) -> None:
+    def reply(prompt: Prompt) -> str:
+        about = json.dumps({"mails": [{"to": "Ann", "about": f"growth {prompt.key[:9]}"}]})
+        return {"planner": about, "writer": "Dear Ann"}.get(prompt.lane.partition("/")[0], "Go on, @planner.")
+
+    async def main(log: stenolog.Log) -> None:
+        async with team(agents(Scripted(reply, endless=True))) as working:
+            for part in (plan, write, plan, write):
+                async for _ in part(log[TALK], working):
+                    pass
+
+    with stenolog.open(tmp_path / "a.db") as log:
+        asyncio.run(main(log))
+        briefs = [entry.id for entry in log[TALK].entries() if entry.id.startswith("brief-")]
+
+    assert briefs == ["brief-1"]
+
+
+@pytest.mark.slow
+def test_killed_in_its_last_answers_it_ends_the_same(done: Path, tmp_path: Path) -> None:
+    for seed in range(3):
+        (tmp_path / f"{seed}").mkdir()
+        path = killed(NAME, tmp_path / f"{seed}", kills=2, seed=seed, most=3.0)
+
+        assert outcome(NAME, done) == outcome(NAME, path)
 
 
 @pytest.mark.slow

@@ -350,3 +350,21 @@ def _added_and_popped(log: Log, batches: list[list[Any]], pops: int) -> tuple[li
         return found, await session.get_items()
 
     return asyncio.run(go())
+
+
+def test_settings_may_be_a_dict_and_a_closed_session_says_that_it_is_closed(tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "a.db") as log:
+        session = OpenAIAgentsSession(log["s"], session_settings={"limit": 2})
+        run(session.add_items([{"role": "user", "content": text} for text in "abc"]))
+
+        assert [item["content"] for item in items(session)] == ["b", "c"]
+        session.close()
+        for closed in (
+            session.get_items(),
+            session.add_items([]),
+            session.pop_item(),
+            session.clear_session(),
+        ):
+            with pytest.raises(stenolog.CallerError, match="the session 's' is closed"):
+                run(closed)
+        assert len(items(OpenAIAgentsSession(log["s"]))) == 3

@@ -13,6 +13,7 @@ from stenolog.adapters.llms.gemini import Gemini
 from stenolog.adapters.llms.port import Answer, Said
 from stenolog.projections.requests.model import compact
 from tests.llms import wire_gemini as wire
+from tests.llms.apis import GENERATE
 from tests.llms.listening import ask, failure, heard, prompt, streamed
 from tests.llms.server import Reply, Server, sse
 from tests.llms.server import failure as refused
@@ -361,3 +362,12 @@ def test_signatures_and_what_its_own_tools_did_go_back_unharmed(server: Server) 
     ]
     assert [part["functionResponse"]["id"] for part in results["parts"]] == [LS.id, PWD.id]
     assert more["parts"][:3] == [CODE, RAN, {"text": "Now this:", "thoughtSignature": "Zmly+/=="}]
+
+
+def test_comments_in_a_stream_are_passed_over(server: Server) -> None:
+    whole = b"".join(GENERATE.frames(GENERATE.answer(Text(text="Hello there."))))
+    noisy = b": keepalive\n\n" + whole.replace(b"\n\n", b"\n\n: ping\n\n:\n\n")
+    for frames in ([noisy], [bytes([byte]) for byte in noisy], [noisy.replace(b"\n", b"\r\n")]):
+        server.add(Reply(frames))
+
+        assert ask(GENERATE.at(server)).answer.parts == (Text(text="Hello there."),)

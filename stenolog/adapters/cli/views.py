@@ -14,6 +14,7 @@ from stenolog.domain.errors import InvalidEvent
 from stenolog.domain.policy import Policy
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
+from stenolog.domain.turns import RULES
 from stenolog.projections.requests import DEFAULT_WIRE, WIRES, Lane, Request, lanes
 
 from .answer import Answer
@@ -209,6 +210,11 @@ def _state_lines(state: State, settings: Any) -> Iterator[Piece]:
         yield line(("from   ", "dim"), f"{settings.parent.conversation}@{settings.parent.position}")
     if state.blocked:
         yield line((f"blocked at {state.blocked.position} by {state.blocked.topic}", "red"))
+    if state.turns and state.turns.rule not in RULES:
+        told = (
+            f"turns by {state.turns.rule!r}, a rule that is not registered here: whose turn it is is unknown"
+        )
+        yield line((told, "yellow"))
     if state.anomalies:
         yield line((f"{state.anomalies} anomalies: `stenolog verify` names them", "yellow"))
     columns = ("LANE", "STATUS", ">ASKED", ">ANSWERED", ">STEPS", ">ATTEMPT", "*OPEN CALLS")

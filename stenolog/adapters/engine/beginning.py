@@ -15,7 +15,7 @@ from stenolog.domain.events import UNCHANGED, Event, ModeSwitch, UserMessage
 from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.state import State, blocked_reason
 from stenolog.domain.step import evolve
-from stenolog.domain.turns import Rule
+from stenolog.domain.turns import Rule, load
 from stenolog.domain.values import Control, Turns
 
 from .agent import Agent
@@ -48,13 +48,17 @@ class Words(NamedTuple):
 def begin(standing: Standing, setting: Setting, tools: Tools, words: Words | None) -> list[Entry]:
     """Record what differs, and say the words; all of it or nothing. Words of a known id were said before.
 
-    Raises `LaterRelease`, `UnknownAgent`, `IdTaken`.
+    Raises `LaterRelease`, `UnknownAgent`, `IdTaken`, and `InvalidPolicy` for a turn rule that is not
+    registered here.
     """
     while True:
         state = standing.state
         if state.blocked is not None:
             raise LaterRelease(blocked_reason(state.blocked))
         switch = _changes(standing, setting, tools)
+        rule = state.turns if switch.turns is UNCHANGED else switch.turns
+        if isinstance(rule, Turns):
+            load(rule)
         events: list[Event | Draft] = [] if switch == ModeSwitch() else [switch]
         if words is not None and not _was_said(standing, words):
             _check_names(standing, setting, words.message.to, "to")

@@ -8,6 +8,7 @@ async for happened in team.run(log["demo"], "Find the bug"):
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -41,6 +42,7 @@ from .standing import Standing
 from .waiting import Waiting, waiting
 from .world import World
 
+LOGGER = logging.getLogger("stenolog.engine")
 Talk: TypeAlias = Conversation | AsyncConversation
 Message: TypeAlias = str | UserMessage
 _closing: set[asyncio.Task[None]] = set()  # the event loop itself holds tasks weakly
@@ -82,6 +84,7 @@ class Team:
         self.options = Options(on_unknown, parallel, mentions, table, world, breaker, names=names)
         self._setting = Setting(self.agents, turns, mode, join)
         self._tools: dict[str, dict[str, Runnable]] | None = None
+        self._failures: dict[str, list[str]] = {}
         self._opening: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
     async def __aenter__(self) -> Team:
@@ -196,17 +199,32 @@ class Team:
         return await asyncio.to_thread(waiting, await _conversation(talk))
 
     async def tools(self) -> dict[str, dict[str, Runnable]]:
-        """The tools of each agent by name; connects to what they come from."""
+        """The tools of each agent by name; connects to what they come from.
+
+        Tools of a toolbox that cannot be opened are missing, with a warning; the next call tries it again.
+        """
         loop = asyncio.get_running_loop()
         if self._opening is None or self._opening[0] is not loop:
             self._opening = loop, asyncio.Lock()
         async with self._opening[1]:
-            if self._tools is None:
-                self._tools = {name: await self._tools_of(agent) for name, agent in self.agents.items()}
+            before = self._tools or {}
+            wanted = [
+                agent for name, agent in self.agents.items() if name not in before or name in self._failures
+            ]
+            self._tools = before | {agent.name: await self._tools_of(agent) for agent in wanted}
             return self._tools
 
     async def _tools_of(self, agent: Agent) -> dict[str, Runnable]:
-        tools = await opened(as_runnables(agent.tools))
+        failures: list[str] = []
+        tools = await opened(as_runnables(agent.tools), failures)
+        before = self._failures.pop(agent.name, [])
+        if failures:
+            self._failures[agent.name] = failures
+        for failure in failures:
+            if failure not in before:
+                LOGGER.warning("%s goes on without some tools: %s", agent.name, failure)
+        if before and not failures:
+            LOGGER.warning("%s has all its tools again", agent.name)
         return {
             name: tool.under(agent, self.options) if isinstance(tool, Delegate) else tool
             for name, tool in tools.items()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.transcripts.media import Blobs
-from stenolog.domain.errors import StaleAppend
+from stenolog.domain.errors import CallerError, StaleAppend
 from stenolog.domain.events import Event, ModeSwitch
 from stenolog.domain.values import Card, Span
 
@@ -35,7 +35,8 @@ class OpenAIAgentsSession:
 
     All agents of a run share one list of items, and each reads what the others said as its own; so in the log
     they are one lane, `agent`. `model` is noted with what is said: only models of its family are sent its
-    reasoning again. Each batch of items that a run adds is one transaction.
+    reasoning again. Each batch of items that a run adds is one transaction. After `close` the session raises
+    `CallerError`; the log stays open.
     """
 
     def __init__(
@@ -44,19 +45,21 @@ class OpenAIAgentsSession:
         *,
         agent: str = "assistant",
         model: str = "",
-        session_settings: SessionSettings | None = None,
+        session_settings: SessionSettings | dict[str, Any] | None = None,
     ) -> None:
         self.talk = talk
         self.session_id = talk.name
         self.agent = agent
         self.model = model
-        self.session_settings = session_settings
+        self.session_settings = _settings(session_settings)
+        self._closed = False
 
     def __repr__(self) -> str:
         return f"<OpenAIAgentsSession of {self.talk!r}>"
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
         """The items that are in context, as they were added; of `limit`, the last so many."""
+        self._check_open()
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
         items = await asyncio.to_thread(self._items)
@@ -64,16 +67,27 @@ class OpenAIAgentsSession:
 
     async def add_items(self, items: Sequence[Any]) -> None:
         """Append the items, all of them or none. Raises as `Conversation.extend`."""
+        self._check_open()
         if items:
             await asyncio.to_thread(self._add, list(items))
 
     async def pop_item(self) -> Any | None:
         """The last item, which is in context no more; None where there is none."""
+        self._check_open()
         return await asyncio.to_thread(self._decided, self._pop)
 
     async def clear_session(self) -> None:
         """Begin anew: nothing that was said so far is in context."""
+        self._check_open()
         await asyncio.to_thread(self._decided, self._clear)
+
+    def close(self) -> None:
+        """Close the session, as the SDK's own sessions are closed."""
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise CallerError(f"the session {self.session_id!r} is closed")
 
     def _items(self) -> list[Item]:
         return [*chain.from_iterable(self._held(self.talk.position).values())]
@@ -133,3 +147,12 @@ class OpenAIAgentsSession:
 
     def _clear(self, position: int) -> tuple[None, list[Event]]:
         return None, [ModeSwitch(context_from=position + 1)] if self._held(position) else []
+
+
+def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings | None:
+    """The settings as the SDK's type; its own sessions take a dict too."""
+    if not isinstance(given, dict):
+        return given
+    from agents import SessionSettings
+
+    return SessionSettings(**given)

@@ -9,8 +9,9 @@ it is and gives back each chunk as JSON.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stenolog.adapters.transcripts.fields import Json, items, obj, text
@@ -120,11 +121,28 @@ def _made(http: HttpOptions, connect: float | None, **options: Any) -> Client:
 async def _closing(response: HttpResponse) -> AsyncIterator[HttpResponse]:
     """The chunks of a response whose connection is given back: the SDK does it only for one that is read to
     its end."""
+    opened: Any = response.response_stream
+    if hasattr(opened, "aiter_bytes"):
+        opened.aiter_bytes = partial(_without_comments, opened.aiter_bytes)
     try:
         yield response
     finally:
-        opened: Any = response.response_stream
         await opened.aclose() if hasattr(opened, "aclose") else opened.close()  # aiohttp's: a client of yours
+
+
+async def _without_comments(stream: Callable[[], AsyncIterator[bytes]]) -> AsyncIterator[bytes]:
+    """The bytes of a stream of events without its comments, which gateways send to keep it open: the SDK
+    takes them for JSON."""
+    begins, skips = True, False
+    async for piece in stream():
+        kept = []
+        for line in piece.splitlines(keepends=True):
+            skips = line.startswith(b":") if begins else skips
+            begins = line.endswith((b"\n", b"\r"))
+            if not skips:
+                kept.append(line)
+        if kept:
+            yield b"".join(kept)
 
 
 async def _shut(client: Client) -> None:

@@ -18,7 +18,8 @@ from .declaring import CONVERSATION, Table
 def messages_in(entry: Entry) -> Iterator[dict[str, Any]]:
     """The messages that an entry is: what was said, by whom, and the personas that a mode switch gives.
 
-    A brief of one agent for another is a message of the first. Of an error it is what had arrived. The agent
+    A brief of one agent for another is a message of the first. Of an error it is what had arrived, unless the
+    call is made again by itself: the next answer is whole. The agent
     is whoever said it, by the entry alone: a person, an agent, a tool; None where the entry names nobody.
     What says nothing to read is no message.
     """
@@ -29,7 +30,7 @@ def messages_in(entry: Entry) -> Iterator[dict[str, Any]]:
             yield from _said(row, role, parts, author or None)
         case AssistantMessage(parts=parts, agent=agent, task=task):
             yield from _said(row, "assistant", parts, address(agent, task))
-        case LlmError(parts=parts, agent=agent, task=task):
+        case LlmError(parts=parts, agent=agent, task=task, retry_at=None):
             yield from _said(row, "assistant", parts, address(agent, task))
         case ToolResult(parts=parts, name=name):
             yield from _said(row, "tool", parts, name or None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from stenolog.domain.errors import CallerError
+from stenolog.domain.errors import CallerError, ToolError
 
 from .functions import tool
 from .port import Runnable, Toolbox
@@ -22,12 +22,19 @@ def as_runnables(tools: Iterable[ToolLike]) -> tuple[Runnable | Toolbox, ...]:
     return made
 
 
-async def opened(tools: Iterable[Runnable | Toolbox]) -> dict[str, Runnable]:
+async def opened(
+    tools: Iterable[Runnable | Toolbox], failures: list[str] | None = None
+) -> dict[str, Runnable]:
     """All tools by name, those of toolboxes too, which are opened. Raises `CallerError` where two have one
-    name, and `ToolError` where a toolbox cannot be opened."""
+    name, and `ToolError` where a toolbox cannot be opened: with `failures`, that is noted there instead."""
     found: list[Runnable] = []
     for each in tools:
-        found.extend(await each.open() if isinstance(each, Toolbox) else [each])
+        try:
+            found.extend(await each.open() if isinstance(each, Toolbox) else [each])
+        except ToolError as error:
+            if failures is None:
+                raise
+            failures.append(str(error))
     return by_name(found)
 
 

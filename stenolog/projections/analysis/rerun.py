@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from stenolog.domain.entry import Entry
+from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
 from stenolog.domain.policy import policy
 from stenolog.domain.state import State, address, decision
@@ -141,9 +142,21 @@ def _built(
         views = _by_view(calls)
         for window in windows(log, lane, chosen, here.counters, here.blobs):
             for call in views.get(window.position, ()):
-                wire = here.wires[call.receipt.wire.partition("@")[0]]
+                wire = _wire(call, here)
                 built[call.position] = from_window(window, wire, here.blobs)
     return built
+
+
+def _wire(call: Called, here: Here) -> Wire:
+    """The wire of a recorded call. Raises `CallerError` for one that is not among those given."""
+    name = call.receipt.wire.partition("@")[0]
+    if name not in here.wires:
+        raise CallerError(
+            f"the call answered at position {call.position} went over the wire {name!r}, which is not known "
+            f"here ({', '.join(sorted(here.wires))}); from Python, pass it: "
+            f"rerun(entries, here=Here(wires={{**WIRES, {name!r}: wire}}))"
+        )
+    return here.wires[name]
 
 
 def _by_view(called: Iterable[Called]) -> dict[int, list[Called]]:

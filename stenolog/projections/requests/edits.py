@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, UserMessage
 from stenolog.domain.parts import Text, says_something
+from stenolog.projections.acts import was_retried
 
 from .model import Piece
 from .quoting import note
@@ -103,7 +104,7 @@ def _is_turn(entry: Entry, lane: Lane) -> bool:
         case AssistantMessage(purpose="answer", replaces=None) as answer:
             return lane.owns(answer)
         case LlmError(parts=parts) as error:
-            return lane.owns(error) and says_something(parts)
+            return lane.owns(error) and says_something(parts) and not was_retried(error)
         case _:
             return False
 

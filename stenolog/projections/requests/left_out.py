@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import Part
+from stenolog.projections.acts import was_retried
 
 from .model import Dropped, Omitted, Piece
 from .rules import CUTS
 from .tokens import Counter, count_part, count_parts
-from .voice import was_retried
 from .wires.sheet import NOT_CARRIED
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, Unknown, UserMessage
 from stenolog.domain.parts import says_something
 from stenolog.domain.policy import Pins
+from stenolog.projections.acts import was_retried
 
 from .model import Piece
 
@@ -92,7 +93,9 @@ def _summaries(window: Window, shown: Shown) -> Iterator[int]:
 
 def _is_cut_off(entry: Entry, window: Window) -> bool:
     event = entry.event
-    return isinstance(event, LlmError) and window.lane.owns(event) and says_something(event.parts)
+    if not isinstance(event, LlmError) or not window.lane.owns(event):
+        return False
+    return says_something(event.parts) and not was_retried(event)
 
 
 def _is_for(entry: Entry, window: Window) -> bool:

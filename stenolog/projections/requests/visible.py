@@ -7,6 +7,7 @@ then. Resets, rewinds, edits and summaries come later and are looked at each tim
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
@@ -80,6 +81,8 @@ def passed_over(event: Event, lane: Lane, scope: str, call: Call | None, pass_to
             return "not-in-context"
         case _ if scope != "open" and not _in_scope(event, lane, call):
             return "not-addressed"
+        case LlmError(retry_at=datetime()) if not lane.owns(event):
+            return "other-lanes-error"
         case LlmError(parts=parts) if says_something(parts):
             return ""
         case LlmError(category="rate_limited"):

@@ -9,12 +9,12 @@ from typing import Literal, NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicy
-from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
+from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
 from stenolog.domain.impulses import response_of
 from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text, ToolCall
 from stenolog.domain.policy import Compact, Policy
 from stenolog.domain.state import address
-from stenolog.projections.acts import act_in_words, is_act
+from stenolog.projections.acts import act_in_words, is_act, was_retried
 from stenolog.projections.pairing import CallKey, Pair
 
 from .compact import compact
@@ -202,7 +202,7 @@ def in_prose_result(piece: Piece, ear: Ear) -> Piece:
 
 def _error(position: int, error: LlmError, ear: Ear) -> Iterator[Piece]:
     """The partial text for good, so that "continue" has an anchor; and what went wrong."""
-    partial = in_prose(error.parts, acts=ear.lane.owns(error))
+    partial = "" if was_retried(error) else in_prose(error.parts, acts=ear.lane.owns(error))
     stops = error.category in INTERRUPTIONS
     own = ear.lane.owns(error)
     whose = "your" if own else "the"
@@ -210,7 +210,7 @@ def _error(position: int, error: LlmError, ear: Ear) -> Iterator[Piece]:
     if not own:
         yield _others(position, error, ear, note(what))
         return
-    unsaid = unspoken(part for part in error.parts if not is_act(part))
+    unsaid = () if was_retried(error) else unspoken(part for part in error.parts if not is_act(part))
     if was_retried(error):  # nothing is left of it but that it stopped the lane, for the seals of open calls
         yield Piece("user", (), (position,), "retried", interrupts=stops, unsaid=unsaid)
         return
@@ -222,13 +222,6 @@ def _error(position: int, error: LlmError, ear: Ear) -> Iterator[Piece]:
     text = (Text(text=note(what)),)
     unsaid = () if partial.strip() else unsaid
     yield Piece("user", text, (position,), rule, "added", interrupts=stops, unsaid=unsaid)
-
-
-def was_retried(event: Event) -> bool:
-    """Return whether an event is an error without words or acts after which the same call is made again."""
-    if not isinstance(event, LlmError) or event.retry_at is None:
-        return False
-    return not in_prose(event.parts, acts=True).strip()
 
 
 def _what_happened(error: LlmError, answer: str, *, cut_off: bool) -> str:

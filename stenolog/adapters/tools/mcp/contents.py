@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.tools.port import Media, Outcome
@@ -14,17 +14,36 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock, EmbeddedResource, ResourceLink
 
 
+GIVEN = "given as media"
+"""What stands in structured content for base64 that is a picture or a sound of the same result."""
+
+
 def outcome_from(result: CallToolResult) -> Outcome:
     """Texts and media in their order; structured content as JSON where the server put no words to it, else in
-    `meta["mcp"]["structured"]`."""
+    `meta["mcp"]["structured"]`: either without the base64 of media that are given already."""
     content = tuple(_items(result.content))
     structured = result.structured_content
     if structured is None:
         return Outcome(content, result.is_error)
+    given = {block.data for block in result.content if block.type in ("image", "audio")}
+    structured = _without(structured, given)
     if not any(isinstance(item, str) for item in content):
         written = json.dumps(structured, ensure_ascii=False, separators=(",", ":"))
         return Outcome((*content, written), result.is_error)
     return Outcome(content, result.is_error, {"mcp": {"structured": structured}})
+
+
+def _without(value: Any, given: Collection[str]) -> Any:
+    """Structured content with a note in the place of base64 that is given as media."""
+    match value:
+        case dict():
+            return {key: _without(inner, given) for key, inner in value.items()}
+        case list():
+            return [_without(inner, given) for inner in value]
+        case str() if value in given:
+            return GIVEN
+        case _:
+            return value
 
 
 def _items(blocks: Iterable[ContentBlock]) -> Iterator[str | Media]:

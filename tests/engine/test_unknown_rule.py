@@ -1,0 +1,100 @@
+"""A conversation under a registered turn rule, read by a process that does not register it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+import stenolog
+from stenolog import Agent, AssistantMessage, ModeSwitch, Team, UserMessage
+from stenolog.adapters import cli
+from stenolog.domain.errors import InvalidPolicy
+from stenolog.domain.state import State
+from stenolog.domain.turns import RULES, Next, Rule, Turn, register, seats
+from stenolog.domain.values import Turns
+from stenolog.models import Scripted
+
+
+class ByTurns(Rule):
+    """The two members speak in turn, without end."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "by-turns"
+
+    def begin(self, state: State) -> Next:
+        return Next(seats(state, state.members[:1]), "the first")
+
+    def after(self, state: State, turn: Turn) -> Next:
+        return Next(seats(state, [name for name in state.members if name != turn.lane]), "the other")
+
+
+@contextmanager
+def registered() -> Iterator[None]:
+    register(ByTurns)
+    try:
+        yield
+    finally:
+        del RULES["by-turns"]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A log whose conversation `d` stands at b's turn, by the rule."""
+    path = tmp_path / "a.db"
+    with registered(), stenolog.open(path) as log:
+        opening = ModeSwitch(mode="chat", joins=["a", "b"], turns=Turns(rule="by-turns"))
+        log["d"].append(opening, expected=0)
+        log["d"].append(UserMessage(text="Go on."))
+        for number in range(101):
+            log["d"].append(AssistantMessage(agent="ab"[number % 2], text=f"{number}"))
+    return path
+
+
+def test_a_process_without_the_rule_changes_nothing_for_one_that_has_it(path: Path) -> None:
+    with stenolog.open(path) as log:
+        assert log["d"].state().floor.holds == ()
+        log["d"].append(UserMessage(text="Further.", author_kind="system"))
+        assert log["d"].state().floor.holds == ()
+
+    with registered(), stenolog.open(path) as log:
+        assert log["d"].state().floor.holds == ("b",)
+
+
+def test_another_version_of_the_rule_folds_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with registered(), stenolog.open(path) as log:
+        assert log["d"].state().floor.holds == ("b",)
+    monkeypatch.setattr(ByTurns, "version", 2)
+    monkeypatch.setattr(ByTurns, "after", lambda self, state, turn: Next(reason="enough"))
+
+    with registered(), stenolog.open(path) as log:
+        assert log["d"].state().floor.holds == ()
+
+
+def test_a_team_does_not_run_under_a_rule_that_is_not_registered_and_says_which(path: Path) -> None:
+    async def run(log: stenolog.Log) -> None:
+        async with Team([Agent("a", llm=Scripted("x")), Agent("b", llm=Scripted("y"))]) as team:
+            async for _ in team.run(log["d"], "Hello"):
+                pass
+
+    with stenolog.open(path) as log:
+        before = log["d"].position
+        with pytest.raises(InvalidPolicy, match="found 'by-turns': import the module that registers it"):
+            asyncio.run(run(log))
+
+        assert log["d"].position == before
+
+
+def test_the_state_on_the_command_line_says_that_the_rule_is_not_registered(path: Path) -> None:
+    with io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) as out:
+        with contextlib.redirect_stdout(out):
+            assert cli.run(["state", "d", "--db", str(path)]) == 0
+        told = out.buffer.getvalue().decode()
+
+    assert "'by-turns', a rule that is not registered here" in told
