@@ -77,7 +77,7 @@ def _line(words: str) -> str:
 
 
 def was_retried(event: Event) -> bool:
-    """Return whether an event is an error after which the same call is made again by itself, from the beginning.
+    """Return whether an event is an error after which the same call is made again from the start.
 
     What had arrived of it is not part of the answer then. What a program had done by itself still counts.
     """

@@ -151,12 +151,11 @@ def test_a_call_that_failed_without_a_word_and_is_made_again_leaves_nothing(cate
     assert [(run.first, run.last, run.rule) for run in request.dropped] == [(2, 3, "retried")]
 
 
-def test_a_retry_keeps_the_words_that_had_come_before_the_error() -> None:
+def test_a_retry_begins_anew_and_is_not_shown_the_words_of_the_attempt_that_broke() -> None:
     failed = LlmError(agent="coder", category="network", text="The files are", retry_at=START)
 
-    request = chat(ASKED, failed)
-
-    assert said(request)[1:] == [
+    assert said(chat(ASKED, failed))[1:] == []
+    assert said(chat(ASKED, replace(failed, retry_at=None)))[1:] == [
         ("assistant", "The files are"),
         ("user", "[your answer was cut off (network)]"),
     ]
