@@ -17,6 +17,7 @@ needs_transcripts = pytest.mark.skipif(
     not TRANSCRIPTS.is_dir(), reason="the recorded sessions are not beside this checkout"
 )
 SESSION = str(Path(__file__).parents[2] / "docs" / "examples" / "session.jsonl")
+MESSAGES = str(Path(__file__).parents[2] / "docs" / "examples" / "forgetful.json")
 
 
 @pytest.fixture
@@ -72,13 +73,21 @@ def test_blame_goes_back_from_a_call_to_the_words_of_a_person(told: Callable[...
     assert lines[-1] == "← 2 cause user_message Ada → planner Make the parser faster, then ship it."
 
 
-def test_blame_does_not_guess_in_an_imported_session(cli: Callable[..., Any]) -> None:
+def test_blame_leads_through_an_imported_session_to_the_person(cli: Callable[..., Any]) -> None:
     cli("import", SESSION, "--name", "session")
+    data = cli("blame", "session", "@{tool}", "--json").envelope["data"]
+
+    assert [link["field"] for link in data["links"]] == ["", "call", "cause"]
+    assert (data["links"][-1]["person"], data["gap"]) == (True, "")
+
+
+def test_blame_does_not_guess_in_an_imported_list_of_messages(cli: Callable[..., Any]) -> None:
+    cli("import", MESSAGES, "--name", "session")
     data = cli("blame", "session", "@{tool}", "--json").envelope["data"]
     lines = cli("blame", "session", "@{tool}").out.splitlines()
 
     assert [link["field"] for link in data["links"]] == ["", "call"]
-    assert data["gap"].endswith("was imported from claude-code without a cause or a receipt")
+    assert data["gap"].endswith("was imported from openai without a cause or a receipt")
     gap = lines.index(f"{data['gap']}.")
     assert lines[gap + 1] == "Possible, since it stood in view there; nothing says which, or whether:"
     assert {line.split()[0] for line in lines[gap + 4 :]} == {"?"}
