@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
-from zlib import crc32
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
@@ -31,7 +30,7 @@ BOOKMARK = Rows(Bookmark)
 
 
 class Left(NamedTuple):
-    """What was left of a live: by which writer, how many messages, and a checksum of each piece of them.
+    """What was left of a live: by which writer, how many messages, and a seal of each piece of them.
 
     `tried`: how many there were when it was tried last, be it in vain.
     """
@@ -43,7 +42,7 @@ class Left(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A bookmark, the digest of the log there, the settled messages, and a checksum of each piece."""
+    """A bookmark, the digest of the log there, the settled messages, and a seal of each piece."""
 
     mark: Bookmark
     digest: str
@@ -85,7 +84,7 @@ def _left(log: Log, key: Key, wire: str, live: Live, digest: str, before: Left) 
     try:
         cuts = range(before.messages, len(messages) - 1, PIECE)
         fresh = [to_json(messages[first : min(first + PIECE, len(messages) - 1)]) for first in cuts]
-        sums = (*before.sums, *map(crc32, fresh))
+        sums = (*before.sums, *map(log.bookmarks.seal, fresh))
         said = to_json({"digest": digest, "last": messages[-1], "sums": sums})
     except PydanticSerializationError:  # half a character, say: nothing that JSON can hold
         return before
@@ -100,7 +99,7 @@ def _left(log: Log, key: Key, wire: str, live: Live, digest: str, before: Left) 
 def find(log: Log, key: Key, wire: str) -> Found | None:
     """The bookmark of a lane on a wire; None where there is none, or another release has left it.
 
-    The checksums tell pieces from those that another process has left.
+    The seals tell pieces from those that another process has left.
     """
     (head, _), *pieces = log.bookmarks.get(key.stream, _name(key, wire)) or ((b"", 0),)
     written, _, rest = head.partition(b"\n")

@@ -35,6 +35,7 @@ from .stores.blobs import Blobs
 from .stores.bookmarks import Bookmarks
 from .stores.checkpoints import Checkpoints
 from .stores.datastore import DEADLINE, Synchronous
+from .stores.seals import Seals
 from .stores.streams import Order, Which
 from .stores.unnamed import Collected
 from .tailing import follow
@@ -84,8 +85,9 @@ class Log:
         self.datastore = application.recorder.datastore
         self.edge = application.recorder.edge
         self.blobs = Blobs(self.datastore)
-        self.checkpoints = Checkpoints(self.datastore.file)
-        self.bookmarks = Bookmarks(self.datastore.file)
+        seals = Seals(self.datastore.key)
+        self.checkpoints = Checkpoints(self.datastore.file, seals)
+        self.bookmarks = Bookmarks(self.datastore.file, seals)
         self.index = Index(self.datastore.file)
         self._streams: dict[int, Stream] = {}
 

@@ -14,7 +14,7 @@ from itertools import chain
 
 from stenolog.domain.errors import StenologError
 
-from . import verify_history
+from . import verify_bookmarks, verify_history
 from .conversation import Conversation
 from .log import Log
 from .report import Findings, Problem, Report, of_file
@@ -108,6 +108,7 @@ def _run(check: Check) -> None:
     """Check one conversation. Whatever its rows hold is a problem of the conversation, never an error."""
     try:
         check.run()
+        verify_bookmarks.check(check.log, check.connection, check.held, check.found)
     except (StenologError, TypeError, ValueError, OverflowError) as error:
         expected = "rows that can be checked"
         check.found.problems.append(

@@ -81,6 +81,7 @@ class Check:
         *,
         forks: Forks | None = None,
     ) -> None:
+        self.log = log
         self.connection = connection
         self.held = held
         self.found = found

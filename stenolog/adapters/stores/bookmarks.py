@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Sequence
-from zlib import crc32
 
 from .beside import Beside
 from .datastore import MEMORY
+from .seals import Seals
 
 TABLE = """CREATE TABLE IF NOT EXISTS bookmarks (
     stream INTEGER NOT NULL, name TEXT NOT NULL, piece INTEGER NOT NULL,
@@ -19,6 +19,7 @@ TABLE = """CREATE TABLE IF NOT EXISTS bookmarks (
 )"""
 PRAGMAS = ("page_size = 16384", "journal_mode = WAL", "synchronous = OFF", "secure_delete = ON")
 GET = "SELECT bytes, sum FROM bookmarks WHERE stream = ? AND name = ? ORDER BY piece"
+NAMES = "SELECT DISTINCT name FROM bookmarks WHERE stream = ? ORDER BY name"
 PUT = "INSERT OR REPLACE INTO bookmarks VALUES (?, ?, ?, ?, ?)"
 CUT = "DELETE FROM bookmarks WHERE stream = ? AND name = ? AND piece >= ?"
 FORGET = "DELETE FROM bookmarks WHERE stream = ?"
@@ -29,26 +30,42 @@ class Bookmarks(Beside):
 
     pragmas = PRAGMAS
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, seals: Seals | None = None) -> None:
+        self.seals = seals or Seals()
         super().__init__("" if path == MEMORY else f"{path}-bookmarks", path)
 
     def prepare(self, connection: sqlite3.Connection) -> None:
         connection.execute(TABLE)
 
     def get(self, stream: int, name: str) -> list[tuple[bytes, int]]:
-        """All the pieces of a bookmark, each with its checksum; none where there is none that is whole."""
+        """All the pieces of a bookmark, each with its seal; none where this log has left none."""
         if not os.path.exists(self.path):
             return []
         rows = self.work(lambda connection: connection.execute(GET, (stream, name)).fetchall()) or []
-        return rows if all(crc32(piece) == total for piece, total in rows) else []
+        places = [_place(stream, name), *[b""] * (len(rows) - 1)]
+        is_own = all(self.seal(piece, at) == total for (piece, total), at in zip(rows, places, strict=False))
+        return rows if is_own else []
+
+    def names(self, stream: int) -> list[str]:
+        """Return the names of the bookmarks of a conversation."""
+        if not os.path.exists(self.path):
+            return []
+        found = self.work(lambda connection: connection.execute(NAMES, (stream,)).fetchall()) or []
+        return [name for (name,) in found if isinstance(name, str)]
+
+    def seal(self, piece: bytes, place: bytes = b"") -> int:
+        """Return the seal of a piece. The first of a bookmark has a place, and names the others' seals."""
+        if not isinstance(piece, bytes):
+            return -1
+        return int.from_bytes(self.seals.seal(place, piece, size=8), "big") >> 1
 
     def put(self, stream: int, name: str, head: bytes, first: int, pieces: Sequence[bytes]) -> bool:
         """Keep the first piece anew, and from the piece `first` on (1 or later) these and no others; whether
         that could be done."""
         if not self.path:
             return False
-        rows = [(stream, name, 0, head)]
-        rows += [(stream, name, nth, piece) for nth, piece in enumerate(pieces, first)]
+        rows = [(stream, name, 0, head, self.seal(head, _place(stream, name)))]
+        rows += [(stream, name, nth, piece, self.seal(piece)) for nth, piece in enumerate(pieces, first)]
         return self.work(lambda connection: _write(connection, rows, first)) is not None
 
     def forget(self, stream: int) -> None:
@@ -57,10 +74,16 @@ class Bookmarks(Beside):
         self.erase(FORGET, stream)
 
 
-def _write(connection: sqlite3.Connection, rows: Sequence[tuple[int, str, int, bytes]], first: int) -> bool:
+def _place(stream: int, name: str) -> bytes:
+    return f"{stream}\n{name}".encode(errors="surrogatepass")
+
+
+def _write(
+    connection: sqlite3.Connection, rows: Sequence[tuple[int, str, int, bytes, int]], first: int
+) -> bool:
     stream, name, *_ = rows[0]
     connection.execute("BEGIN IMMEDIATE")
     connection.execute(CUT, (stream, name, first))
-    connection.executemany(PUT, [(*row, crc32(row[-1])) for row in rows])
+    connection.executemany(PUT, rows)
     connection.execute("COMMIT")
     return True

@@ -13,12 +13,13 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from hashlib import sha256
+from hmac import compare_digest
 from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
 from .beside import Beside
 from .datastore import MEMORY
+from .seals import Seals
 
 RUN = 32
 """So many positions make a run."""
@@ -93,7 +94,8 @@ class Checkpoints(Beside):
 
     pragmas = PRAGMAS
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, seals: Seals | None = None) -> None:
+        self.seals = seals or Seals()
         super().__init__(MEMORY if path == MEMORY else f"{path}-checkpoints", path)
 
     def prepare(self, connection: sqlite3.Connection) -> None:
@@ -105,7 +107,7 @@ class Checkpoints(Beside):
         """The last checkpoint at or before `upto`; None where there is none that is whole."""
         for row in self._select(GET, stream, fold, version, upto):
             try:
-                return _found(row, upto)
+                return _found(self._whole(row, stream, fold, version), upto)
             except (TypeError, ValueError, zlib.error):
                 self.drop(stream)
         return None
@@ -116,7 +118,7 @@ class Checkpoints(Beside):
         while rows := self._select(NEXT, stream, fold, version, first):
             first = rows[0][0]
             with suppress(TypeError, ValueError, zlib.error):
-                yield _run(rows[0])
+                yield _run(self._whole(rows[0], stream, fold, version))
 
     def names(self, stream: int) -> list[str]:
         """The names of the folds that something is kept of."""
@@ -124,8 +126,17 @@ class Checkpoints(Beside):
 
     def put(self, stream: int, fold: str, version: str, *runs: Run) -> None:
         """Keep runs. Where a state is large, it takes the place of those before it in its stretch."""
-        rows = [_row(run) for run in runs]
+        place = _place(stream, fold, version)
+        rows = [(*row, _sum(self.seals, place, *row)) for row in map(_row, runs)]
         self.work(lambda connection: _write(connection, (stream, fold, version), rows))
+
+    def _whole(self, row: Row, stream: int, fold: str, version: str) -> Row:
+        """The row without its seal; `ValueError` where it is not what this log has written in this place."""
+        *rest, seal = row
+        true = _sum(self.seals, _place(stream, fold, version), *rest)
+        if not isinstance(seal, bytes) or not compare_digest(true, seal):
+            raise ValueError("not what was written")
+        return tuple(rest)
 
     def drop(self, stream: int) -> None:
         """Forget all that is kept of a stream."""
@@ -156,13 +167,12 @@ def _write(connection: sqlite3.Connection, key: tuple[int, str, str], rows: Iter
 
 
 def _row(run: Run) -> Row:
-    """The run as it is written; without what came before its last state, where that is long."""
+    """The run as it is written, but for its seal, and for what came before a last state that is long."""
     changed, state = run.changes[-1]
     first, past = run.first, _packed(run.changes[:-1])
     if len(past) > SMALL:
         first, past = changed, b""
-    row = (first, run.last, run.digest, changed, state, past)
-    return *row, _sum(*row)
+    return first, run.last, run.digest, changed, state, past
 
 
 def room(state: bytes) -> int:
@@ -172,28 +182,25 @@ def room(state: bytes) -> int:
 
 def _found(row: Row, upto: int) -> Checkpoint:
     """The state at `upto`, or at the end of the run where it does not reach so far."""
-    _, last, digest, changed, state, past = _whole(row)
+    _, last, digest, changed, state, past = row
     if upto < changed:
         state = _at(past, upto)
     return Checkpoint(min(upto, last), state, last, digest)
 
 
 def _run(row: Row) -> Run:
-    _, last, digest, changed, state, past = _whole(row)
+    _, last, digest, changed, state, past = row
     return Run(last, digest, (*_unpacked(past), (changed, state)))
 
 
-def _whole(row: Row) -> Row:
-    """The row without its sum; `ValueError` where a crash or a fault of the disk has changed it."""
-    *rest, total = row
-    if _sum(*rest) != total:
-        raise ValueError("not what was written")
-    return tuple(rest)
+def _place(stream: int, fold: str, version: str) -> bytes:
+    return f"{stream}\n{fold}\n{version}".encode(errors="surrogatepass")
 
 
-def _sum(first: int, last: int, digest: bytes, changed: int, state: bytes, past: bytes) -> bytes:
-    head = b"%d\n%d\n%d\n%d\n%d\n" % (first, last, changed, len(digest), len(past))
-    return sha256(b"".join((head, digest, past, state))).digest()
+def _sum(
+    seals: Seals, place: bytes, first: int, last: int, digest: bytes, changed: int, state: bytes, past: bytes
+) -> bytes:
+    return seals.seal(place, b"%d\n%d\n%d" % (first, last, changed), digest, past, state)
 
 
 def _packed(changes: Sequence[tuple[int, bytes]]) -> bytes:

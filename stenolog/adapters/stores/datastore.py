@@ -19,7 +19,7 @@ from eventsourcing.sqlite import SQLiteCursor, SQLiteDatastore
 
 from stenolog.domain.errors import NotALog, StoreBusy, StoreFailed
 
-from . import backups, events, lockfile, noted, permissions, replacing, schema
+from . import backups, events, lockfile, noted, permissions, replacing, schema, seals
 from .bell import Bell
 from .failures import RAISED, translated
 from .filelock import FileLock
@@ -78,6 +78,7 @@ class LogDatastore(SQLiteDatastore):
         self._place: tuple[int, int] | None = None
         self.noted = noted.NOTHING
         self.notes = durable
+        self.key = b""
         with nullcontext() if self.in_memory else replacing.opening(self.file, deadline):
             self._writer = self._open()
         self._closed = False
@@ -231,6 +232,7 @@ class LogDatastore(SQLiteDatastore):
 
     def _look_around(self, connection: sqlite3.Connection, note: noted.Note | None) -> None:
         """Remember which file was opened; where it took the place of the noted one, note that."""
+        self.key = seals.key_of(connection)
         if self.in_memory:
             return
         file = schema.id_of(connection)
