@@ -4,49 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
-from hashlib import sha256
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import pytest
 
 from stenolog.adapters.llms.port import Model, Timeouts
+from tests import npm
 
 HERE = Path(__file__).parent / "npm"
-INSTALL = ("install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
 LINK = ("node", "node_modules/@anthropic-ai/claude-code/install.cjs")
 """What npm would run after the install: it puts the program in its place."""
-PATIENCE = 300.0
-"""Seconds that npm may take."""
+WANTED = "STENOLOG_REAL_AGENTS"
 AGENTS = ("claude", "claude-long", "codex", "acp")
 TIMES = Timeouts(connect=60.0, first=60.0, between=60.0, whole=120.0)
 
 
 def installed() -> Path:
-    """The folder with the agents. Where there is no node, the test is skipped; in CI it fails."""
-    npm = shutil.which("npm")
-    if npm is None or shutil.which("node") is None:
-        assert "CI" not in os.environ, "node and npm are needed to test with real agents"
-        pytest.skip("no node and npm here, for real agents")
-    wanted = (HERE / "package.json").read_bytes()
-    folder = HERE / "node_modules" / f".installed-{sha256(wanted).hexdigest()[:12]}"
-    if not folder.exists():
-        folder.parent.mkdir(exist_ok=True)
-        making = Path(mkdtemp(dir=folder.parent, prefix=".making-"))
-        try:
-            (making / "package.json").write_bytes(wanted)
-            for command in ((npm, *INSTALL), LINK):
-                subprocess.run(command, cwd=making, check=True, capture_output=True, timeout=PATIENCE)
-            making.rename(folder)
-        except OSError:
-            if not folder.exists():  # else another process was first
-                raise
-        finally:
-            shutil.rmtree(making, ignore_errors=True)
-    return folder / "node_modules" / ".bin"
+    """Return the folder with the programs. They are large, so outside CI somebody has to ask for them."""
+    if not {"CI", WANTED} & os.environ.keys():
+        pytest.skip(f"real agents are 930 MB from npm: set {WANTED}=1 to install and test them")
+    return npm.installed(HERE, "real agents", then=LINK) / "node_modules" / ".bin"
 
 
 def settled(home: Path, url: str) -> dict[str, str]:
