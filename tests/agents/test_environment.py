@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog.adapters.agents.command import Command
+from stenolog.adapters.agents.command import SESSION, Command
 from stenolog.adapters.agents.environment import inherited
 from stenolog.domain.errors import CallerError
 from tests.agents.given import PYTHON, asked, run, words
@@ -56,3 +56,11 @@ def test_a_token_of_ours_is_not_among_what_a_program_sees(monkeypatch: pytest.Mo
 def test_one_name_that_is_no_list_is_refused() -> None:
     with pytest.raises(CallerError, match="inherit: expected a list"):
         Command.of("agent", inherit="AWS_*")
+
+
+def test_a_session_that_the_log_names_is_never_read_as_an_option() -> None:
+    command = Command.of("claude -p {prompt}")
+
+    assert command.arguments("Hi", "s-1", ["--resume", SESSION])[-2:] == ["s-1", "Hi"]
+    with pytest.raises(CallerError, match="which reads as an option"):
+        command.arguments("Hi", "--dangerously-skip-permissions", ["--resume", SESSION])

@@ -69,7 +69,14 @@ class Command:
         return replace(self, args=(*self.args[:place], *missing, *self.args[place:]))
 
     def arguments(self, prompt: str = "", session: str = "", resume: Sequence[str] = ()) -> list[str]:
-        """Its arguments, with those that resume a session, where there is one."""
+        """Its arguments, with those that resume a session, where there is one.
+
+        Raises `CallerError` for a session that the program would read as an option: the log names it.
+        """
+        if session.startswith("-"):
+            raise CallerError(
+                f"expected the id of a session, found {session!r:.80}, which reads as an option"
+            )
         resuming = [word.replace(SESSION, session) for word in resume] if session else []
         args = self.with_options(resuming).args
         return [prompt if word == PROMPT else word for word in args]
