@@ -107,7 +107,7 @@ def own(fold: Fold[S], state: type[S]) -> Kept[S]:
 
 
 STATE = own(Fold("state", INITIAL, evolve, version=4), State)
-SETTINGS = own(Fold("settings", NOTHING, configure, kinds=(ModeSwitch,)), Settings)
+SETTINGS = own(Fold("settings", NOTHING, configure, kinds=(ModeSwitch,), version=2), Settings)
 
 
 def current(talk: Conversation, kept: Kept[S], upto: int | None = None) -> S:

@@ -215,9 +215,9 @@ class LlmError(Calling):
 class ModeSwitch(Common):
     """A change of settings: a field left alone is unchanged, None clears it; the fold is the setting.
 
-    `mode` (chat, agent, run, or an application's own), `scope` and `handoff` are for all, or for `agents`.
-    `cards` configures agents (None: the card is withdrawn). `joins` and `leaves` change who takes
-    part. `scope` "addressed": an agent sees only its own lane, what names it, and what names nobody.
+    `mode` (chat, agent, run, or an application's own), `scope`, `handoff` and `context_from` are for all, or
+    for `agents`. `cards` configures agents (None: the card is withdrawn). `joins` and `leaves` change who
+    takes part. `scope` "addressed": an agent sees only its own lane, what names it, and what names nobody.
     `context_from`: nothing before that position is in context. `hides`: the positions out of context
     (a rewind, a pop), as a whole. `parent`: the conversation this one was forked from, or was begun by.
     """

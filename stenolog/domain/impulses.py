@@ -252,13 +252,14 @@ def _erred(state: State, error: LlmError) -> Taken:
 
 
 def _switched(state: State, switch: ModeSwitch) -> Taken:
-    if ends_sessions(switch):
-        state = state._replace(lanes={where: _without_session(lane) for where, lane in state.lanes.items()})
+    ended = {where: _without_session(lane) for where, lane in state.lanes.items() if _ends_its(switch, lane)}
+    if ended:
+        state = state._replace(lanes={**state.lanes, **ended})
     turns = switch.turns if isinstance(switch.turns, Turns) else None
     now = state._replace(
         members=members_after(state.members, switch),
         approvals=_approvals(state.approvals, switch),
-        summaries=tuple(made for made in state.summaries if not _ends(switch, made.position)),
+        summaries=tuple(made for made in state.summaries if not _ends(switch, made)),
     )
     now = ruled(state, now, turns, is_set=switch.turns is not UNCHANGED)
     gone = (agent for agent in dict.fromkeys(switch.leaves) if agent not in switch.joins)
@@ -277,20 +278,29 @@ def turns_fault(turns: Turns | None) -> str:
     return ""
 
 
-def ends_sessions(switch: ModeSwitch) -> bool:
-    """Whether stateful backends begin anew: a session goes on in the parent of a fork alone, and none can be
-    made to forget what a reset or a rewind took out of context, or to know what it has brought back."""
-    return switch.fork or switch.context_from is not UNCHANGED or switch.hides is not UNCHANGED
+def ends_sessions(switch: ModeSwitch, agent: str) -> bool:
+    """Return whether an agent's stateful backend begins anew.
+
+    A session goes on in the parent of a fork alone, and none can be made to forget what a reset or a rewind
+    took out of context, or to know what it has brought back.
+    """
+    resets = switch.context_from is not UNCHANGED and (not switch.agents or agent in switch.agents)
+    return switch.fork or resets or switch.hides is not UNCHANGED
+
+
+def _ends_its(switch: ModeSwitch, lane: Lane) -> bool:
+    return bool(lane.session) and ends_sessions(switch, lane.agent)
 
 
 def _without_session(lane: Lane) -> Lane:
     return lane._replace(session="")
 
 
-def _ends(switch: ModeSwitch, position: int) -> bool:
-    """Whether what stands at a position is out of context from the switch on."""
-    start, hides = switch.context_from, switch.hides
-    if isinstance(start, int) and position < start:
+def _ends(switch: ModeSwitch, summary: Summary) -> bool:
+    """Whether a summary is out of context from the switch on."""
+    start, hides, position = switch.context_from, switch.hides, summary.position
+    concerns = not switch.agents or summary.agent.partition("/")[0] in switch.agents
+    if isinstance(start, int) and position < start and concerns:
         return True
     return isinstance(hides, tuple) and any(position in span for span in hides)
 

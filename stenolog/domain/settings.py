@@ -16,7 +16,10 @@ DEFAULT_SCOPE = "open"
 
 
 class Settings(NamedTuple):
-    """The settings at a position. `modes` and `scopes` hold what was set for single agents."""
+    """The settings at a position.
+
+    `modes`, `scopes` and `contexts` (where their contexts begin) hold what was set for single agents.
+    """
 
     mode: str = DEFAULT_MODE
     modes: dict[str, str] = {}  # noqa: RUF012 - never changed in place; configure makes a new one
@@ -32,6 +35,7 @@ class Settings(NamedTuple):
     hides: tuple[Span, ...] = ()
     parent: Link | None = None
     is_fork: bool = False
+    contexts: dict[str, int] = {}  # noqa: RUF012 - as above
 
     def card_of(self, agent: str) -> Card:
         """An agent's card; an empty one where it has none."""
@@ -45,6 +49,10 @@ class Settings(NamedTuple):
         """Whether an agent sees everything (open) or what concerns it (addressed)."""
         return self.scopes.get(agent, self.scope)
 
+    def context_from_of(self, agent: str) -> int:
+        """Return the position that an agent's context begins at; 0: at the beginning."""
+        return self.contexts.get(agent, self.context_from)
+
 
 NOTHING = Settings()
 
@@ -57,6 +65,7 @@ def configure(settings: Settings, entry: Entry) -> Settings:
     mode, modes = _for_agents(settings.mode, settings.modes, switch.mode, switch.agents, DEFAULT_MODE)
     scope, scopes = _for_agents(settings.scope, settings.scopes, switch.scope, switch.agents, DEFAULT_SCOPE)
     cards = {**settings.cards, **switch.cards}
+    start, starts = _contexts(settings, switch)
     return Settings(
         mode=mode,
         modes=modes,
@@ -68,11 +77,22 @@ def configure(settings: Settings, entry: Entry) -> Settings:
         handoff=_set(settings.handoff, switch.handoff, ""),
         turns=_set(settings.turns, switch.turns, None),
         title=_set(settings.title, switch.title, ""),
-        context_from=_set(settings.context_from, switch.context_from, 0),
+        context_from=start,
         hides=_set(settings.hides, switch.hides, ()),
         parent=_set(settings.parent, switch.parent, None),
         is_fork=switch.fork or settings.is_fork,
+        contexts=starts,
     )
+
+
+def _contexts(settings: Settings, switch: ModeSwitch) -> tuple[int, dict[str, int]]:
+    """Return where the context of all agents begins, and where that of single ones does."""
+    if switch.context_from is UNCHANGED:
+        return settings.context_from, settings.contexts
+    start = _set(0, switch.context_from, 0)
+    if not switch.agents:
+        return start, {}
+    return settings.context_from, {**settings.contexts, **dict.fromkeys(switch.agents, start)}
 
 
 def members_after(members: Iterable[str], switch: ModeSwitch) -> tuple[str, ...]:

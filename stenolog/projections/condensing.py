@@ -42,7 +42,7 @@ def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[Span, ...]:
     messages = [entry for entry in log if not isinstance(entry.event, ModeSwitch | Unknown)]
     older = messages[: max(0, len(messages) - keep)]
     limit = older[-1].position if older else 0
-    first, stays = _beginning(messages, lane, state, settings(log).context_from)
+    first, stays = _beginning(messages, lane, state, settings(log).context_from_of(lane.partition("/")[0]))
     stays |= {result for call, result in results.items() if call.position in stays}
     for last in reversed([end for end in ends if first <= end <= limit]):
         spans = tuple(_around(stays, first, last))

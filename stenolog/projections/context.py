@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, Event, UserMessage
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
 from stenolog.domain.settings import Settings, settings
 from stenolog.domain.step import INITIAL, evolve
 from stenolog.domain.summaries import Summary as Summary
@@ -44,13 +44,19 @@ def context(log: Sequence[Entry]) -> Context:
     return read(log, settings(log), pair(log), tuple(_made(log)))
 
 
-def read(entries: Sequence[Entry], now: Settings, pairing: Pairing, made: Iterable[Made]) -> Context:
-    """The context of some entries of a log, from what is known of the whole."""
+def read(
+    entries: Sequence[Entry], now: Settings, pairing: Pairing, made: Iterable[Made], agent: str = ""
+) -> Context:
+    """The context of some entries of a log, from what is known of the whole.
+
+    It is that of an agent. Without one, an entry is out where it is so for all agents that it concerns.
+    """
     out: dict[int, tuple[str, int]] = {}
     is_hidden = within(now.hides)
-    for entry in entries if now.context_from or now.hides else ():
-        if entry.position < now.context_from:
-            out[entry.position] = ("reset", now.context_from)
+    for entry in entries if now.context_from or now.contexts or now.hides else ():
+        start = now.context_from_of(agent) if agent else _start(entry, now, pairing)
+        if entry.position < start:
+            out[entry.position] = ("reset", start)
         elif is_hidden(entry.position):
             out[entry.position] = ("hidden", entry.position)
     edits = _edits(entries, out)
@@ -60,6 +66,23 @@ def read(entries: Sequence[Entry], now: Settings, pairing: Pairing, made: Iterab
     for old, new in replaced.items():
         out.setdefault(old, ("replaced", new))
     return Context(now, pairing, out, replaced, edits, _held(made, out, pairing))
+
+
+def _start(entry: Entry, now: Settings, pairing: Pairing) -> int:
+    """Return where the context begins for all agents that an entry concerns."""
+    if not now.contexts:
+        return now.context_from
+    match entry.event:
+        case AssistantMessage(agent=agent) | LlmError(agent=agent):
+            concerned = [agent]
+        case ToolResult():
+            pair = pairing.pairs.get(entry.position)
+            concerned = [pair.call.agent] if pair and pair.call else [*now.cards]
+        case UserMessage(to=to) if to:
+            concerned = [where.partition("/")[0] for where in to]
+        case _:
+            concerned = [*now.cards]
+    return min(map(now.context_from_of, concerned), default=now.context_from)
 
 
 def within(spans: Iterable[Span]) -> Callable[[int], bool]:

@@ -164,7 +164,7 @@ def changes(switch: ModeSwitch) -> str:
         "scope": (switch.scope, whose),
         "title": (switch.title, ""),
         "handoff": (switch.handoff, ""),
-        "context_from": (switch.context_from, ""),
+        "context_from": (switch.context_from, whose),
         "hides": (switch.hides, ""),
         "turns": (switch.turns, ""),
         "run": (switch.active_run, ""),

@@ -20,7 +20,8 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.domain.events import ErrorCategory
-from tests.requests.given import ASKED, CALL, calls, chat, said
+from stenolog.domain.step import fold
+from tests.requests.given import ASKED, CALL, calls, chat, log, said
 from tests.requests.histories import START
 
 
@@ -36,6 +37,19 @@ def test_after_a_reset_nothing_before_it_is_in_context_and_nothing_is_gone() -> 
 
     assert said(request) == [("user", "Anew")]
     assert [(run.first, run.last, run.rule) for run in request.dropped] == [(1, 2, "reset")]
+
+
+def test_a_reset_of_one_agent_leaves_the_others_alone() -> None:
+    others = AssistantMessage(agent="reviewer", text="Reviewed", session="s1")
+    reset = ModeSwitch(agents=["coder"], context_from=4)
+    events = (ASKED, calls("ok", session="s2"), others, reset, UserMessage(text="Anew"))
+
+    state = fold(log(*events))
+
+    assert said(chat(*events)) == [("user", "Anew")]
+    assert said(chat(*events, agent="reviewer"))[0] == ("user", "List the files")
+    assert [state.lane(agent).session for agent in ("coder", "reviewer")] == ["", "s1"]
+    assert said(chat(*events, ModeSwitch(context_from=None)))[0] == ("user", "List the files")
 
 
 def test_hidden_positions_come_back_when_the_setting_is_cleared() -> None:

@@ -175,3 +175,22 @@ def test_an_id_with_a_blank_in_it_names_a_sub_agent_all_the_same(into: Import) -
 
     assert into.report.conversations[0].failed == ""
     assert [m.to for m in into.said if isinstance(m, UserMessage)] == [("agent-abcdefg",)]
+
+
+def test_a_reset_of_the_main_agent_leaves_a_sub_agents_history_in_its_request(into: Import) -> None:
+    into.records(
+        *STARTED,
+        progress("p1", user("s1", None, "Look")),
+        progress("p2", assistant("s2", "s1", text("I look"))),
+        user("r1", "a1", [tool_result("t1", "It is there")]),
+        assistant("a2", "r1", text("Found it")),
+        record("progress", "h1", None, data={"type": "hook_progress", "hookName": "SessionStart:clear"}),
+        user("u9", "h1", "Something else"),
+    )
+
+    main, sub = (str(build(into.entries, agent).body) for agent in ("claude", "Explore-abcdef12"))
+
+    assert ("Find it" in main, "Something else" in main) == (False, True)
+    assert "I look" in sub
+    reset = [switch for switch in into.settings if isinstance(switch.context_from, int)]
+    assert [switch.agents for switch in reset] == [("claude",)]

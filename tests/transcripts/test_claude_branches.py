@@ -120,7 +120,7 @@ def test_a_new_root_below_a_hook_begins_a_new_context(into: Import) -> None:
     )
 
     assert asked(into) == ["Implement the plan"]
-    assert into.talk.settings().context_from == 7
+    assert into.talk.settings().contexts == {"claude": 7}
     assert into.report.conversations[0].forks == []
 
 

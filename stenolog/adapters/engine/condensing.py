@@ -86,7 +86,7 @@ async def condense(
     reader = await asyncio.to_thread(_reader, fork, agent, summariser)
     said = UserMessage(text=task, author=agent, author_kind="agent", to=[reader.name])
     text, meta = await _asked(fork, reader, said)
-    if await asyncio.to_thread(lambda: _away(context([*talk.entries()]), plan.last)) != plan.away:
+    if await asyncio.to_thread(lambda: _away(context([*talk.entries()]), agent, plan.last)) != plan.away:
         raise IllegalCommand(f"{talk.name!r}: what is in context has changed while it was summarised")
     summary = AssistantMessage(agent=agent, purpose="summary", covers=plan.spans, text=text, meta=meta)
     return await asyncio.to_thread(merged, talk, summary, f"condensed-{mark}")
@@ -108,14 +108,14 @@ def _plan(talk: Conversation, agent: str, over: int | None, keep: int) -> Plan |
     now = context(log)
     holding = {summary.position for summary in now.summaries}
     ended = (e.position for e in log if summary_of(e.position, e.event) and e.position not in holding)
-    return Plan(spans, _away(now, spans[-1].last), max(ended, default=0))
+    return Plan(spans, _away(now, agent, spans[-1].last), max(ended, default=0))
 
 
-def _away(now: Context, last: int) -> Away:
+def _away(now: Context, agent: str, last: int) -> Away:
     """What the fork holds that is out of context by now, though it was not yet at its `last` position."""
     since = sorted(old for old, edit in now.replaced_by.items() if old <= last < edit)
     hides = (*upto(now.settings.hides, last), *(Span(first=old, last=old) for old in since))
-    return Away(now.settings.context_from, hides)
+    return Away(now.settings.context_from_of(agent), hides)
 
 
 def _reader(fork: Conversation, agent: str, summariser: Agent) -> Agent:

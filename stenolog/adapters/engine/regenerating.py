@@ -129,7 +129,8 @@ async def _made(fork: Conversation, agent: Agent, old: _Old, wish: str) -> Entry
     """The first answer in the fork; where its lane has failed before, by a new attempt."""
     made = await asyncio.to_thread(_first, fork, old)
     if made is None:
-        await asyncio.to_thread(hidden, fork, old.now.context_from, upto(old.now.hides, old.view))
+        start = old.now.context_from_of(old.lane.agent)
+        await asyncio.to_thread(hidden, fork, start, upto(old.now.hides, old.view))
         changes = CHANGES.format(wish=wish, answer=old.text) if wish and old.text else wish
         await _asked(fork, agent, old.lane, changes)
         made = await asyncio.to_thread(_first, fork, old)

@@ -101,7 +101,9 @@ class OpenAIAgentsSession:
 
     def _shown(self, position: int) -> Shown:
         settings = self.talk.settings(upto=position)
-        return shown([*self.talk.entries(max(settings.context_from - 1, 0), position)], settings)
+        return shown(
+            [*self.talk.entries(max(settings.context_from_of(self.agent) - 1, 0), position)], settings
+        )
 
     def _add(self, items: list[Item]) -> None:
         events = self._events(items)

@@ -96,7 +96,7 @@ def read(entries: Iterable[Entry], now: Settings, agent: str, blobs: Mapping[str
     for entry in log:
         settings = configure(settings, entry)
         personas[entry.position] = settings.card_of(agent).persona
-    for entry in shown(log[max(now.context_from - 1, 0) :], now).entries:
+    for entry in shown(log[max(now.context_from_of(agent) - 1, 0) :], now).entries:
         _take(open_one, entry, personas[entry.position], blobs)
         if open_one.response is not None:
             found.append(open_one)

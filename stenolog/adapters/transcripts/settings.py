@@ -87,7 +87,18 @@ class Setup:
         id = settings_id(line)
         if self.branches and not self.scribe.holds(id):
             self.scribe.branch()
+        # A reset is the main agent's: its sub-agents' histories stay. Mode and scope are everybody's.
+        resets = "context_from" in changed
+        if resets and not {"mode", "scope"}.isdisjoint(changed):
+            reset = ModeSwitch(
+                agents=(self.scribe.main,),
+                context_from=changed.pop("context_from"),
+                source=self.scribe.source("", "settings", line),
+            )
+            self.scribe.say(reset, f"{id}:context", at)
+            resets = False
         switch = ModeSwitch(
+            agents=(self.scribe.main,) if resets else (),
             **changed,
             cards=dealt,
             joins=tuple(agent for agent in dealt if agent not in self._dealt),

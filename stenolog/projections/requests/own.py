@@ -65,7 +65,7 @@ def remember(own: Own, entry: Entry, now: Now) -> Own:
             own = _failed(own, entry.position, error)
         case _:
             pass
-    if own.began > 0 and own.answered < now.settings.context_from:
+    if own.began > 0 and own.answered < now.settings.context_from_of(now.lane.agent):
         own = own._replace(began=0)
     running = _running(own, entry, now)
     return own if running == own.running else own._replace(running=running)
@@ -73,7 +73,7 @@ def remember(own: Own, entry: Entry, now: Now) -> Own:
 
 def _switched(own: Own, position: int, switch: ModeSwitch, lane: Lane) -> Own:
     """What is remembered once settings have changed: what is handed over to others is no longer its own."""
-    if ends_sessions(switch):
+    if ends_sessions(switch, lane.agent):
         own = own._replace(session="", died=position)
     if switch.handoff is UNCHANGED:
         return own

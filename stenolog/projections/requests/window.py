@@ -181,7 +181,7 @@ class Window:
             seen, edits = Visible(entries, {}, set()), {}
         else:
             made = [made for made in self.summaries if made.summary.position not in settled.left_out]
-            now = read(entries, self.settings, self.pairing, made)
+            now = read(entries, self.settings, self.pairing, made, self.lane.agent)
             seen = visible(entries, self.lane, now, self.own.answered, self.policy.pins)
             edits = now.edits
         pieces = {row.entry.position: row.pieces for row in rows}
@@ -200,7 +200,9 @@ class Window:
         """Whether all of these rows are shown, in the order they are in."""
         if self.summaries or self.settings.hides or not rows:
             return False
-        return rows[0].entry.position >= self.settings.context_from and all(row.plain for row in rows)
+        return rows[0].entry.position >= self.settings.context_from_of(self.lane.agent) and all(
+            row.plain for row in rows
+        )
 
     def shed(self) -> None:
         """Let go of what is settled, where others hold what was written of it: it is `partial` then."""
