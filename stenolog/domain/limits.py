@@ -14,7 +14,7 @@ from pydantic import Field, JsonValue
 
 from .entry import Entry
 from .events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
-from .parts import Text, ToolCall, UserPart
+from .parts import File, Opaque, Text, ToolCall, UserPart
 from .placed import rule
 from .scalars import Natural
 from .state import address
@@ -353,7 +353,15 @@ def _closed(account: Account, nth: int, result: ToolResult) -> Account:
 
 
 def _content(part: UserPart) -> str:
-    return part.text if isinstance(part, Text) else part.blob or part.url
+    match part:
+        case Text(text=text):
+            return text
+        case Opaque(raw=raw):
+            return raw
+        case File(id=id) if id:
+            return id
+        case _:
+            return part.blob or part.url
 
 
 def _rounded(account: Account) -> Account:

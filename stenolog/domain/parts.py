@@ -10,10 +10,14 @@ from .values import tag, value
 
 @value
 class Text:
-    """Plain text, as it was said."""
+    """Plain text, as it was said.
+
+    `phase` is what OpenAI calls the message that it is of (`commentary`, `final_answer`), and takes back.
+    """
 
     type: Literal["text"] = tag("text")
     text: str
+    phase: str = ""
 
 
 @value
@@ -28,13 +32,15 @@ class Image:
 
 @value
 class File:
-    """A file: bytes by the sha256 of a blob, or a URL."""
+    """A file: bytes by the sha256 of a blob, a URL, or the id that it has at a provider."""
 
     type: Literal["file"] = tag("file")
     name: str = ""
     media_type: str = "application/octet-stream"
     blob: str = ""
     url: str = ""
+    provider: str = ""
+    id: str = ""
 
 
 @value
@@ -58,12 +64,17 @@ class Reasoning:
 class ToolCall:
     """A call of a tool. `arguments` is the provider's raw string; where it gave an object, that object
     dumped compact in its own order. Ids repeat in real logs: the call is known by its entry and index.
+
+    `namespace` tells tools of one name apart. `form` is what its provider calls the call where that is no
+    function's: of a `custom` tool, whose input is any text, or a `tool_search`.
     """
 
     type: Literal["tool_call"] = tag("tool_call")
     id: str
     name: str
     arguments: str = "{}"
+    namespace: str = ""
+    form: str = ""
 
 
 @value
@@ -87,7 +98,7 @@ class Opaque:
     raw: str
 
 
-UserPart: TypeAlias = Annotated[Text | Image | File, Field(discriminator="type")]
+UserPart: TypeAlias = Annotated[Text | Image | File | Opaque, Field(discriminator="type")]
 AssistantPart: TypeAlias = Annotated[
     Text | Reasoning | ToolCall | Refusal | Opaque, Field(discriminator="type")
 ]

@@ -207,6 +207,8 @@ class Tool:
     parameters: Json = Field(default_factory=dict)
     approval: bool = False
     """True: a person approves each call before it runs."""
+    strict: bool | None = None
+    """Whether OpenAI holds the model to the schema; None: its default."""
 
 
 def with_policy(fields: dict[str, Any]) -> dict[str, Any]:

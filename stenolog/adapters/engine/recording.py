@@ -136,6 +136,8 @@ class Recording:
         """A part of a result as a tool gives it."""
         if isinstance(part, Text):
             return part.text
+        if isinstance(part, Opaque):
+            return part.raw
         return Media(self.talk.log.blobs[part.blob] if part.blob else b"", part.media_type)
 
     def _same(self, agent: Agent) -> Agent:

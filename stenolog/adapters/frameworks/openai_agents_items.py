@@ -167,14 +167,18 @@ def _shown(parts: Sequence[UserPart], blobs: Mapping[str, bytes]) -> str | list[
 
 
 def _shown_part(part: UserPart, blobs: Mapping[str, bytes]) -> Item:
-    url = data_url(part.media_type, part.blob, blobs) if not isinstance(part, Text) and part.blob else ""
+    url = data_url(part.media_type, part.blob, blobs) if isinstance(part, Image | File) and part.blob else ""
     match part:
+        case Opaque(raw=raw):
+            return obj(json.loads(raw))
         case Text(text=words):
             return {"type": "input_text", "text": words}
         case Image():
             return {"type": "input_image", "image_url": url or part.url}
         case File():
             named = {"filename": part.name} if part.name else {}
+            if part.id:
+                return {"type": "input_file", "file_id": part.id}
             return {"type": "input_file", **named, **({"file_data": url} if url else {"file_url": part.url})}
 
 

@@ -137,7 +137,8 @@ def content_of_parts(parts: Sequence[UserPart], blobs: Mapping[str, bytes]) -> A
         return ""
     if len(parts) == 1 and isinstance(parts[0], Text):
         return parts[0].text
-    return [part.text if isinstance(part, Text) else _shown(part, blobs) for part in parts]
+    shown = (part for part in parts if not isinstance(part, Opaque))
+    return [part.text if isinstance(part, Text) else _shown(part, blobs) for part in shown]
 
 
 def _shown(part: Image | File, blobs: Mapping[str, bytes]) -> Json:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
-from stenolog.domain.parts import Part
+from stenolog.domain.parts import Opaque, Part
 from stenolog.projections.acts import was_retried
 
 from .model import Dropped, Omitted, Piece
@@ -70,6 +70,8 @@ def dropped(
 
 def _unheard(event: Event) -> str:
     """Return the rule for an entry of which nothing was heard."""
+    if any(isinstance(part, Opaque) for part in said_by(event)):
+        return "opaque-not-carried"
     return "retried" if was_retried(event) else "nothing-said"
 
 

@@ -60,7 +60,10 @@ class Measure:
         """The bytes of a picture or a file itself: the base64 text of its blob, or its url."""
         found = self.blobs.get(part.blob) if part.blob else b""
         self.missing |= found is None
-        return (len(found or b"") + 2) // 3 * 4 or len(_escaped(part.url).encode())
+        if found:
+            return (len(found) + 2) // 3 * 4
+        id = part.id if isinstance(part, File) else ""
+        return len(_escaped(part.url or id).encode())
 
 
 def _characters(words: Iterable[str], media: Iterable[Image | File]) -> int:

@@ -37,6 +37,8 @@ class CallIds:
         self._ids: dict[CallKey, str] = {}
         self._taken: set[str] = set()
         self._given: list[tuple[CallKey | None, str]] = []
+        self.forms: dict[CallKey, str] = {}
+        """The calls that are written in a form of their provider's own, whose results have that form, too."""
 
     def give(self, key: CallKey, call: ToolCall) -> tuple[str, bool]:
         """The id of a call, and whether it had to be rewritten."""
@@ -91,6 +93,11 @@ class CallIds:
         while made in self._taken:
             made = sha256(made.encode()).hexdigest()[:LONGEST_ID]
         return made
+
+
+def called(call: ToolCall) -> str:
+    """Return the name of a call's tool, told apart from those of other namespaces."""
+    return f"{call.namespace}__{call.name}" if call.namespace else call.name
 
 
 def tool_name(raw: str) -> str:

@@ -77,6 +77,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "tool-name": "the name of a tool that was unfit",
             "raw-arguments": "arguments that are no JSON object, wrapped as `_raw`",
             "empty-error": "a failed tool that said nothing",
+            "no-tools-found": "the result of a tool search that is no list of tools, as an empty one",
             "media-as-text": "a picture or file that is gone or not taken here, as a line of text",
             "media-too-large": "a picture or file that is larger than the provider takes, as a line of text",
             "media-after-results": "the pictures of a result, in a message of the user's",

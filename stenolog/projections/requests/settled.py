@@ -19,6 +19,7 @@ from stenolog.projections.pairing import CallKey, Pair
 from .edits import is_edit
 from .groups import Group
 from .model import Piece
+from .names import called
 
 if TYPE_CHECKING:
     from .marks import Row
@@ -105,7 +106,7 @@ class Told(NamedTuple):
 def called_in(pieces: Iterable[Piece]) -> dict[str, None]:
     """The names of the tools that are called in some pieces, in order."""
     return dict.fromkeys(
-        part.name for piece in pieces if piece.calls for part in piece.parts if isinstance(part, ToolCall)
+        called(part) for piece in pieces if piece.calls for part in piece.parts if isinstance(part, ToolCall)
     )
 
 

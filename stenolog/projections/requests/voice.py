@@ -80,16 +80,16 @@ def _said(position: int, message: AssistantMessage, ear: Ear) -> Piece:
 
 
 def _user(position: int, message: UserMessage, ear: Ear) -> Piece:
-    parts = said_aloud(message.parts)
+    parts, unsaid = said_aloud(shown(message.parts)), unspoken(message.parts)
     if message.author_kind == "system":
-        return Piece("system", parts, (position,), "system-note")
+        return Piece("system", parts, (position,), "system-note", unsaid=unsaid)
     is_mine = not message.to or ear.lane.address in message.to or ear.lane.agent in message.to
     if message.author_kind == "person" and not message.author and is_mine:
-        return Piece("user", parts, (position,), "user")
+        return Piece("user", parts, (position,), "user", unsaid=unsaid)
     speaker = message.author or ("user" if message.author_kind == "person" else message.author_kind)
     speaker = speaker if is_mine else f"{speaker} to {', '.join(message.to)}"
     by: Literal["user", "agent"] = "agent" if message.author_kind == "agent" else "user"
-    heard = Piece("user", parts, (position,), "attributed", "reworded", speaker=speaker, by=by)
+    heard = Piece("user", parts, (position,), "attributed", "reworded", speaker=speaker, by=by, unsaid=unsaid)
     return _attributed(heard, ear)
 
 
@@ -167,19 +167,20 @@ def _tool(
     shorter = compact(result, entry.id, ear.compact, ear.counter, tool=name)
     piece = Piece(
         "tool",
-        tuple(result.parts),
+        shown(result.parts),
         (entry.position,),
         rule,
         call=call,
         failed=result.is_error,
         tool=name,
         raw_id=result.call_id,
+        unsaid=unspoken(result.parts),
     )
     if shorter is None:
         return piece
     tokens = count_parts(result.parts, ear.counter)
     rule = "compact" if rule == "result" else rule
-    return piece._replace(parts=shorter, rule=rule, disposition="reworded", tokens_in=tokens)
+    return piece._replace(parts=shown(shorter), rule=rule, disposition="reworded", tokens_in=tokens)
 
 
 def in_prose_result(piece: Piece, ear: Ear) -> Piece:
@@ -236,6 +237,11 @@ def _what_happened(error: LlmError, answer: str, *, cut_off: bool) -> str:
 def said_aloud(parts: Sequence[Part]) -> tuple[Part, ...]:
     """The parts without texts that hold nothing but blanks; no provider takes those."""
     return tuple([part for part in parts if not isinstance(part, WORDS) or part.text.strip()])
+
+
+def shown(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """Return the parts of a message or a result that some wire can carry."""
+    return tuple([part for part in parts if not isinstance(part, Opaque)])
 
 
 def unspoken(parts: Iterable[Part]) -> tuple[Part, ...]:

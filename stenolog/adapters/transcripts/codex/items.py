@@ -29,15 +29,16 @@ def assistant_parts(item: dict[str, Any], model: str, call_id: str) -> list[Assi
     """What one item of an answer says; `call_id` stands in for the id of a call that has none."""
     match item.get("type"):
         case "message":
-            return [_spoken(part, model) for part in content(item.get("content"))]
+            phase = text(item.get("phase"))
+            return [_spoken(part, model, phase) for part in content(item.get("content"))]
         case "reasoning":
             return [_reasoning(item)]
         case "function_call":
             return [_call(item, call_id, text(item.get("name")), item.get("arguments"))]
         case "custom_tool_call":
-            return [_call(item, call_id, text(item.get("name")), item.get("input"))]
+            return [_call(item, call_id, text(item.get("name")), item.get("input"), "custom")]
         case "tool_search_call" if item.get("execution") == "client":
-            return [_call(item, call_id, "tool_search", item.get("arguments"))]
+            return [_call(item, call_id, "tool_search", item.get("arguments"), "tool_search")]
         case "local_shell_call":
             return [_call(item, call_id, "local_shell", item.get("action"))]
         case _:
@@ -52,7 +53,7 @@ def content(value: Json) -> list[dict[str, Any]]:
 
 
 def user_part(part: dict[str, Any], blobs: Blobs) -> UserPart:
-    """One part of a message or of an output; what is unknown becomes its JSON text."""
+    """One part of a message or of an output; a part of an unknown type is kept as its JSON."""
     match part.get("type"):
         case "input_image" if url := text(part.get("image_url")):
             kept = keep_data_url(url, blobs)
@@ -65,10 +66,12 @@ def user_part(part: dict[str, Any], blobs: Blobs) -> UserPart:
                 if kept is None
                 else File(name=name, media_type=kept[0], blob=kept[1])
             )
+        case "input_file" if id := text(part.get("file_id")):
+            return File(name=text(part.get("filename")), provider=PROVIDER, id=id)
         case _ if isinstance(part.get("text"), str):
             return Text(text=part["text"])
         case _:
-            return Text(text=compact(part))
+            return Opaque(provider=PROVIDER, raw=compact(part))
 
 
 def output_parts(item: dict[str, Any], blobs: Blobs) -> tuple[UserPart, ...]:
@@ -91,11 +94,11 @@ def usage(counted: Json) -> Usage | None:
     )
 
 
-def _spoken(part: dict[str, Any], model: str) -> AssistantPart:
+def _spoken(part: dict[str, Any], model: str, phase: str) -> AssistantPart:
     if isinstance(part.get("refusal"), str):
         return Refusal(text=part["refusal"])
     if isinstance(part.get("text"), str):
-        return Text(text=part["text"])
+        return Text(text=part["text"], phase=phase)
     return Opaque(provider=PROVIDER, model=model, raw=compact(part))
 
 
@@ -111,7 +114,11 @@ def _reasoning(item: dict[str, Any]) -> Reasoning:
     )
 
 
-def _call(item: dict[str, Any], call_id: str, name: str, given: Json) -> ToolCall:
+def _call(item: dict[str, Any], call_id: str, name: str, given: Json, form: str = "") -> ToolCall:
     return ToolCall(
-        id=text(item.get("call_id")) or text(item.get("id")) or call_id, name=name, arguments=arguments(given)
+        id=text(item.get("call_id")) or text(item.get("id")) or call_id,
+        name=name,
+        arguments=arguments(given),
+        namespace=text(item.get("namespace")),
+        form=form,
     )

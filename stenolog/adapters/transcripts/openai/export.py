@@ -20,7 +20,7 @@ from stenolog.domain.events import (
     ToolResult,
     UserMessage,
 )
-from stenolog.domain.parts import Reasoning, Refusal
+from stenolog.domain.parts import Reasoning, Refusal, ToolCall
 from stenolog.domain.policy import Policy
 from stenolog.projections.pairing import Call, Pair
 from stenolog.projections.requests import Lane, lanes
@@ -110,11 +110,14 @@ def own(message: AssistantMessage, blobs: Blobs) -> Message:
     if refused:
         made["refusal"] = refused
     if calls := message.tool_calls:
-        made["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in calls
-        ]
+        made["tool_calls"] = [_call(call) for call in calls]
     return made
+
+
+def _call(call: ToolCall) -> Message:
+    if call.form == "custom":
+        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
 def _result(result: ToolResult, lane: Lane, owner: Call | None, blobs: Blobs) -> Message:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from stenolog.domain.entry import EPOCH
 from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.parts import AssistantPart, Opaque, Reasoning, Refusal, Text
+from stenolog.domain.parts import AssistantPart, Opaque, Reasoning, Refusal, Text, ToolCall
 from stenolog.domain.values import Card, Source, Tool
 
 from ..fields import Json, compact, items, obj, text, when
@@ -101,7 +102,7 @@ class OpenAIChat:
         said = AssistantMessage(
             agent=MAIN,
             parts=tuple(parts),
-            model=text(message.get("model")),
+            model=text(message.get("model")) or (self._card.model if _goes_back(parts) else ""),
             meta=_rest(message, "assistant"),
             source=self._source(key, "assistant"),
         )
@@ -135,16 +136,24 @@ def card_of(document: dict[str, Any]) -> Card:
     called_with = obj(document.get("kwargs"))
     tools = document.get("tools") or called_with.get("tools")
     model = text(document.get("model")) or text(called_with.get("model"))
-    known = tuple(_tool(obj(tool.get("function")) or tool) for tool in map(obj, items(tools)))
+    known = tuple(_tool(tool) for tool in map(obj, items(tools)))
     return Card(model=model or text(obj(document.get("response")).get("model")), tools=known or None)
 
 
-def _tool(function: dict[str, Any]) -> Tool:
+def _tool(tool: dict[str, Any]) -> Tool:
+    function = obj(tool.get("function")) or obj(tool.get("custom")) or tool
+    strict = function.get("strict")
     return Tool(
         name=text(function.get("name")),
         description=text(function.get("description")),
         parameters=obj(function.get("parameters")),
+        strict=strict if isinstance(strict, bool) else None,
     )
+
+
+def _goes_back(parts: Iterable[AssistantPart]) -> bool:
+    """Return whether an answer has parts that the document's model was sent, and so takes back."""
+    return any(isinstance(part, Reasoning) or (isinstance(part, ToolCall) and part.form) for part in parts)
 
 
 def _persona(message: dict[str, Any]) -> str | None:

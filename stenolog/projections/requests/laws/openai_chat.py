@@ -86,8 +86,9 @@ def call_ids(seen: Seen, at: str, message: Body) -> Steps:
 
 def _unfit_names(at: str, message: Body) -> Iterator[Finding]:
     for place, call in _calls(at, message):
-        if not fits_tool_name(call["function"]["name"]):
-            yield f"{place}/function/name", repr(call["function"]["name"])
+        kind = call.get("type", "function")
+        if not fits_tool_name(call[kind]["name"]):
+            yield f"{place}/{kind}/name", repr(call[kind]["name"])
 
 
 @gathering(_unfit_names)
@@ -101,9 +102,12 @@ def tool_names(body: Body, called: Sequence[Finding]) -> Iterator[Finding]:
 
 @each
 def arguments_are_objects(at: str, message: Body) -> Iterator[Finding]:
-    """The arguments of a call are the text of a JSON object."""
+    """The arguments of a function's call are the text of a JSON object; a custom tool's input is a text."""
     for place, call in _calls(at, message):
-        if not is_object(call["function"]["arguments"]):
+        if call.get("type") == "custom":
+            if not isinstance(call["custom"].get("input"), str):
+                yield f"{place}/custom/input", f"{call['custom'].get('input')!r:.60}"
+        elif not is_object(call["function"]["arguments"]):
             yield f"{place}/function/arguments", f"{call['function']['arguments']!r:.60}"
 
 
@@ -128,6 +132,31 @@ def media_from_the_user(at: str, message: Body) -> Iterator[Finding]:
     for k, part in enumerate(message["content"]):
         if part["type"] not in ("text", "refusal"):
             yield f"{at}/content/{k}/type", part["type"]
+
+
+def _thoughts(at: str, message: Body) -> Iterator[Finding]:
+    """Each answer with the reasoning that it brings; and reasoning where none belongs."""
+    thought = message.get("reasoning_content")
+    if message.get("role") != "assistant":
+        if "reasoning_content" in message:
+            yield f"{at}/reasoning_content", "not an answer"
+    elif "reasoning_content" not in message:
+        yield at, ""
+    elif isinstance(thought, str) and thought:
+        yield at, "brought"
+    else:
+        yield f"{at}/reasoning_content", repr(thought)
+
+
+@gathering(_thoughts)
+def reasoning_with_every_answer(body: Body, thoughts: Sequence[Finding]) -> Iterator[Finding]:
+    """Where one answer brings its reasoning, each does, as a text that is not empty."""
+    brings = any(found == "brought" for _, found in thoughts)
+    for place, found in thoughts:
+        if found not in ("", "brought"):
+            yield place, found
+        elif brings and not found:
+            yield f"{place}/reasoning_content", "none, though other answers bring theirs"
 
 
 @law
@@ -165,6 +194,7 @@ LAWS: tuple[Law, ...] = (
     arguments_are_objects,
     content_present,
     media_from_the_user,
+    reasoning_with_every_answer,
     tools_declared,
     json_is_said,
     ends_with_a_user_turn,

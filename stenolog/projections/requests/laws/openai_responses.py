@@ -24,31 +24,42 @@ from .law import (
     unfit,
 )
 
-ITEMS = frozenset(
-    {
-        "code_interpreter_call",
-        "compaction",
-        "file_search_call",
-        "function_call",
-        "function_call_output",
-        "image_generation_call",
-        "mcp_call",
-        "mcp_list_tools",
-        "message",
-        "reasoning",
-        "web_search_call",
-    }
+CALLS = frozenset({"function_call", "custom_tool_call", "tool_search_call"})
+OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output", "tool_search_output"})
+NAMED = frozenset({"function_call", "custom_tool_call"})
+ANSWERED_BY = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "tool_search_call": "tool_search_output",
+}
+PHASES = frozenset({"commentary", "final_answer"})
+ITEMS = (
+    CALLS
+    | OUTPUTS
+    | frozenset(
+        {
+            "code_interpreter_call",
+            "compaction",
+            "file_search_call",
+            "image_generation_call",
+            "mcp_call",
+            "mcp_list_tools",
+            "message",
+            "reasoning",
+            "web_search_call",
+        }
+    )
 )
 SAID = frozenset({"output_text", "refusal"})
 SHOWN = frozenset({"input_text", "input_image", "input_file"})
-WITHOUT_ID = frozenset({"function_call", "function_call_output", "message", "reasoning"})
+WITHOUT_ID = CALLS | OUTPUTS | frozenset({"message", "reasoning"})
 
 
 def _is_own(item: Body) -> bool:
     """Whether the model said it; what it compacted stands for the words of all."""
     if item.get("type") == "message":
         return bool(item.get("role") == "assistant")
-    return item.get("type") not in ("function_call_output", "compaction")
+    return item.get("type") not in OUTPUTS | {"compaction"}
 
 
 @law
@@ -97,9 +108,9 @@ def item_ids(seen: Seen, at: str, item: Body) -> Steps:
 @following(dict, waits=True)
 def every_call_answered(asked: dict[str, str], at: str, item: Body) -> Steps:
     """Each call has exactly one output, behind it, and no message stands between them."""
-    if item.get("type") == "function_call":
+    if item.get("type") in CALLS:
         return {**asked, item["call_id"]: at}
-    if item.get("type") == "function_call_output":
+    if item.get("type") in OUTPUTS:
         return {id: place for id, place in asked.items() if id != item.get("call_id", "")}
     if item is not END and item.get("type") != "message":
         return asked
@@ -108,28 +119,31 @@ def every_call_answered(asked: dict[str, str], at: str, item: Body) -> Steps:
     return {}
 
 
-@following(frozenset)
-def every_output_has_its_call(asked: frozenset[str], at: str, item: Body) -> Steps:
-    """Each output answers a call before it, and no call twice."""
-    if item.get("type") == "function_call":
-        return asked | {item["call_id"]}
-    if item.get("type") != "function_call_output":
+@following(dict)
+def every_output_has_its_call(asked: dict[str, str], at: str, item: Body) -> Steps:
+    """Each output answers a call of its own kind before it, and no call twice."""
+    kind, id = item.get("type"), item.get("call_id")
+    if kind in CALLS:
+        return {**asked, item["call_id"]: ANSWERED_BY[kind]}
+    if kind not in OUTPUTS:
         return asked
-    if item.get("call_id") not in asked:
-        yield f"{at}/call_id", repr(item.get("call_id"))
-    return asked - {item.get("call_id", "")}
+    if id not in asked:
+        yield f"{at}/call_id", repr(id)
+    elif asked[id] != kind:
+        yield f"{at}/type", f"{kind!r}, expected {asked[id]!r}"
+    return {other: wanted for other, wanted in asked.items() if other != id}
 
 
 @following(Seen)
 def call_ids(seen: Seen, at: str, item: Body) -> Steps:
     """The ids of calls are unique in the request, of letters, digits, _ and -, at most 40 long."""
-    if item.get("type") != "function_call":
+    if item.get("type") not in CALLS:
         return seen
     return (yield from unfit([(f"{at}/call_id", item["call_id"])], fits_id, seen))
 
 
 def _unfit_names(at: str, item: Body) -> Iterator[Finding]:
-    if item.get("type") == "function_call" and not fits_tool_name(item["name"]):
+    if item.get("type") in NAMED and not fits_tool_name(item["name"]):
         yield f"{at}/name", repr(item["name"])
 
 
@@ -143,7 +157,11 @@ def tool_names(body: Body, called: Sequence[Finding]) -> Iterator[Finding]:
 
 @each
 def arguments_are_objects(at: str, item: Body) -> Iterator[Finding]:
-    """The arguments of a call are the text of a JSON object."""
+    """The arguments of a function's call are the text of a JSON object; a custom tool's input is a text."""
+    if item.get("type") == "custom_tool_call" and not isinstance(item.get("input"), str):
+        yield f"{at}/input", f"{item.get('input')!r:.60}"
+    if item.get("type") == "tool_search_call" and not isinstance(item.get("arguments"), dict):
+        yield f"{at}/arguments", f"{item.get('arguments')!r:.60}"
     if item.get("type") == "function_call" and not is_object(item["arguments"]):
         yield f"{at}/arguments", f"{item['arguments']!r:.60}"
 
@@ -170,8 +188,8 @@ def content_present(body: Body, unsaid: Sequence[Finding]) -> Iterator[Finding]:
 @each
 def parts_of_their_side(at: str, item: Body) -> Iterator[Finding]:
     """The assistant's parts are output_text and refusal; everybody else's are input_…, and outputs too."""
-    key = "output" if item.get("type") == "function_call_output" else "content"
-    if item.get("type") not in ("message", "function_call_output"):
+    key = "output" if item.get("type") in OUTPUTS else "content"
+    if item.get("type") not in ("message", "function_call_output", "custom_tool_call_output"):
         return
     allowed = SAID if item.get("role") == "assistant" else SHOWN
     content = item.get(key)
@@ -199,6 +217,24 @@ def reasoning_is_followed(thought: str, at: str, item: Body) -> Steps:
     if thought and (item is END or not _is_own(item)):
         yield thought, "nothing of the model's follows"
     return at if item.get("type") == "reasoning" else ""
+
+
+@each
+def phases(at: str, item: Body) -> Iterator[Finding]:
+    """A phase is commentary or a final answer, of the assistant's messages alone."""
+    is_own = item.get("type") == "message" and item.get("role") == "assistant"
+    if "phase" in item and not (is_own and item["phase"] in PHASES):
+        yield f"{at}/phase", repr(item["phase"])
+
+
+@each
+def namespaces(at: str, item: Body) -> Iterator[Finding]:
+    """A namespace is a text, of a function's call alone."""
+    if "namespace" not in item:
+        return
+    given = item["namespace"]
+    if item.get("type") != "function_call" or not isinstance(given, str) or not given:
+        yield f"{at}/namespace", repr(given)
 
 
 @law
@@ -241,6 +277,8 @@ LAWS: tuple[Law, ...] = (
     parts_of_their_side,
     reasoning_is_encrypted,
     reasoning_is_followed,
+    phases,
+    namespaces,
     tools_declared,
     json_is_said,
     ends_with_something_to_answer,

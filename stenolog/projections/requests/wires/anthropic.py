@@ -18,7 +18,7 @@ from typing import Any
 
 from stenolog.domain.parts import File, Image, Opaque, Reasoning, Refusal, Text, ToolCall
 from stenolog.projections.requests.model import Body, Piece, compact
-from stenolog.projections.requests.names import CallIds, arguments_object, tool_name
+from stenolog.projections.requests.names import CallIds, arguments_object, called, tool_name
 from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import note, quote
 
@@ -158,9 +158,9 @@ def _assistant_blocks(sheet: Sheet, piece: Piece, prefix: Prefix, ids: CallIds) 
                 yield {"type": "text", "text": text}, ""
             case ToolCall() as call:
                 id, new_id = ids.give(next(calls), call)
-                name = tool_name(call.name)
+                name = tool_name(called(call))
                 given, wrapped = arguments_object(call.arguments)
-                rule = "raw-arguments" if wrapped else "tool-name" if name != call.name else ""
+                rule = "raw-arguments" if wrapped else "tool-name" if name != called(call) else ""
                 block = {"type": "tool_use", "id": id, "name": name, "input": given}
                 yield block, rule or ("call-id" if new_id else "")
             case Reasoning():

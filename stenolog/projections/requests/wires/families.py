@@ -18,6 +18,10 @@ SYSTEM_TURNS = re.compile(r"claude-(?:opus-4-[89]|opus-[5-9]|fable-5|mythos-5)[\
 SELF_PACED = re.compile(r"claude-opus-(?:4-[7-9]|[5-9])")
 
 
+ASKS_FOR_REASONING = re.compile(r"deepseek|kimi|moonshot|mimo", re.IGNORECASE)
+"""Models whose servers answer 400 where an assistant message of a tool loop lacks `reasoning_content`."""
+
+
 def family(model: str) -> str:
     """The words of a model's name without its numbers: `claude-opus-4-5-20251101` is `claude-opus`.
 
@@ -33,7 +37,17 @@ def family(model: str) -> str:
 def goes_back(part: Reasoning | Opaque, piece: Piece, prefix: Prefix, providers: Set[str]) -> bool:
     """Whether one of these providers, and a model of the family that is asked now, made the part."""
     maker = part.model if isinstance(part, Opaque) and part.model else piece.model
-    return part.provider in providers and family(maker) == family(prefix.model)
+    return part.provider in providers and same_family(maker, prefix.model)
+
+
+def same_family(maker: str, model: str) -> bool:
+    """Return whether two models are of one family; of a name without words only the same model is."""
+    return maker == model or family(maker) == family(model) != ""
+
+
+def asks_for_reasoning(model: str) -> bool:
+    """Return whether a model's servers refuse its answers where they come back without their reasoning."""
+    return ASKS_FOR_REASONING.search(model) is not None
 
 
 def takes_system_turns(model: str) -> bool:

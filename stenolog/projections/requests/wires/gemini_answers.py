@@ -18,7 +18,13 @@ from hashlib import sha256
 from stenolog.domain.parts import Opaque, Reasoning, Refusal, Text, ToolCall
 from stenolog.projections.pairing import CallKey
 from stenolog.projections.requests.model import Body, Piece
-from stenolog.projections.requests.names import LONGEST_TOOL_NAME, CallIds, arguments_object, tool_name
+from stenolog.projections.requests.names import (
+    LONGEST_TOOL_NAME,
+    CallIds,
+    arguments_object,
+    called,
+    tool_name,
+)
 from stenolog.projections.requests.prefix import Prefix
 
 from .families import goes_back, since_gemini_3
@@ -43,9 +49,9 @@ class Calls:
     def give(self, key: CallKey, call: ToolCall) -> tuple[Body, str]:
         """The shape of a call, and the rule that mended it (empty: none had to)."""
         id, new_id = self._ids.give(key, call)
-        name = self._names[key] = function_name(call.name)
+        name = self._names[key] = function_name(called(call))
         given, wrapped = arguments_object(call.arguments)
-        rule = "raw-arguments" if wrapped else "tool-name" if name != call.name else "call-id" * new_id
+        rule = "raw-arguments" if wrapped else "tool-name" if name != called(call) else "call-id" * new_id
         return {"functionCall": {"id": id, "name": name, "args": given}}, rule
 
     def of(self, key: CallKey) -> Body:

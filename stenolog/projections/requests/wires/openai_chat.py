@@ -1,7 +1,11 @@
 """The wire of OpenAI Chat Completions, and of the many servers that speak it.
 
-Reasoning has no place on it. Tool messages hold text alone, so a tool's pictures follow its results in a
-message of the user.
+OpenAI's own models take no reasoning back. Some servers refuse an answer without its `reasoning_content`:
+those of DeepSeek, Kimi and MiMo, known by the model's name. Others get it where the card's parameter
+`reasoning_content` is true, and none where it is false. An answer of another model, or one without a thought,
+has a blank in its place: a thought goes back to the family of models that thought it alone.
+
+Tool messages hold text alone, so a tool's pictures follow its results in a message of the user.
 """
 
 from __future__ import annotations
@@ -11,11 +15,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from stenolog.domain.parts import File, Image, Opaque, Reasoning, Refusal, Text, ToolCall
+from stenolog.domain.values import Tool
 from stenolog.projections.requests.model import BlobText, Body, Piece
-from stenolog.projections.requests.names import CallIds, arguments_text, tool_name
+from stenolog.projections.requests.names import CallIds, arguments_text, called, fits_tool_name, tool_name
+from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import note
 
 from . import writer
+from .families import asks_for_reasoning, goes_back, same_family
 from .neutral import Output, parameters
 from .sheet import PICTURES, Sheet, explain_tools, in_order, media, placeholder, schema, texts
 
@@ -42,8 +49,14 @@ PARAMETERS = frozenset(
         "store",
         "stream",
         "service_tier",
+        "reasoning_content",
     }
 )
+PROVIDERS = frozenset({"openai"})
+NO_THOUGHT = " "
+"""What stands for the reasoning of an answer that has none; Kimi refuses an empty text."""
+AUDIO = {"audio/wav": "wav", "audio/mp3": "mp3", "audio/mpeg": "mp3"}
+"""The sounds that the API takes, and what it calls them."""
 REASONING_MODELS = re.compile(r"(?:^|/)(?:o\d|gpt-(?:[5-9]|[1-9]\d))")
 """The models that count their reasoning in the limit of the answer, and have another name for it."""
 NO_OUTPUT = "[no output]"
@@ -62,6 +75,8 @@ class Writer(writer.Writer):
         self.asked = parameters(
             sheet, prefix, PARAMETERS, lambda name, value: _say(name, value, prefix.model)
         )
+        wanted = self.asked.pop("reasoning_content", None)
+        self.reasons = wanted if isinstance(wanted, bool) else asks_for_reasoning(prefix.model)
         said = [prefix.persona] if prefix.persona else []
         sheet.explain_persona(prefix, message=0)
         if self.asked.get("response_format") == {"type": "json_object"}:
@@ -69,7 +84,7 @@ class Writer(writer.Writer):
             sheet.explain(json_note(), JSON_NOTE, message=0)
         if said:
             sheet.messages.append({"role": "system", "content": "\n\n".join(said)})
-        self.tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in prefix.tools]
+        self.tools = [_tool_shape(tool) for tool in prefix.tools]
 
     def write(self, pieces: Sequence[Piece]) -> None:
         sheet, ids = self.sheet, self.ids
@@ -79,7 +94,7 @@ class Writer(writer.Writer):
                 _flush(sheet, late_media)
             match piece.role:
                 case "assistant":
-                    _assistant(sheet, piece, ids)
+                    _assistant(sheet, piece, self.prefix, ids, reasons=self.reasons)
                 case "tool":
                     _tool(sheet, piece, ids)
                     late_media += [piece] if media(piece) else []
@@ -136,8 +151,9 @@ def _spoken(piece: Piece) -> list[str]:
     return texts(piece) + [placeholder(part, "not shown") for part in media(piece)]
 
 
-def _assistant(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
+def _assistant(sheet: Sheet, piece: Piece, prefix: Prefix, ids: CallIds, *, reasons: bool) -> None:
     content: list[Body] = []
+    thoughts: list[str] = []
     calls: list[Body] = []
     rule = ""
     for part in piece.parts:
@@ -149,9 +165,14 @@ def _assistant(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
             case Refusal(text=text):
                 content.append({"type": "text", "text": text})
             case ToolCall() as call:
-                shape, mended = _call(piece, len(calls), call, ids)
+                shape, mended = _call(piece, len(calls), call, prefix, ids)
                 calls.append(shape)
                 rule = rule or mended
+            case Reasoning() if reasons:
+                if _is_readable(part) and goes_back(part, piece, prefix, PROVIDERS):
+                    thoughts.append(part.text)
+                else:
+                    sheet.omit(piece, part, "foreign-reasoning")
             case Reasoning() | Opaque():
                 sheet.omit(piece, part)
             case _:
@@ -159,15 +180,22 @@ def _assistant(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
     if not content and not calls:
         return
     message: Body = {"role": "assistant", "content": _flat(content)}
+    if reasons:
+        message["reasoning_content"] = "\n\n".join(thoughts) or NO_THOUGHT
     if calls:
         message["tool_calls"] = calls
     sheet.messages.append(message)
-    sheet.explain(piece, "".join([*texts(piece), *(_words(call) for call in calls)]), rule=rule)
+    sheet.explain(piece, "".join([*thoughts, *texts(piece), *(_words(call) for call in calls)]), rule=rule)
+
+
+def _is_readable(thought: Reasoning) -> bool:
+    """Return whether a thought came as plain text, without a provider's proof or ciphertext."""
+    return bool(thought.text) and not (thought.signature or thought.encrypted)
 
 
 def _words(call: Body) -> str:
     """What of a call is counted."""
-    return "".join(call["function"].values())
+    return "".join(call[call["type"]].values())
 
 
 def _flat(content: list[Body]) -> str | list[Body] | None:
@@ -180,12 +208,17 @@ def _flat(content: list[Body]) -> str | list[Body] | None:
     return content
 
 
-def _call(piece: Piece, nth: int, call: ToolCall, ids: CallIds) -> tuple[Body, str]:
+def _call(piece: Piece, nth: int, call: ToolCall, prefix: Prefix, ids: CallIds) -> tuple[Body, str]:
     """The shape of a call, and the rule that mended it (empty: none had to)."""
     id, new_id = ids.give(piece.calls[nth], call)
-    name = tool_name(call.name)
+    if call.form == "custom" and fits_tool_name(call.name) and same_family(piece.model, prefix.model):
+        custom = {"name": call.name, "input": call.arguments}
+        return {"id": id, "type": "custom", "custom": custom}, "call-id" if new_id else ""
+    name = tool_name(called(call))
     arguments, wrapped = arguments_text(call.arguments)
-    rule = "raw-arguments" if wrapped else "tool-name" if name != call.name else "call-id" if new_id else ""
+    rule = (
+        "raw-arguments" if wrapped else "tool-name" if name != called(call) else "call-id" if new_id else ""
+    )
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}, rule
 
 
@@ -221,14 +254,20 @@ def _medium(sheet: Sheet, part: Image | File) -> Body:
         url = BlobText(f"data:{part.media_type};base64,", data, data.blob)
     if isinstance(part, Image) and url and part.media_type in PICTURES:
         return {"type": "image_url", "image_url": {"url": url}}
+    if isinstance(part, File) and part.media_type in AUDIO and data is not None:
+        return {"type": "input_audio", "input_audio": {"data": data, "format": AUDIO[part.media_type]}}
+    if isinstance(part, File) and part.id and part.provider in PROVIDERS:
+        return {"type": "file", "file": {"file_id": part.id}}
     if isinstance(part, File) and part.media_type == PDF and data is not None:
         return {"type": "file", "file": {"filename": part.name or "file.pdf", "file_data": url}}
     return {"type": "text", "text": placeholder(part, "is not available" if data is None else "is not shown")}
 
 
-def _tool_shape(name: str, description: str, parameters: dict[str, Any]) -> Body:
-    function: Body = {"name": tool_name(name)}
-    if description:
-        function["description"] = description
-    function["parameters"] = schema(parameters)
+def _tool_shape(tool: Tool) -> Body:
+    function: Body = {"name": tool_name(tool.name)}
+    if tool.description:
+        function["description"] = tool.description
+    function["parameters"] = schema(tool.parameters)
+    if tool.strict is not None:
+        function["strict"] = tool.strict
     return {"type": "function", "function": function}

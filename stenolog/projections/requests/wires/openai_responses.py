@@ -2,7 +2,8 @@
 
 The conversation is a list of items: messages, calls, outputs, reasoning. None of ours has an id, for an
 id would be looked up in the store. Reasoning goes back encrypted, to the model family that thought it,
-and never last.
+and never last. So do the `phase` of a message, the `namespace` of a call, and the forms of calls of custom
+tools and of a tool search: to another family they go as messages and calls without those.
 """
 
 from __future__ import annotations
@@ -12,13 +13,21 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text, ToolCall
+from stenolog.domain.values import Tool
 from stenolog.projections.requests.model import BlobText, Body, Piece, compact
-from stenolog.projections.requests.names import CallIds, arguments_object, arguments_text, tool_name
+from stenolog.projections.requests.names import (
+    CallIds,
+    arguments_object,
+    arguments_text,
+    called,
+    fits_tool_name,
+    tool_name,
+)
 from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.voice import UNREADABLE
 
 from . import writer
-from .families import goes_back
+from .families import goes_back, same_family
 from .neutral import parameters
 from .openai_chat import LARGEST, NO_OUTPUT, PDF, REASONING_MODELS, described, json_note
 from .sheet import PICTURES, Sheet, explain_tools, in_order, media, placeholder, schema, texts
@@ -59,6 +68,14 @@ STANDING: Mapping[str, bool] = {
     "web_search_call": False,
 }
 """The items of OpenAI's own tools that no output of ours has to follow, and whether they need their id."""
+OUTPUTS: Mapping[str, str] = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "tool_search_call": "tool_search_output",
+}
+"""The calls that an output of ours follows, each with what the output is called."""
+PHASES = frozenset({"commentary", "final_answer"})
+"""The phases that a message of the model's may have."""
 NOTES = ("metadata", "internal_chat_message_metadata_passthrough")
 """What Codex writes into items for itself."""
 
@@ -77,7 +94,7 @@ class Writer(writer.Writer):
     def begin(self) -> None:
         super().begin()
         self.has_thought, self.looked_at = False, 0
-        self.tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in self.prefix.tools]
+        self.tools = [_tool_shape(tool) for tool in self.prefix.tools]
         self.asked = parameters(self.sheet, self.prefix, PARAMETERS, _say)
         match self.asked:
             case {"text": {"format": {"type": "json_object"}}}:
@@ -158,8 +175,8 @@ def _words(item: Body) -> str:
             return text
         case {"content": list(parts)} | {"output": list(parts)}:
             return "".join(part.get("text") or part.get("refusal") or "" for part in parts)
-        case {"name": name, "arguments": arguments}:
-            return f"{name}{arguments}"
+        case {"name": name, "arguments": said} | {"name": name, "input": said}:
+            return f"{name}{said}"
         case {"summary": summary, "encrypted_content": encrypted}:
             return "".join([*(part["text"] for part in summary), encrypted])
         case _:
@@ -180,30 +197,43 @@ def _answers(sheet: Sheet, run: Iterator[Piece], prefix: Prefix, ids: CallIds) -
 
 def _calls_last(made: list[Made]) -> list[Made]:
     """The items in their order; calls that a message follows behind it, for outputs must follow calls."""
+    calls = [each.item["type"] in OUTPUTS for each in made]
     kinds = [each.item["type"] for each in made]
-    if "function_call" in kinds and "message" in kinds[kinds.index("function_call") :]:
-        return sorted(made, key=lambda each: each.item["type"] == "function_call")
+    if True in calls and "message" in kinds[calls.index(True) :]:
+        return sorted(made, key=lambda each: each.item["type"] in OUTPUTS)
     return made
 
 
 def _items(sheet: Sheet, piece: Piece, prefix: Prefix, ids: CallIds) -> Iterator[Made]:
-    """The items of one piece: texts that follow each other are one message."""
+    """The items of one piece: texts of one phase that follow each other are one message."""
     calls = iter(piece.calls)
-    for spoken, parts in groupby(piece.parts, key=lambda part: isinstance(part, Text | Refusal)):
+    is_own = same_family(piece.model, prefix.model)
+    for (spoken, phase), parts in groupby(piece.parts, key=_message_of):
         if spoken:
             said = tuple(parts)
-            yield Made({"type": "message", "role": "assistant", "content": [*map(_spoken, said)]}, said)
+            item: Body = {"type": "message", "role": "assistant", "content": [*map(_spoken, said)]}
+            yield Made(item | ({"phase": phase} if phase and is_own else {}), said)
             continue
         for part in parts:
             if isinstance(part, ToolCall):
-                id, new_id = ids.give(next(calls), part)
-                yield _call(part, id, "call-id" if new_id else "")
+                key = next(calls)
+                id, new_id = ids.give(key, part)
+                made = _own_form(part, id, "call-id" if new_id else "") if is_own else None
+                if made is not None:
+                    ids.forms[key] = OUTPUTS[made.item["type"]]
+                yield made or _call(part, id, "call-id" if new_id else "")
             elif isinstance(part, Reasoning | Opaque):
-                item = _native(part, ids) if goes_back(part, piece, prefix, PROVIDERS) else None
-                if item is None:
+                native = _native(part, ids) if goes_back(part, piece, prefix, PROVIDERS) else None
+                if native is None:
                     sheet.omit(piece, part, "foreign-reasoning" if isinstance(part, Reasoning) else "")
                 else:
-                    yield Made(item, (part,))
+                    yield Made(native, (part,))
+
+
+def _message_of(part: Part) -> tuple[bool, str]:
+    """Return whether a part stands in a message, and the phase of that message."""
+    phase = part.phase if isinstance(part, Text) and part.phase in PHASES else ""
+    return isinstance(part, Text | Refusal), phase
 
 
 def _spoken(part: Part) -> Body:
@@ -214,10 +244,28 @@ def _spoken(part: Part) -> Body:
             return {"type": "output_text", "text": getattr(part, "text", "")}
 
 
+def _own_form(call: ToolCall, id: str, rule: str) -> Made | None:
+    """The call as OpenAI wrote it, where that is no plain function's; None where it cannot be written so."""
+    item: Body = {"call_id": id}
+    if call.form == "custom" and fits_tool_name(call.name):
+        item = {"type": "custom_tool_call", **item, "name": call.name, "input": call.arguments}
+    elif call.form == "tool_search" and not arguments_object(call.arguments)[1]:
+        given, _ = arguments_object(call.arguments)
+        item = {"type": "tool_search_call", **item, "execution": "client", "arguments": given}
+    elif call.namespace and not call.form and fits_tool_name(call.name):
+        arguments, wrapped = arguments_text(call.arguments)
+        rule = "raw-arguments" if wrapped else rule
+        item = {"type": "function_call", **item, "name": call.name, "namespace": call.namespace}
+        item["arguments"] = arguments
+    else:
+        return None
+    return Made(item, (call,), rule)
+
+
 def _call(call: ToolCall, id: str, rule: str) -> Made:
-    name = tool_name(call.name)
+    name = tool_name(called(call))
     arguments, wrapped = arguments_text(call.arguments)
-    rule = "raw-arguments" if wrapped else "tool-name" if name != call.name else rule
+    rule = "raw-arguments" if wrapped else "tool-name" if name != called(call) else rule
     item = {"type": "function_call", "call_id": id, "name": name, "arguments": arguments}
     return Made(item, (call,), rule)
 
@@ -260,8 +308,26 @@ def _heard(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
         return
     if piece.failed and not (content if isinstance(content, list) else content.strip()):
         content, rule = NO_OUTPUT, "empty-error"
-    item = {"type": "function_call_output", "call_id": ids.of(piece.call), "output": content}
+    form, id = ids.forms.get(piece.call, "function_call_output"), ids.of(piece.call)
+    item: Body = {"type": form, "call_id": id, "output": content}
+    if form == "tool_search_output":
+        found = _found(content)
+        rule = rule or ("" if found is not None else "no-tools-found")
+        item = {
+            "type": form,
+            "call_id": id,
+            "execution": "client",
+            "status": "completed",
+            "tools": found or [],
+        }
     _write(sheet, piece, Made(item, piece.parts, rule))
+
+
+def _found(content: str | list[Body]) -> list[Any] | None:
+    """The tools that a search gave back; None where its result is no list of tools."""
+    given, broken = arguments_object(f'{{"tools":{content}}}') if isinstance(content, str) else ({}, True)
+    tools = None if broken else given.get("tools")
+    return tools if isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools) else None
 
 
 def _compacted(sheet: Sheet, piece: Piece, prefix: Prefix, ids: CallIds) -> Piece:
@@ -296,6 +362,8 @@ def _flat(shown: list[Body]) -> str | list[Body]:
 def _medium(sheet: Sheet, part: Image | File) -> Body:
     """A picture or a PDF as the API takes it; anything else, or a blob that is gone, as a line of text."""
     accepted = part.media_type in PICTURES if isinstance(part, Image) else part.media_type == PDF
+    if isinstance(part, File) and part.id and part.provider in PROVIDERS:
+        return {"type": "input_file", "file_id": part.id}
     data = sheet.data(part)
     url = part.url if part.url.startswith(("https://", "http://")) else ""
     if not accepted or (data is None and not url):
@@ -308,8 +376,8 @@ def _medium(sheet: Sheet, part: Image | File) -> Body:
     return {"type": "input_file", "file_url": url}
 
 
-def _tool_shape(name: str, description: str, parameters: dict[str, Any]) -> Body:
-    shape: Body = {"type": "function", "name": tool_name(name)}
-    if description:
-        shape["description"] = description
-    return shape | {"parameters": schema(parameters), "strict": False}
+def _tool_shape(tool: Tool) -> Body:
+    shape: Body = {"type": "function", "name": tool_name(tool.name)}
+    if tool.description:
+        shape["description"] = tool.description
+    return shape | {"parameters": schema(tool.parameters), "strict": tool.strict or False}
