@@ -53,8 +53,7 @@ def verify(
             found.problems += [of_file(fault) for fault in inspecting.faults(connection)]
             _check_note(log, connection, found)
         try:
-            everything = inspecting.conversations(connection)
-            held = [one for one in everything if only in (None, one.name)]
+            held = [one for one in inspecting.conversations(connection) if only in (None, one.name)]
             if len(held) == 1:
                 forks = None if only is not None else Forks(held)
                 _run(Check(log, connection, held[0], found, watch, forks=forks))
@@ -64,7 +63,7 @@ def verify(
                 parts: Iterable[Findings] = _each(log, connection, held, found.head, jobs)
                 for part in watch(parts, "verifying", len(held)) if watch else parts:
                     found.add(part)
-            verify_history.check(connection, everything, found, only)
+            verify_history.check(connection, found, only)
             _check_blobs(connection, found, everything=only is None)
         except RAISED as error:
             found.problems.append(of_file(str(error)))

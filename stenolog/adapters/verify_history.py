@@ -11,12 +11,22 @@ from .report import Code, Findings, Problem
 from .stores import events, inspecting, reading
 from .stores.inspecting import Held, Unreadable
 
+SEQUENCE = "SELECT seq FROM sqlite_sequence WHERE name = 'stored_events'"
+"""The newest notification id that was ever given."""
 
-def check(
-    connection: sqlite3.Connection, held: Sequence[Held], found: Findings, only: str | None = None
-) -> None:
+
+def check(connection: sqlite3.Connection, found: Findings, only: str | None = None) -> None:
     """Check the names of conversations; of one conversation, its own. Of a whole log, its head too."""
+    connection.execute("BEGIN")  # one look at all of it: others may be appending
+    try:
+        _check(connection, found, only)
+    finally:
+        connection.execute("COMMIT")
+
+
+def _check(connection: sqlite3.Connection, found: Findings, only: str | None) -> None:
     kept = parse(found.head) if found.head and only is None else None
+    held = inspecting.conversations(connection)
     newest = reading.newest(connection)
     history = History()
     then = None
@@ -32,11 +42,22 @@ def check(
     history.end()
     _compare(held, history, found, only, whole=not unreadable)
     if only is None and not unreadable:
+        _check_newest(connection, history, newest, found)
         head = _head(connection, history.number, newest, history.digest, history.listed)
         found.log_head = str(head)
     if kept is not None:
         found.head_seen = True
         _check_head(connection, kept, then, history, newest, found)
+
+
+def _check_newest(connection: sqlite3.Connection, history: History, newest: int, found: Findings) -> None:
+    """Check that the last entries are there, unless they were deleted with their conversation."""
+    row = connection.execute(SEQUENCE).fetchone()
+    given = row[0] if row else 0
+    if given != newest and not (isinstance(given, int) and newest < given <= history.deleted_up_to):
+        found.problems.append(
+            _problem("", "/stored_events", f"entry {given} as the newest", f"entry {newest}")
+        )
 
 
 def _compare(

@@ -122,6 +122,7 @@ class History:
         self.gone: set[int] = set()
         self.unnamed: set[int] = set()
         self.erased: set[tuple[int, int]] = set()
+        self.deleted_up_to = 0
         self.faults: list[Fault] = []
 
     def take(self, change: Change) -> None:
@@ -162,6 +163,7 @@ class History:
             case "deleted":
                 del self.listed[change.stream]
                 self.gone.add(change.stream)
+                self.deleted_up_to = max(self.deleted_up_to, change.value)
             case "erased":
                 self.erased.add((change.stream, change.value))
             case _:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
@@ -73,6 +74,7 @@ DELETE = (
         ("UPDATE conversations SET parent = 2 WHERE name = 'branch'",),
         ("UPDATE conversations SET parent = 'x' WHERE name = 'branch'",),
         ("UPDATE conversations SET archived_at = x'00' WHERE name = 'demo'",),
+        ("DELETE FROM stored_events WHERE rowid = (SELECT max(rowid) FROM stored_events)",),
         ("DELETE FROM history WHERE number = 2",),
         ("DELETE FROM history WHERE number = 4",),
         ("UPDATE history SET name = 'other' WHERE number = 1",),
@@ -223,3 +225,27 @@ def test_verify_of_nested_forks_folds_each_entry_once(log: Log, monkeypatch: pyt
     assert verify(log).ok
     assert len(folded) == talk.position
     assert [one.entries for one in verify(log).conversations] == [2, *[1] * 30]
+
+
+def test_a_log_that_others_write_to_meanwhile_is_sound(path: Path) -> None:
+    with stenolog.open(path) as log, stenolog.open(path) as other:
+        said(log["demo"], "a")
+        stop = Event()
+
+        def writing() -> None:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                said(other[f"c{number}"], "b")
+                other[f"c{number}"].rename(f"d{number}")
+                if number % 3:
+                    other[f"d{number}"].delete()
+
+        writer = Thread(target=writing)
+        writer.start()
+        try:
+            reports = [verify(log) for _ in range(20)]
+        finally:
+            stop.set()
+            writer.join()
+    assert [report.problems for report in reports] == [()] * 20
