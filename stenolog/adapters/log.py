@@ -160,12 +160,14 @@ class Log:
         Fewer of them: `begins`, what a name begins with; `like`, what it holds, Latin letters of either case;
         `since`, an aware time that something was appended at or after; `before`, the name of one that all
         of these are older than; `limit`, at most so many, counted in `order`: "oldest" or "newest" by when
-        they were begun, "a-z" or "z-a" by name. Raises `InvalidEvent` for what is none of these.
+        they were begun, "latest" by the time of their last entries, "a-z" or "z-a" by name. With "latest",
+        `before` goes by that time too, and of very many conversations those begun last are compared.
+        Raises `InvalidEvent` for what is none of these.
         """
         if limit is not None:
             asking.number("limit", limit)
         asking.some_of("order", (order,), streams.ORDERS)
-        which = self._which(archived, begins, like, since, before)
+        which = self._which(archived, begins, like, since, before)._replace(by_time=order == "latest")
         with self.datastore.reading() as connection:
             return streams.names(connection, which, limit=limit, order=order)
 
@@ -177,9 +179,11 @@ class Log:
         like: str = "",
         since: datetime | None = None,
         before: str = "",
+        order: Order = "oldest",
     ) -> int:
         """How many conversations there are; of some of them, asked for as for their `names`."""
-        which = self._which(archived, begins, like, since, before)
+        asking.some_of("order", (order,), streams.ORDERS)
+        which = self._which(archived, begins, like, since, before)._replace(by_time=order == "latest")
         with self.datastore.reading() as connection:
             return streams.count(connection, which)
 

@@ -29,6 +29,9 @@ from .cuts import cuts
 from .pairing import CallKey
 
 ItemKind: TypeAlias = Literal["message", "tool", "error", "mode", "cut", "running", "unknown", "erased"]
+OUT_OF_TOKENS = frozenset(("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"))
+"""The finish reasons, in small letters, of an answer that was cut at a limit of tokens."""
+CUT_OFF = "cut off at its limit of tokens"
 ItemStatus: TypeAlias = Literal["", "running", "awaiting approval", "ok", "failed", "no result"]
 
 
@@ -125,8 +128,9 @@ def _items(entry: Entry, calls: _Calls) -> Iterator[Item]:
 def _answer(entry: Entry, said: AssistantMessage) -> Iterator[Item]:
     """What the agent said beside its tool calls, which have cards of their own."""
     parts = tuple(part for part in said.parts if not isinstance(part, ToolCall))
-    if parts or not said.tool_calls:
-        detail = "" if said.purpose == "answer" else said.purpose
+    cut = cut_words(said)
+    if parts or not said.tool_calls or cut:
+        detail = ", ".join(filter(None, ("" if said.purpose == "answer" else said.purpose, cut)))
         yield Item(
             "cut" if said.covers else "message",
             entry.position,
@@ -137,6 +141,14 @@ def _answer(entry: Entry, said: AssistantMessage) -> Iterator[Item]:
             to=tuple(said.to),
             parts=parts,
         )
+
+
+def cut_words(said: AssistantMessage) -> str:
+    """Say that an answer was cut at a limit of tokens; empty where it was not."""
+    if said.finish_reason.lower() not in OUT_OF_TOKENS:
+        return ""
+    what = "this call may be incomplete" if said.tool_calls else "the rest is missing"
+    return f"{CUT_OFF} ({said.finish_reason}): {what}"
 
 
 def _card(entry: Entry, said: AssistantMessage, nth: int, calls: _Calls) -> Item:

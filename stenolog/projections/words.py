@@ -9,6 +9,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import (
     ERASED,
     AssistantMessage,
+    Event,
     LlmError,
     ModeSwitch,
     ToolResult,
@@ -19,7 +20,7 @@ from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal,
 from stenolog.domain.state import address
 from stenolog.domain.values import Control
 
-from .timeline import changes
+from .timeline import CUT_OFF, changes, cut_words
 
 
 class Words(NamedTuple):
@@ -39,7 +40,9 @@ def describe(entry: Entry) -> Words:
         case AssistantMessage(parts=parts):
             lane = address(event.agent, event.task)
             purpose = "" if event.purpose == "answer" else f"[{event.purpose}{_covers(event)}]"
-            return Words(_to(lane, event.to), _joined(purpose, in_words(parts)))
+            # What was said and called comes first: on one line a long thought would hide it.
+            said = in_words([part for part in parts if not isinstance(part, Reasoning)])
+            return Words(_to(lane, event.to), _joined(purpose, _cut(event), said, thoughts(event)))
         case ToolResult(parts=parts):
             return Words(event.name or "tool", _joined("✗" if event.is_error else "✓", in_words(parts)))
         case LlmError(parts=parts):
@@ -53,6 +56,16 @@ def describe(entry: Entry) -> Words:
             return Words("?", "erased")
         case Unknown():
             return Words("?", f"{event.topic}, which this release does not know")
+
+
+def thoughts(event: Event) -> str:
+    """Return what an answer thought, in words: `describe` ends with it."""
+    parts = event.parts if isinstance(event, AssistantMessage) else ()
+    return in_words([part for part in parts if isinstance(part, Reasoning)])
+
+
+def _cut(event: AssistantMessage) -> str:
+    return f"[{CUT_OFF}]" if cut_words(event) else ""
 
 
 def in_words(parts: Sequence[Part]) -> str:

@@ -13,6 +13,7 @@ from stenolog.domain.state import State, address, find_call
 from stenolog.domain.values import Control
 from stenolog.projections.acts import act_in_words
 from stenolog.projections.prices import Prices
+from stenolog.projections.timeline import cut_words
 from stenolog.projections.usage import Usage, usage
 
 from .chat_paper import Flow, Paper, Watch, lasted
@@ -207,6 +208,9 @@ class Stage:
             self.paper.line((f"{where} passes", "dim"))
         else:
             self._write_said()
+        if cut := cut_words(answer):
+            self._end_flow()
+            self.paper.text(cut, "yellow", indent="  ")
         self._leave_floor()
 
     def _result(self, result: ToolResult, call: str) -> None:

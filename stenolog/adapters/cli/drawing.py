@@ -76,11 +76,15 @@ class Rows:
 
     A column whose title begins with `>` stands to the right; one with `*` or `~` has words that are cut
     where there is no room for them, those with `*` first. All else is never cut: where it does not fit
-    side by side, each row is written as lines of titles and values.
+    side by side, each row is written as lines of titles and values. `least`: how many cells the words of a
+    `*` column keep.
     """
 
-    def __init__(self, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+    def __init__(
+        self, columns: Sequence[str], rows: Iterable[Sequence[Cell]], least: int = NARROWEST
+    ) -> None:
         self.columns = columns
+        self.least = {"*": least, "~": NARROWEST}
         self.titles = [title.lstrip(">*~") for title in columns]
         self.rows = [[_cell(cell) for cell in row] for row in rows]
 
@@ -104,7 +108,7 @@ class Rows:
         for mark in "*~":
             for at in sorted(range(len(widths)), key=lambda at: -widths[at]):
                 if over > 0 and self.columns[at].startswith(mark):
-                    least = min(widths[at], max(NARROWEST, cell_len(self.titles[at])))
+                    least = min(widths[at], max(self.least[mark], cell_len(self.titles[at])))
                     less = min(over, widths[at] - least)
                     widths[at], over = widths[at] - less, over - less
         return None if over > 0 else widths
@@ -139,9 +143,9 @@ class Rows:
                 yield Text.assemble("  ", cell, no_wrap=True, overflow="ellipsis")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Rows:
+def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], least: int = NARROWEST) -> Rows:
     """A table without lines: see `Rows`."""
-    return Rows(columns, rows)
+    return Rows(columns, rows, least)
 
 
 def _fitted(cell: Text, width: int, column: str, *, last: bool) -> Text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stenolog.adapters import keeping
+from stenolog.projections.opening import opening
 
 from .answer import Answer, Diagnostic, when
 from .lines import Piece, line
@@ -21,6 +23,14 @@ if TYPE_CHECKING:
     from stenolog.adapters.log import Log
 
 LONGEST_NAME = 40
+OPENING = 20
+"""The first words of a person are looked for among so many entries."""
+TITLE = 24
+"""So many cells of a title are shown; else each conversation has two lines."""
+SHORT = 8
+DATE = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d)$")
+"""The date at the end of a model's name, which a list has no room for."""
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NONE_YET = "no conversation yet: `stenolog import FILE` brings one in"
 URGENCY = ("failed", "awaiting_approval", "awaiting_tools", "awaiting_llm")
 
@@ -42,10 +52,11 @@ URGENCY = ("failed", "awaiting_approval", "awaiting_tools", "awaiting_llm")
 def ls_command(
     db: Path, part: str, archived: bool, since: str | None, before: str | None, limit: int
 ) -> Answer:
-    """List the conversations, the newest last. Entries, agents, state, last entry (UTC).
+    """List the conversations, the latest last. With agents, state, last entry (UTC), project, model, title.
 
-    PART is a part of the name. The time of an entry that was imported is the transcript's; one that tells
-    none is of 1970-01-01.
+    The order is that of the last entries' times. The time of an imported entry is the transcript's; an entry
+    without one is of 1970-01-01. A UUID is shown by its beginning, which all commands take. Without a title
+    the first words of a person are shown. PART is a part of the name.
     """
     log = opened(db)
     which: dict[str, Any] = {
@@ -54,9 +65,11 @@ def ls_command(
         "since": None if since is None else moment(since, A_TIME, to_its_end=False),
         "before": "" if before is None else found(log, before).name,
     }
-    shown = log.names(**which, limit=limit or None, order="newest")[::-1]
+    shown = log.names(**which, limit=limit or None, order="latest")[::-1]
     rows = [_conversation(log, name) for name in shown]
-    more = _more(shown[0], log.count(**which) - limit) if limit and len(shown) == limit else ()
+    more = (
+        _more(shown[0], log.count(**which, order="latest") - limit) if limit and len(shown) == limit else ()
+    )
     none = "" if rows else _none(log, which, {"--since": since, "--before": before})
     return Answer(rows, lambda: _drawn(rows, none), diagnostics=more)
 
@@ -85,9 +98,13 @@ def _conversation(log: Log, name: str) -> dict[str, Any]:
     talk = log[name]
     settings, state = keeping.together(talk, (keeping.SETTINGS, keeping.STATE))
     last = next(iter(talk.entries(after=max(0, state.position - 1))), None)
+    began = opening(talk.entries(upto=OPENING))
     return {
         "name": name,
-        "title": settings.title,
+        "short_name": _short(log, name),
+        "title": settings.title or began.words,
+        "folder": began.folder,
+        "models": sorted({card.model for card in settings.cards.values() if card.model}),
         "position": state.position,
         "digest": last.digest if last else "",
         "agents": sorted({lane.agent for lane in state.lanes.values()} | set(settings.members)),
@@ -95,6 +112,14 @@ def _conversation(log: Log, name: str) -> dict[str, Any]:
         "last_at": when(last.at) if last else None,
         "fork_of": _fork_of(settings),
     }
+
+
+def _short(log: Log, name: str) -> str:
+    """Return the beginning of a UUID where no other name begins so; any other name whole."""
+    begun = name[:SHORT]
+    if not UUID.fullmatch(name):
+        return name
+    return begun if log.names(begins=begun, archived=True, limit=2) == [name] else name
 
 
 def _fork_of(settings: Any) -> dict[str, Any] | None:
@@ -109,8 +134,11 @@ def _drawn(rows: list[dict[str, Any]], none: str) -> Iterable[Piece]:
     if not rows:
         yield line((none, "dim"))
         return
-    columns = ("NAME", ">ENTRIES", "~AGENTS", "STATE", "LAST", "*TITLE")
-    yield table(columns, [_row(row) for row in rows])
+    columns = ("NAME", ">ENTRIES", "~AGENTS", "STATE", "LAST", "~PROJECT", "~MODEL", "*TITLE")
+    drawn = [_row(row) for row in rows]
+    # Where no conversation has a project or a model, there is no such column.
+    kept = [at for at, name in enumerate(columns) if name[0] != "~" or any(row[at] for row in drawn)]
+    yield table([columns[at] for at in kept], [[row[at] for at in kept] for row in drawn], TITLE)
 
 
 def _row(row: dict[str, Any]) -> tuple[str | tuple[str, str], ...]:
@@ -119,8 +147,21 @@ def _row(row: dict[str, Any]) -> tuple[str | tuple[str, str], ...]:
     style = "red" if state == "failed" else "green" if state == "idle" else "yellow"
     fork = row["fork_of"]
     title = f"fork of {fork['conversation']}@{fork['position']}" if fork else row["title"]
-    agents = row["agents"]
-    few = " ".join(agents[:2]) + (f" +{len(agents) - 2}" if len(agents) > 2 else "")
     last = (row["last_at"] or "")[:16].replace("T", " ")
-    name = row["name"] if len(row["name"]) <= LONGEST_NAME else f"{row['name'][: LONGEST_NAME - 1]}…"
-    return ((name, "bold"), f"{row['position']:,}", few, (state, style), (last, "dim"), title)
+    short = row["short_name"]
+    name = short if len(short) <= LONGEST_NAME else f"{short[: LONGEST_NAME - 1]}…"
+    return (
+        (name, "bold"),
+        f"{row['position']:,}",
+        _few(row["agents"], 1),
+        (state, style),
+        (last, "dim"),
+        re.split(r"[/\\]", row["folder"].rstrip("/\\"))[-1],
+        _few([DATE.sub("", model) for model in row["models"]], 1),
+        title,
+    )
+
+
+def _few(names: list[str], most: int) -> str:
+    """The first of some names, and how many more there are."""
+    return " ".join(names[:most]) + (f" +{len(names) - most}" if len(names) > most else "")

@@ -12,12 +12,13 @@ import click
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.values import CallRef, Control
+from stenolog.projections.timeline import cut_words
 
 from .answer import Answer, entry_data
 from .lines import Line, Piece, field, line, paragraph
 from .positions import backwards, resolve
 from .shell import command, found, names, opened, takes_conversation, takes_db, takes_kinds
-from .words import STYLES, describe
+from .words import STYLES, Words, describe, thoughts
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
@@ -70,13 +71,19 @@ def _lines(entries: Iterable[Entry], talk: Conversation) -> Iterator[Piece]:
 def entry_line(entry: Entry, width: int = 4, talk: Conversation | None = None) -> Line:
     """An entry on one line; `width` is that of the positions, in digits. With its `talk` calls have names."""
     words, style = describe(entry), STYLES[entry.event.kind]
+    thought = thoughts(entry.event)
     return line(
         (f"{entry.position:>{width}}", "bold"),
         (f"  {entry.at:%H:%M:%S}  ", "dim"),
         (f"{entry.event.kind:<17}  ", style),
         (f"{words.who:<16}  ", ""),
-        (_verdict(entry, talk) or words.what, "red" if words.what.startswith("✗") else ""),
+        (_verdict(entry, talk) or words.what.removesuffix(thought), _style(words)),
+        (thought, "dim"),
     )
+
+
+def _style(words: Words) -> str:
+    return "red" if words.what.startswith("✗") else ""
 
 
 def _verdict(entry: Entry, talk: Conversation | None) -> str:
@@ -126,6 +133,8 @@ def _whole(entry: Entry) -> Iterator[Piece]:
     yield line(
         (f"{entry.conversation}@{entry.position}", "bold"), "  ", (data["topic"], STYLES[data["kind"]])
     )
+    if isinstance(entry.event, AssistantMessage) and (cut := cut_words(entry.event)):
+        yield line((cut, "yellow"))
     fields = data["event"] if isinstance(data["event"], dict) else {"payload": data["event"]}
     parts = fields.get("parts", ())
     given = {name: value for name, value in fields.items() if name != "parts"}

@@ -8,6 +8,7 @@ from stenolog.domain.values import Turns
 from stenolog.projections.words import Words as Words
 from stenolog.projections.words import describe as describe
 from stenolog.projections.words import in_words as in_words
+from stenolog.projections.words import thoughts as thoughts
 
 
 def counted(number: int, what: str, many: str = "") -> str:

@@ -14,8 +14,18 @@ FIND = "SELECT stream FROM conversations WHERE name = ?"
 NAME = "SELECT name FROM conversations WHERE stream = ?"
 LAST_AT = """(SELECT at FROM stored_events WHERE originator_id = stream
     ORDER BY originator_version DESC LIMIT 1)"""
-Order: TypeAlias = Literal["oldest", "newest", "a-z", "z-a"]
-ORDERS = {"oldest": "stream", "newest": "stream DESC", "a-z": "name", "z-a": "name DESC"}
+Order: TypeAlias = Literal["oldest", "newest", "latest", "a-z", "z-a"]
+ORDERS = {
+    "oldest": "stream",
+    "newest": "stream DESC",
+    "latest": f"{LAST_AT} DESC, stream DESC",
+    "a-z": "name",
+    "z-a": "name DESC",
+}
+RECENT = 10_000
+"""Of so many conversations, those begun last, the times are compared: a log of many more is as fast."""
+BEGUN_BEFORE = "stream < (SELECT stream FROM conversations WHERE name = ?)"
+OLDER = f"({LAST_AT}, stream) < (SELECT {LAST_AT}, stream FROM conversations WHERE name = ?)"
 CREATE = "INSERT INTO conversations (name, parent, fork_position) VALUES (?, ?, ?)"
 FORKS = "SELECT name FROM conversations WHERE parent = ? ORDER BY stream"
 LINEAGE = """
@@ -61,13 +71,14 @@ def name_of(connection: sqlite3.Connection, stream: int) -> str | None:
 class Which(NamedTuple):
     """Some of the conversations: the archived ones too, or not; those whose names begin so, or hold this
     (Latin letters of either case); those with an entry since (its last one's microseconds since 1970);
-    those that were begun before the one of that name."""
+    those that were begun before the one of that name, or `by_time` whose last entries are older."""
 
     archived: bool = False
     begins: str = ""
     like: str = ""
     since: int | None = None
     before: str = ""
+    by_time: bool = False
 
 
 def names(
@@ -75,9 +86,12 @@ def names(
 ) -> list[str]:
     """The names of some conversations, in an order; the oldest is the one that was begun first."""
     conditions, values = _conditions(which)
-    statement = f"SELECT name FROM conversations {conditions} ORDER BY {ORDERS[order]} LIMIT ?"
-    rows = connection.execute(statement, (*values, -1 if limit is None else limit)).fetchall()
-    return [_text(name) for (name,) in rows]
+    rows = f"conversations {conditions}"
+    if order == "latest":
+        rows = f"(SELECT name, stream FROM {rows} ORDER BY stream DESC LIMIT {RECENT})"
+    statement = f"SELECT name FROM {rows} ORDER BY {ORDERS[order]} LIMIT ?"
+    found = connection.execute(statement, (*values, -1 if limit is None else limit)).fetchall()
+    return [_text(name) for (name,) in found]
 
 
 def count(connection: sqlite3.Connection, which: Which) -> int:
@@ -96,7 +110,7 @@ def _conditions(which: Which) -> tuple[str, list[Any]]:
         (bool(begins), "name >= ? AND name < ?", (begins, f"{begins}\U0010ffff")),
         (bool(part), "name LIKE ? ESCAPE '\\'", (f"%{part}%",)),
         (which.since is not None, f"{LAST_AT} >= ?", (which.since,)),
-        (bool(before), "stream < (SELECT stream FROM conversations WHERE name = ?)", (before,)),
+        (bool(before), OLDER if which.by_time else BEGUN_BEFORE, (before,)),
     ]
     given = [(condition, values) for is_asked, condition, values in asked if is_asked]
     clause = " AND ".join(condition for condition, _ in given)
