@@ -38,19 +38,19 @@ def shown(cli: Cli, *options: str) -> list[str]:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ((), "012456"),
-        (("--all",), "0123456"),
-        (("-n", "2"), "56"),
+        ((), "124560"),
+        (("--all",), "1234560"),
+        (("-n", "2"), "60"),
         (("-n", "2", "--before", "talk 5"), "24"),
-        (("-n", "0"), "012456"),
+        (("-n", "0"), "124560"),
         (("LK 4",), "4"),
         (("4", "--all", "-n", "1"), "4"),
         (("%",), ""),
-        (("--since", "2026-01-06"), "056"),
-        (("--since", "2026-01-06", "-n", "1"), "6"),
+        (("--since", "2026-01-06"), "560"),
+        (("--since", "2026-01-06", "-n", "1"), "0"),
     ],
 )
-def test_the_newest_are_shown_and_what_was_asked_for(
+def test_those_that_ended_last_are_shown_and_what_was_asked_for(
     many: Cli, options: tuple[str, ...], expected: str
 ) -> None:
     assert shown(many, *options) == [f"talk {number}" for number in expected]
@@ -59,8 +59,8 @@ def test_the_newest_are_shown_and_what_was_asked_for(
 def test_a_page_says_how_many_are_left_and_how_to_see_them(many: Cli) -> None:
     ran = many("ls", "-n", "2")
 
-    assert [line.split()[1] for line in ran.out.splitlines()[2:]] == ["5", "6"]
-    assert ran.err == "· 4 older ones: --before 'talk 5'; -n 0 shows all\n"
+    assert [line.split()[1] for line in ran.out.splitlines()[2:]] == ["6", "0"]
+    assert ran.err == "· 4 older ones: --before 'talk 6'; -n 0 shows all\n"
     assert many("ls", "-n", "6").err == ""
     assert many("ls", "-n", "2", "--json").envelope["diagnostics"][0]["code"] == "more"
 
@@ -74,7 +74,7 @@ def test_where_nothing_is_it_says_what_was_asked_for(many: Cli) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--before", "talk 0"), "of 6 conversations none passes --before 'talk 0'"),
+        (("--before", "talk 1"), "of 6 conversations none passes --before 'talk 1'"),
         (("--since", "2026-03-01", "-a"), "of 7 conversations none passes --since 2026-03-01"),
         (("talk 4", "--since", "2026-02-01"), "of 1 conversation none passes --since 2026-02-01"),
         (("talk 3",), "1 conversation put away: --all shows archived ones too"),

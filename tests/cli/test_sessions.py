@@ -57,7 +57,7 @@ def test_the_list_has_titles_folders_models_and_the_latest_last(
     assert rows == [
         "22222222 2 idle 2026-03-02 00:00 Named",
         "33333333 3 idle 2026-03-06 00:00 third",
-        "11111111 2 claude awaiting_llm 2026-03-10 00:00 bakery claude-opus-4-5 Why does the oven not start?",
+        "11111111 2 idle 2026-03-10 00:00 bakery claude-opus-4-5 Why does the oven not start?",
     ]
 
 
