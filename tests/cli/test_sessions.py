@@ -41,7 +41,7 @@ def sessions(cli: Cli, tmp_path: Path) -> Cli:
     """Three sessions: the one that was imported first ended last."""
     with stenolog.open(tmp_path / "talks.db") as log:
         card = Card(model="claude-opus-4-5-20251101")
-        began = ModeSwitch(cards={"claude": card}, meta={"claude-code": {"cwd": "/home/me/bakery"}})
+        began = ModeSwitch(cards={"claude": card}, meta={"claude-code": {"cwd": "/home/user/bakery"}})
         said(log[UUIDS[0]], 9, began, UserMessage(text="Why does the\noven not start?"))
         said(log[UUIDS[1]], 1, ModeSwitch(title="Named"), UserMessage(text="Not the title."))
         said(log[UUIDS[2]], 5, UserMessage(text="machine", author_kind="system"), UserMessage(text="third"))
@@ -65,7 +65,7 @@ def test_the_json_of_the_list_has_names_folders_and_models_whole(sessions: Cli) 
     *_, last = sessions("ls", "--json").envelope["data"]
 
     assert last["name"] == UUIDS[0]
-    assert (last["short_name"], last["folder"]) == ("11111111", "/home/me/bakery")
+    assert (last["short_name"], last["folder"]) == ("11111111", "/home/user/bakery")
     assert last["models"] == ["claude-opus-4-5-20251101"]
 
 
@@ -86,11 +86,11 @@ def test_the_opening_is_what_a_person_said_first_and_where() -> None:
         UserMessage(control=Control(action="continue")),
         UserMessage(text="a worker's", author="w", author_kind="agent"),
         UserMessage(text="  one\n two " + "x" * 200),
-        ModeSwitch(meta={"other": 3, "codex": {"cwd": "/work/shop"}}),
+        ModeSwitch(meta={"other": 3, "codex": {"cwd": "/home/user/shop"}}),
         UserMessage(text="later"),
     )
 
-    assert opening(log) == Opening(f"one two {'x' * 91}…", "/work/shop")
+    assert opening(log) == Opening(f"one two {'x' * 91}…", "/home/user/shop")
     assert opening([]) == Opening()
 
 
