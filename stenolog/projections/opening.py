@@ -22,7 +22,7 @@ class Opening(NamedTuple):
 def opening(entries: Iterable[Entry]) -> Opening:
     """Return the opening of a conversation, from its first entries.
 
-    An importer notes the folder in a mode switch, under its own name: `{"codex": {"cwd": "/home/user/bakery"}}`.
+    An importer notes the folder in a mode switch, as `{"codex": {"cwd": "/home/user/bakery"}}`.
     """
     words = folder = ""
     for entry in entries:
