@@ -105,6 +105,8 @@ class Check:
         """Check it, and note where it stands."""
         for wrong in self.held.wrong:
             self._problem(wrong.pointer, "unreadable", wrong.expected, wrong.found, 0)
+        for wrong in inspecting.outside(self.connection, self.held):
+            self._problem(wrong.pointer, "gap", wrong.expected, wrong.found, wrong.position)
         self._go_on_from_parent()
         records: Iterable[Record | Unreadable] = self._records()
         if self.watch:

@@ -30,6 +30,7 @@ ERASED: Final = "erased"
 FORKED: Final = "forked"
 RENAMED: Final = "renamed"
 UNARCHIVED: Final = "unarchived"
+SALT_BYTES = 16
 _HEAD = re.compile(r"([0-9]{1,18})-([0-9]{1,18})-([0-9a-fA-F]{64})")
 
 
@@ -92,6 +93,8 @@ def digest_of(previous: bytes, change: Change) -> bytes:
     content = hashed(change.salt, change.name) if change.erased is None else change.erased
     if change.erased is not None and (change.salt or change.name):
         content = b""  # beside a name, the hash of another would vouch for it
+    if change.erased is None and len(change.salt) != (SALT_BYTES if change.name else 0):
+        content = b""  # the end of a longer salt is the beginning of another name
     return sha256(previous + header.encode(errors="surrogatepass") + content).digest()
 
 

@@ -249,3 +249,59 @@ def test_a_log_that_others_write_to_meanwhile_is_sound(path: Path) -> None:
             stop.set()
             writer.join()
     assert [report.problems for report in reports] == [()] * 20
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        (
+            "UPDATE history SET salt = CAST(salt || x'6465' AS BLOB), name = 'mo' WHERE name = 'demo'",
+            "UPDATE conversations SET name = 'mo' WHERE name = 'demo'",
+        ),
+        (
+            "UPDATE history SET salt = substr(salt, 1, 15), name = 'A' || name WHERE name = 'demo'",
+            "UPDATE conversations SET name = 'Ademo' WHERE name = 'demo'",
+        ),
+    ],
+)
+def test_a_name_and_its_salt_are_told_apart(
+    path: Path, statements: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.urandom", lambda size: b"A" * size)
+    with stenolog.open(path) as log:
+        said(log["demo"], "a")
+        head = verify(log).head
+    monkeypatch.undo()
+    changed(path, *statements)
+
+    assert not checked(path, head).ok
+
+
+ELSEWHERE = """INSERT INTO stored_events
+    (originator_id, originator_version, entry_id, at, topic, salt, digest, state)
+    SELECT 3, {position}, 'elsewhere', at, topic, salt, digest, state FROM stored_events LIMIT 1"""
+
+
+@pytest.mark.parametrize("position", ["-1", "0", "1", "2", str(2**62 + 1), "'x'"])
+def test_an_entry_at_a_position_that_its_conversation_cannot_have_is_found(
+    head: str, path: Path, position: str
+) -> None:
+    changed(path, ELSEWHERE.format(position=position))  # searches and tables read the log by other ways
+
+    assert not checked(path, head).ok
+
+
+TRIGGER = "CREATE TRIGGER {name} AFTER INSERT ON stored_events BEGIN SELECT 1; END"
+LISTED = ("CREATE TABLE stenolog_tables (name)", "INSERT INTO stenolog_tables VALUES ('listed')")
+
+
+@pytest.mark.parametrize("name", ["theirs", "listed", "stenolog_inherit"])
+def test_a_file_with_a_trigger_of_somebody_else_is_refused(path: Path, name: str) -> None:
+    with stenolog.open(path) as log:
+        said(log["demo"], "a")
+        changed(path, *LISTED, TRIGGER.format(name=name))
+        report = verify(log)
+
+    assert f"the schema of {name}" in str(report.problems)
+    with pytest.raises(CorruptLog, match=name):
+        stenolog.open(path)

@@ -274,6 +274,7 @@ class LogDatastore(SQLiteDatastore):
         """Make or migrate the tables where that is due; eight processes may come at once."""
         connection.execute("BEGIN")  # one look: others may be making the tables
         version = schema.version_of(connection, self.path)
+        schema.check_triggers(connection, self.path)
         connection.execute("COMMIT")
         if note is not None:
             noted.check(self.file, connection, note)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from stenolog.domain import history
 from stenolog.domain.entry import GENESIS
-from stenolog.domain.history import ARCHIVED, BEGUN, FORKED, Change, hashed
+from stenolog.domain.history import ARCHIVED, BEGUN, FORKED, SALT_BYTES, Change, hashed
 
 COLUMNS = "number, stream, what, value, parent, salt, name, digest, erased"
 NEWEST = "SELECT number, digest FROM history ORDER BY number DESC LIMIT 1"
@@ -18,7 +18,6 @@ NAMED = "SELECT number, salt, name FROM history WHERE stream = ? AND erased IS N
 UNNAME = "UPDATE history SET erased = ?, salt = x'', name = '' WHERE number = ?"
 PAGE = f"SELECT {COLUMNS} FROM history WHERE number > ? ORDER BY number LIMIT 1000"
 CONVERSATIONS = "SELECT stream, name, parent, fork_position, archived_at FROM conversations ORDER BY stream"
-SALT_BYTES = 16
 
 
 class Newest(NamedTuple):

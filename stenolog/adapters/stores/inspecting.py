@@ -42,6 +42,11 @@ HISTORY: dict[str, Any] = {
 """What must stand in each field of a record of the history."""
 
 
+ENDS = """SELECT
+    (SELECT min(originator_version) FROM stored_events WHERE originator_id = ?),
+    (SELECT max(originator_version) FROM stored_events WHERE originator_id = ?)"""
+
+
 class Unreadable(NamedTuple):
     """A place that SQLite cannot read, or where something stands that nobody wrote."""
 
@@ -152,6 +157,15 @@ def records(
         position = last
 
 
+def outside(connection: sqlite3.Connection, held: Held) -> Iterator[Unreadable]:
+    """The first and the last position of a stream, where they are none that its conversation can have."""
+    first, last = connection.execute(ENDS, (held.stream, held.stream)).fetchone()
+    for position in (first, last):
+        if position is not None and not (isinstance(position, int) and held.fork < position <= events.LAST):
+            where = position if isinstance(position, int) else 0
+            yield Unreadable(where, "/position", f"positions behind {held.fork}", repr(position))
+
+
 def _checked(row: events.Row) -> Record | Unreadable:
     """The row as a record, unless a column holds what was never written there."""
     for (field, kind), value in zip(TYPES.items(), row, strict=True):
@@ -180,9 +194,13 @@ def _bytes(value: Any) -> bytes:
 
 def _tables(connection: sqlite3.Connection) -> dict[str, str]:
     """What the file is made of, without what follows the log there: see `adapters.tables`."""
-    found = connection.execute("SELECT name, tbl_name, sql FROM sqlite_master").fetchall()
+    found = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
     beside = {"stenolog_inherit", "stenolog_tables", "stenolog_lineage"}
-    if any(name == "stenolog_tables" for name, *_ in found):
+    if any(name == "stenolog_tables" for _, name, *_ in found):
         for (table,) in connection.execute("SELECT name FROM stenolog_tables"):
             beside |= {table, f"{table}__rows"}
-    return {str(name): str(sql) for name, on, sql in found if not {name, on} & beside}
+    return {
+        str(name): str(sql)
+        for kind, name, on, sql in found
+        if (kind == "trigger" and sql != schema.INHERIT) or not {name, on} & beside
+    }

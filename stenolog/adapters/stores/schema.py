@@ -11,7 +11,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Mapping
 
-from stenolog.domain.errors import LaterRelease, NotALog
+from stenolog.domain.errors import CorruptLog, LaterRelease, NotALog
 
 from . import history
 
@@ -103,6 +103,13 @@ MIGRATIONS = (
     INSERT INTO secret VALUES ('sidecars', randomblob(32))
     """,
 )
+INHERIT = f"""CREATE TRIGGER stenolog_inherit AFTER INSERT ON conversations BEGIN
+    INSERT INTO stenolog_lineage VALUES (new.stream, new.stream, {2**62});
+    INSERT INTO stenolog_lineage SELECT new.stream, stream, min(upto, new.fork_position)
+        FROM stenolog_lineage WHERE conversation = new.parent;
+    END"""
+"""The one trigger that a log may have: tables that follow the log know at once who inherits from whom,
+whichever program makes a fork."""
 FILLED: Mapping[int, Callable[[sqlite3.Connection], None]] = {4: history.fill}
 """What a new version computes from the rows that stand in the file."""
 VERSION = len(MIGRATIONS)
@@ -148,6 +155,17 @@ def version_of(connection: sqlite3.Connection, where: str) -> int:
             f"found another program's (application id {application:#x})"
         )
     return 0
+
+
+def check_triggers(connection: sqlite3.Connection, where: str) -> None:
+    """Raise `CorruptLog` for a file with another program's trigger: it could add entries to each append."""
+    statement = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+    for name, sql in connection.execute(statement).fetchall():
+        if sql != INHERIT:
+            raise CorruptLog(
+                f"{where}: expected no trigger but those of stenolog, found {name!r}, which changes what is "
+                "written. If it is yours, drop it; else do not trust this file"
+            )
 
 
 def migrate(connection: sqlite3.Connection, where: str) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from stenolog.adapters.stores import reading, tracking
+from stenolog.adapters.stores import reading, schema, tracking
 from stenolog.adapters.stores.tracking import Mark
 from stenolog.domain.errors import CallerError, TableFailed
 
@@ -34,12 +34,6 @@ FAULTS = {
     NOBODYS,
 }
 """Errors of SQLite's that what was asked of it is to blame for, and not the machine."""
-INHERIT = f"""CREATE TRIGGER stenolog_inherit AFTER INSERT ON conversations BEGIN
-    INSERT INTO stenolog_lineage VALUES (new.stream, new.stream, {2**62});
-    INSERT INTO stenolog_lineage SELECT new.stream, stream, min(upto, new.fork_position)
-        FROM stenolog_lineage WHERE conversation = new.parent;
-    END"""
-"""Who inherits from whom is known at once, whichever program makes a fork."""
 
 
 class InSQLite:
@@ -239,7 +233,7 @@ def _prepare(database: InSQLite) -> None:
         "SELECT stream, parent, fork_position FROM conversations ORDER BY stream"
     ):
         inherit(database, stream, parent, fork)
-    database.run(INHERIT)
+    database.run(schema.INHERIT)
 
 
 def _may_read(action: int, *_: object) -> int:
