@@ -242,3 +242,24 @@ def test_an_imported_call_runs_where_it_is_approved_here_alone(tmp_path: Path, a
         run(worked(team, talk))
 
     assert ran == ([2] if approval else [])
+
+
+def test_an_approval_that_came_with_a_file_lets_nothing_run(tmp_path: Path) -> None:
+    ran = list[int]()
+    path = tmp_path / "demo.jsonl"
+    with stenolog.open(tmp_path / "ours.db") as log, stenolog.open(tmp_path / "theirs.db") as theirs:
+        talk, team = log["demo"], shop(sale(1), "Well.", ran=ran)
+        run(worked(team, talk, "Sell."))
+        exported(talk, path)
+        import_file(theirs, path)
+        theirs["demo"].submit(UserMessage(control=Control(action="approve", call=first_call(talk))))
+        exported(theirs["demo"], path)
+        import_file(log, path)
+        run(worked(team, talk))
+
+    assert ran == []
+
+
+def exported(talk: Conversation, path: Path) -> None:
+    with path.open("w") as file:
+        export_jsonl(talk, file)

@@ -199,9 +199,9 @@ class Scribe(Standing):
         return Begun(effect, claim._replace(key=named, attempt=effect.attempt, receipt=receipt), request)
 
     def _is_foreign(self, call: OpenCall) -> bool:
-        """Whether a call was imported, and so was whatever let it run: its file's author decided that."""
+        """Whether a file's author let a call run: its approval was imported, or the call that needs none."""
         spans = imported.spans(self.talk.log.datastore, self.talk.stream)
-        return any(call.position in span and (call.approved or call.position) in span for span in spans)
+        return any((call.approved or call.position) in span for span in spans)
 
     def _request(self, effect: ModelCall) -> Request | tuple[ErrorCategory, str]:
         """What the lane's model is sent; or the category and the words of what is in the way."""
