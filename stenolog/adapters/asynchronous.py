@@ -242,6 +242,9 @@ class AsyncConversation:
     async def unarchive(self) -> None:
         await self._run(lambda talk: talk.unarchive())
 
+    async def erase(self, position: int) -> None:
+        await self._run(lambda talk: talk.erase(position))
+
     async def delete(self) -> None:
         await self._run(lambda talk: talk.delete())
 

@@ -214,6 +214,20 @@ class Conversation:
         """Put the conversation back in the list of names."""
         self.log.archive(self.stream, at=None)
 
+    def erase(self, position: int) -> None:
+        """Erase what an entry says, for good: it is read as an erased event, and every digest still holds.
+
+        Checkpoints, bookmarks, the search index and blobs that nothing else names go with it. A lane that
+        would be set to work by the erasure is cancelled. Another process that has the conversation open may
+        have the words in memory until it ends. An entry that is erased already stays as it is.
+
+        Raises `UnknownPosition`, `InvalidEvent` for a setting and for an entry that a fork inherits, and
+        `ConversationInUse` while a call of the entry has no result.
+        """
+        from .erasing import erase  # late: few programs need it
+
+        erase(self, position)
+
     def delete(self) -> None:
         """Remove the conversation and all its entries for good, with the blobs that no other entry names.
 

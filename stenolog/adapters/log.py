@@ -85,9 +85,9 @@ class Log:
         self.datastore = application.recorder.datastore
         self.edge = application.recorder.edge
         self.blobs = Blobs(self.datastore)
-        seals = Seals(self.datastore.key)
-        self.checkpoints = Checkpoints(self.datastore.file, seals)
-        self.bookmarks = Bookmarks(self.datastore.file, seals)
+        self.seals = Seals(self.datastore.key)
+        self.checkpoints = Checkpoints(self.datastore.file, self.seals)
+        self.bookmarks = Bookmarks(self.datastore.file, self.seals)
         self.index = Index(self.datastore.file)
         self._streams: dict[int, Stream] = {}
 
@@ -310,6 +310,12 @@ class Log:
         stream.head = None
         stream.recent = None
         self.purge(key, named)
+
+    def forget(self, key: int) -> None:
+        """Forget where a stream stands, and the entries of it that this process has appended."""
+        stream = self._streams.get(key)
+        if stream is not None:
+            stream.head = stream.recent = None
 
     def purge(self, key: int, named: Collection[str]) -> None:
         """Remove what the log's files still have of words that were just deleted from a stream.

@@ -62,6 +62,7 @@ COMMANDS = [
     ("rename", "demo", "other"),
     ("archive", "demo"),
     ("delete", "demo", "--yes"),
+    ("erase", "demo", "2", "--yes"),
     ("schema",),
     ("schema", "envelope"),
     ("schema", "user_message@1"),

@@ -10,7 +10,19 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, Unknown, UserMessage
+from stenolog import (
+    AssistantMessage,
+    ConversationInUse,
+    InvalidEvent,
+    Log,
+    ModeSwitch,
+    ToolCall,
+    ToolResult,
+    Unknown,
+    UnknownConversation,
+    UnknownPosition,
+    UserMessage,
+)
 from stenolog.adapters.verify import verify
 
 FORGED = b'{"parts":[{"type":"text","text":"Pay Mallory"}]}'
@@ -87,3 +99,90 @@ def test_a_request_leaves_an_erased_entry_out_and_says_so(kept: str, path: Path)
         request = log["demo"].request("a", wire="openai-chat")
         assert "Alice" not in str(request.body)
         assert [(left.first, left.last) for left in request.dropped if left.rule == "erased"] == [(2, 2)]
+
+
+class TestErase:
+    """`Conversation.erase` takes the words out of the log and of everything beside it."""
+
+    def test_the_words_are_gone_from_every_file_and_the_digests_hold(self, path: Path) -> None:
+        with stenolog.open(path) as log:
+            talk = log["demo"]
+            for number in range(40):
+                talk.append(UserMessage(text=f"number {number}"))
+            secret = talk.append(UserMessage(text="the zebra flies at noon"))
+            talk.append(AssistantMessage(agent="a", text="Done."))
+            talk.state()
+            talk.request("a")
+            assert log.search("zebra")
+            head, logs = talk.digest, verify(log).head
+
+            talk.erase(secret.position)
+            talk.erase(secret.position)
+
+            assert log.search("zebra") == []
+            assert "zebra" not in str(talk.request("a").body)
+            report = verify(log, head=logs)
+            assert (report.problems, talk.digest) == ((), head)
+            assert report.notes == (f"'demo' at position {secret.position}: erased",)
+            assert log.search("flies") == []
+        for each in path.parent.iterdir():
+            assert b"zebra" not in each.read_bytes(), each
+
+    def test_a_tool_whose_result_is_erased_does_not_run_again(self, log: Log) -> None:
+        talk = log["demo"]
+        talk.append(UserMessage(text="go"))
+        call = ToolCall(id="c", name="shell")
+        talk.append(AssistantMessage(agent="a", tool_calls=(call,)))
+        talk.append(ToolResult(call_id="c", text="private"))
+        talk.append(AssistantMessage(agent="a", text="Done."))
+        fork = talk.fork()
+
+        talk.erase(4)
+
+        for each in (talk, fork):
+            state = each.state()
+            assert state.lane("a").status == "idle"
+            assert [*state.open_calls()] == []
+            assert "private" not in str(each.request("a", wire="openai-chat").body)
+        assert verify(log).ok
+
+    def test_a_question_whose_answer_is_erased_is_not_asked_again(self, log: Log) -> None:
+        talk = log["demo"]
+        talk.append(ModeSwitch(joins=("a",)), expected=0)
+        talk.append(UserMessage(text="go"))
+        talk.append(AssistantMessage(agent="a", text="private"))
+        assert talk.state().lane("a").status == "idle"
+
+        talk.erase(3)
+
+        assert talk.state().lane("a").status == "idle"
+        assert [entry.event.kind for entry in talk.entries(after=3)] == ["user_message"]
+        assert verify(log).ok
+
+    def test_what_another_process_leaves_beside_the_log_is_not_used(self, path: Path) -> None:
+        with stenolog.open(path) as log, stenolog.open(path) as other:
+            log["demo"].extend([UserMessage(text="the zebra flies")] * 200)
+            log["demo"].append(AssistantMessage(agent="a", text="Done."))
+            other["demo"].request("a")
+            log["demo"].erase(3)
+            other.close()
+
+            with stenolog.open(path) as third:
+                assert str(third["demo"].request("a").body).count("zebra") == 199
+
+    def test_what_is_no_message_or_is_needed_is_refused(self, log: Log) -> None:
+        talk = log["demo"]
+        talk.append(UserMessage(text="go"))
+        talk.append(AssistantMessage(agent="a", tool_calls=(ToolCall(id="c", name="shell"),)))
+        fork = talk.fork(pending="keep")
+
+        for conversation, position, error in (
+            (talk, 1, InvalidEvent),
+            (fork, 2, InvalidEvent),
+            (talk, 3, ConversationInUse),
+            (talk, 9, UnknownPosition),
+            (log["nobody"], 1, UnknownConversation),
+        ):
+            with pytest.raises(error):
+                conversation.erase(position)
+        assert verify(log).notes == ()

@@ -1,4 +1,4 @@
-"""`fork`, `rename`, `archive`, `delete`, `backup`, `restore`: what changes the log or copies it."""
+"""`fork`, `rename`, `archive`, `delete`, `erase`, `backup`, `restore`: what changes the log or copies it."""
 
 from __future__ import annotations
 
@@ -107,6 +107,23 @@ def delete_command(db: Path, conversation: str, yes: bool) -> Answer:
         click.confirm(f"Delete {talk.name!r} and its {words} for good?", abort=True, err=True)
     talk.delete()
     return done(f"{talk.name} is deleted, with {words}", conversation=talk.name, entries=entries)
+
+
+@command("erase")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@conversation
+@click.argument("position")
+@takes_db
+def erase_command(db: Path, conversation: str, position: str, yes: bool) -> Answer:
+    """Erase what one entry says, for good. Its place and its digest stay, so the log is still provable."""
+    talk = found(opened(db), conversation)
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError("to erase without being asked, say --yes")
+    at = resolve(talk, position)
+    if not yes:
+        click.confirm(f"Erase what entry {at} of {talk.name!r} says, for good?", abort=True, err=True)
+    talk.erase(at)
+    return done(f"{talk.name}: entry {at} is erased", conversation=talk.name, position=at)
 
 
 def _own(talk: Conversation) -> tuple[int, str]:

@@ -57,6 +57,7 @@ SECTIONS = {
         "rename": "acts",
         "archive": "acts",
         "delete": "acts",
+        "erase": "acts",
         "gc": "gc",
         "backup": "acts",
         "restore": "acts",

@@ -26,6 +26,10 @@ class Seals:
     def __init__(self, key: bytes = b"") -> None:
         self._key = key
 
+    def renew(self, key: bytes) -> None:
+        """Use another key: what was sealed before is not used any more."""
+        self._key = key
+
     def seal(self, *parts: bytes, size: int = 32) -> bytes:
         """Return the seal of some parts, in this order; no two lists of parts have the same content."""
         sealed = blake2b(key=self._key, digest_size=size)
