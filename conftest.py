@@ -31,6 +31,13 @@ hypothesis.settings.load_profile("stenolog")  # the same examples everywhere, an
 PLAIN = {"COLUMNS": "100", "NO_COLOR": "1", "STENOLOG_DB": "talks.db"}
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Give each worker of pytest-xdist whole files, since the blocks of a document share a namespace."""
+    if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
+        config.option.dist = "loadfile"
+
+
 def in_a_folder_of_its_own(namespace: dict[str, Any]) -> None:
     """Each document runs in an empty folder that has the project's `docs` in it, and nothing else."""
     folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)

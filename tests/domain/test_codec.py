@@ -206,7 +206,7 @@ def test_half_a_surrogate_pair_cannot_be_written(event: Event) -> None:
 @pytest.mark.parametrize(
     "json_value",
     [float("nan"), float("inf"), "\ud800", {"\ud800": 1}, {1: 2}, {1}, (1,), b"x", 10**1000, object()],
-    ids=str,
+    ids=lambda value: type(value).__name__ if type(value) is object else str(value),
 )
 def test_json_that_could_not_be_read_again_makes_no_event(json_value: Any) -> None:
     with pytest.raises(InvalidEvent, match="UserMessage: /meta: "):
