@@ -260,6 +260,27 @@ def test_an_approval_that_came_with_a_file_lets_nothing_run(tmp_path: Path) -> N
     assert ran == []
 
 
+def test_a_call_that_came_with_a_file_is_waved_through_by_no_policy(tmp_path: Path) -> None:
+    ran = list[int]()
+    cards: dict[str, Card | None] = {"coder": Card(model="m", tools=[Tool(name="look", approval=True)])}
+    with stenolog.open(tmp_path / "theirs.db") as theirs:
+        gift = theirs["demo"]
+        gift.append(ModeSwitch(joins=["coder"], cards=cards))
+        gift.append(UserMessage(text="Look.", to=["coder"]))
+        gift.append(AssistantMessage(agent="coder", tool_calls=[call("look", "c1", "{}")]))
+        exported(gift, tmp_path / "gift.jsonl")
+    with stenolog.open(tmp_path / "ours.db") as log:
+        import_file(log, tmp_path / "gift.jsonl")
+        talk, team = log["demo"], shop("Well.", ran=ran)
+        run(worked(team, talk))
+        assert ran == []
+        (waits,) = run(team.waiting(talk))
+        run(team.approve(talk, waits.call))
+        run(worked(team, talk))
+
+    assert ran == [0]
+
+
 def exported(talk: Conversation, path: Path) -> None:
     with path.open("w") as file:
         export_jsonl(talk, file)

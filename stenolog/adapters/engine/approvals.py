@@ -21,6 +21,8 @@ def waved_through(scribe: Scribe, tools: Mapping[str, Mapping[str, Runnable]]) -
         for call in lane.calls if lane.status == "awaiting_approval" else ():
             if not call.approval or (tool := tools.get(lane.agent, {}).get(call.name)) is None:
                 continue
+            if scribe.is_foreign(call):  # a file's author chose it: a person decides
+                continue
             if not asks(tool, scribe.call_of(ToolRun(lane, call)).arguments):
                 control = Control(action="approve", call=ref(call))
                 yield UserMessage(control=control, author=POLICY, author_kind="system")

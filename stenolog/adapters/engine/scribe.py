@@ -182,7 +182,7 @@ class Scribe(Standing):
                 why = f"it was made in {made.source.system}, which may have run it"
                 self._note(unknown_outcome(effect.call, why))
                 return None
-            if self._is_foreign(effect.call):
+            if self.is_foreign(effect.call):
                 self._note(
                     unknown_outcome(effect.call, "it came with a file, from a log that may have run it")
                 )
@@ -198,7 +198,7 @@ class Scribe(Standing):
         receipt = RECEIPT.dump(request.receipt)
         return Begun(effect, claim._replace(key=named, attempt=effect.attempt, receipt=receipt), request)
 
-    def _is_foreign(self, call: OpenCall) -> bool:
+    def is_foreign(self, call: OpenCall) -> bool:
         """Whether a file's author let a call run: its approval was imported, or the call that needs none."""
         spans = imported.spans(self.talk.log.datastore, self.talk.stream)
         return any((call.approved or call.position) in span for span in spans)
