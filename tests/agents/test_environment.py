@@ -19,8 +19,10 @@ OURS = {
     "TELEGRAM_BOT_TOKEN": "t",
     "DATABASE_URL": "d",
     "AWS_REGION": "r",
+    "NODE_OPTIONS": "",
+    "NODE_AUTH_TOKEN": "n",
 }
-COMMON = {"PATH", "LC_ALL", "https_proxy"}
+COMMON = {"PATH", "LC_ALL", "https_proxy", "NODE_OPTIONS"}
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,15 @@ def test_a_process_that_has_the_id_of_a_dead_agent_is_never_ended() -> None:
         assert (alive, other.wait(10)) == (True, -signal.SIGKILL)
 
 
+def test_the_group_that_stands_for_every_process_is_never_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = list[int]()
+    monkeypatch.setattr(os, "killpg", lambda pid, _: ended.append(pid))
+
+    groups.end(groups.identity(1, ""))
+
+    assert ended == []
+
+
 def test_a_run_under_nohup_does_not_end_with_its_terminal(folder: Path) -> None:
     ignoring = "import signal, os, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN)"
     script = f"{ignoring}; os.execv(sys.argv[1], sys.argv[1:])"

@@ -8,7 +8,8 @@ from types import MappingProxyType
 
 COMMON = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "COLORTERM", "TZ", "TMPDIR", "TMP", "TEMP"),
-    *("LANG", "LANGUAGE", "LC_*", "XDG_*", "NODE_*", "SSL_CERT*", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    *("LANG", "LANGUAGE", "LC_*", "XDG_*", "SSL_CERT*", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    *("NODE_ENV", "NODE_OPTIONS", "NODE_PATH", "NODE_EXTRA_CA_CERTS", "NODE_USE_*"),
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SYSTEMROOT", "APPDATA", "LOCALAPPDATA"),
 )
 """What every program inherits, as patterns of names without regard to case."""

@@ -38,7 +38,7 @@ def end(group: str) -> None:
     A process whose id was used again is never killed: its start time differs, and it lacks the mark.
     """
     pid, boot, started, mark = (*group.split(":"), "", "", "")[:4]
-    if not pid.isdecimal() or boot != _boot():
+    if not pid.isdecimal() or int(pid) <= 1 or boot != _boot():  # group 1: every process there is
         return
     if started and _started(int(pid)) == started:
         _kill(int(pid), group=True)
