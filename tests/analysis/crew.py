@@ -53,7 +53,9 @@ def crew() -> list[Entry]:
             scope="addressed",
             cards={
                 "planner": Card(persona="You plan."),
-                "coder": Card(persona="You code.", tools=(SHELL, DEPLOY), policy=Budget(tokens=400)),
+                "coder": Card(
+                    model="gpt-5", persona="You code.", tools=(SHELL, DEPLOY), policy=Budget(tokens=400)
+                ),
                 "reviewer": Card(persona="You review."),
             },
         ),

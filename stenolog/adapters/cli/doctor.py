@@ -196,7 +196,7 @@ def _whole(found: Finding, shown: tuple[tuple[Entry, ...], Request] | None) -> I
 
 def _preview(request: Request) -> str:
     """That nobody would send the request as it stands, and what makes it one that would be accepted."""
-    if request.sendable:
+    if request.ready:
         return ""
     closed = any(part.rule == PREVIEW for part in request.parts)
     end = "; a note of stenolog's closes it, so that the provider would take it" if closed else ""

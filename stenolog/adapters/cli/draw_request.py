@@ -43,7 +43,8 @@ def head_lines(request: Request) -> Iterator[Piece]:
         (f" · {request.wire} · {tokens} · sha256 {request.sha256[:12]}…", "dim"),
     )  # fmt: skip
     if not request.sendable:
-        yield wrapped((f"a preview, nobody would send it: {request.reason}", "yellow"), hang=2)
+        why = "not sendable yet" if request.ready else "a preview, nobody would send it"
+        yield wrapped((f"{why}: {request.reason}", "yellow"), hang=2)
 
 
 def _in_order(request: Request) -> list[Row]:
