@@ -40,11 +40,14 @@ def judge(wire: str) -> ModuleType:
 def complaints(wire: str, body: dict[str, Any]) -> list[str]:
     """What the judge of the wire holds against a body that goes to the wire's strictest model.
 
-    Gemini is asked by its own name where it has one: before version 3 it refuses other things than after.
+    Gemini is asked by its own name where it has one: before version 3 it refuses other things than after. The
+    judge of chat completions is OpenAI's, which knows no `reasoning_content`: that is the laws' to judge.
     """
     own = str(body.get("model", ""))
     model = own if wire == "gemini" and own.startswith("gemini") else MODELS[wire]
     sent = json.loads(json.dumps(body)) | {"model": model}
+    for message in sent["messages"] if wire == "openai-chat" else ():
+        message.pop("reasoning_content", None)
     named = {"model": model} if wire == "gemini" else {}
     return [str(found) for found in judge(wire).validate(sent, **named) if found.severity == "error"]
 

@@ -10,11 +10,11 @@ from typing import Any
 from stenolog import Entry, Request, ToolCall
 from stenolog.domain.parts import Text
 from stenolog.projections.requests.left_out import said_by
-from stenolog.projections.requests.names import tool_name
+from stenolog.projections.requests.names import called, tool_name
 from stenolog.projections.requests.rules import RULES
 from tests.requests.judging import words_of
 
-CALLED = ("function", "function_call", "tool_use", "functionCall")
+CALLED = ("function", "function_call", "tool_use", "functionCall", "custom", "custom_tool_call")
 """What a call is on one wire or another: the type of an object, or the key that it stands under."""
 
 KINDS = {
@@ -96,6 +96,8 @@ def calls_in(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
         if "name" in value and (key in CALLED or value.get("type") in CALLED):
             given = [value[name] for name in ("arguments", "input", "args") if name in value]
             yield from ((value["name"], arguments(each)) for each in given)
+        if value.get("type") == "tool_search_call":  # it has no name
+            yield "tool_search", arguments(value["arguments"])
         for name, inner in value.items():
             yield from calls_in(inner, name)
 
@@ -124,8 +126,9 @@ def _said(entry: Entry) -> Iterator[tuple[str, Text | ToolCall]]:
 
 def _is_called(call: ToolCall, calls: list[tuple[str, Any]], told: str) -> bool:
     """Whether a call is in a request, as one, or in prose where it is another agent's."""
-    name = tool_name(call.name)
+    names = (tool_name(call.name), tool_name(called(call)))
     forms = (arguments(call.arguments), arguments({"_raw": call.arguments}))
     return (
-        any((name, form) in calls for form in forms) or plain(f"[calls {call.name} {call.arguments}]") in told
+        any((name, form) in calls for name in names for form in forms)
+        or plain(f"[calls {call.name} {call.arguments}]") in told
     )
