@@ -112,3 +112,15 @@ def test_what_a_killed_backup_left_beside_a_log_goes_when_that_is_opened(path: P
     stenolog.open(path).close()
 
     assert not part.exists()
+
+
+def test_a_backup_has_another_key_than_its_log(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    with stenolog.open(path) as log:
+        said(log["demo"], "a")
+        log.backup(copy)
+        key = log.datastore.key
+
+    with stenolog.open(copy) as log:
+        assert log.datastore.key != key
+        assert texts(log["demo"]) == ["a"]

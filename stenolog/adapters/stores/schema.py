@@ -125,9 +125,15 @@ def id_of(connection: sqlite3.Connection) -> int:
 
 
 def renew(connection: sqlite3.Connection) -> None:
-    """Give a file an id of its own: a write-ahead log of another file can be told from its own by it."""
+    """Give a file an id and a key of its own.
+
+    By the id, a write-ahead log of another file can be told from its own. With the key of the original, who
+    has the copy could seal files beside the original.
+    """
     version = _pragma(connection, "user_version") & VERSION_BITS
     connection.execute(f"PRAGMA user_version = {_new_id() | version}")
+    connection.execute("UPDATE secret SET bytes = randomblob(32)")
+    connection.commit()
 
 
 def _new_id() -> int:
