@@ -29,7 +29,7 @@ def _check(connection: sqlite3.Connection, found: Findings, only: str | None) ->
     held = inspecting.conversations(connection)
     newest = reading.newest(connection)
     history = History()
-    then = None
+    then = (history.digest, dict(history.listed)) if kept is not None and not kept.number else None
     unreadable = False
     for record in inspecting.history(connection):
         if isinstance(record, Unreadable):

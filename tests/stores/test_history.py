@@ -305,3 +305,10 @@ def test_a_file_with_a_trigger_of_somebody_else_is_refused(path: Path, name: str
     assert f"the schema of {name}" in str(report.problems)
     with pytest.raises(CorruptLog, match=name):
         stenolog.open(path)
+
+
+def test_the_head_of_an_empty_log_stands_in_what_it_becomes(path: Path) -> None:
+    with stenolog.open(path) as log:
+        head = verify(log).head
+        said(log["demo"], "a")
+        assert verify(log, head=head).ok
