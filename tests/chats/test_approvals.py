@@ -15,6 +15,7 @@ from stenolog import (
     Agent,
     AssistantMessage,
     Card,
+    Conversation,
     Log,
     ModeSwitch,
     Team,
@@ -25,10 +26,11 @@ from stenolog import (
 )
 from stenolog.adapters.chats.commands import Told, call, typed
 from stenolog.adapters.chats.splitting import fence_of
-from stenolog.adapters.engine.waiting import Waiting
+from stenolog.adapters.engine.waiting import Waiting, waiting
 from stenolog.chats import Outlet, Piece, Room, pieces
 from stenolog.domain.entry import Draft
 from stenolog.domain.settings import NOTHING, configure
+from stenolog.domain.values import Control
 from stenolog.engine import Delegate
 from stenolog.models import Prompt, Scripted
 from stenolog.tools import tool
@@ -230,6 +232,28 @@ def test_two_people_who_approve_the_same_call_approve_that_one(log: Log) -> None
         "That was decided.",
         "Name the call by its code; nothing was decided.",
     ]
+    assert ran == [1]
+
+
+def test_who_approves_a_call_with_other_arguments_behind_another_person_is_not_told_that_they_run(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = list[int]()
+
+    def overtaken(talk: Conversation) -> list[Waiting]:
+        calls = waiting(talk)
+        talk.submit(UserMessage(control=Control(action="approve", call=calls[0].call)))
+        return calls
+
+    async def main() -> str:
+        async with chatting(log, selling(sale(1), "Done.", ran=ran), 1) as chat:
+            code = chat.waits[0].code
+            monkeypatch.setattr("stenolog.adapters.chats.commands.waiting", overtaken)
+            reply = await chat.tell(f'/approve {code} {{"n": 2}}', "2", "Bob")
+            await chat.room.rest()
+            return reply
+
+    assert asyncio.run(main()) == "That was decided."
     assert ran == [1]
 
 

@@ -233,9 +233,11 @@ def _judge(told: Told, action: Action) -> str:
     call, rest = meant
     judged = told if call.conversation == told.talk.name else told.at(call.conversation)
     if action == "approve":
-        judged.control(approval(judged.talk, call.call, rest or None))
+        made = judged.control(approval(judged.talk, call.call, rest or None))
     else:
-        judged.control(Control(action="refuse", call=call.call), rest, call.lane if rest else "")
+        made = judged.control(Control(action="refuse", call=call.call), rest, call.lane if rest else "")
+    if not made:  # another person was first, perhaps with other arguments
+        return DECIDED
     done = f"{'It runs' if action == 'approve' else 'It does not run'}: {call.name}."
     return "\n".join([done, *questions(other for other in calls if other != call)])
 
