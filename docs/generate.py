@@ -59,6 +59,9 @@ PREFACE = """\
 | `delete` | `conversation`, `entries`; of a fork those of its own |
 | `erase` | `conversation`, `position` |
 | `backup` | `db`, `file`, `bytes` |
+| `restore` | `path`, `conversations`, `entries`, `moved`, `file` |
+| `gc` | `blobs`, `bytes`, `kept`, `folded` |
+| `claims` | rows: `conversation`, `lane`, `effect`, `since`, `host`, `pid`, `alive`, `owner` |
 | `schema` | the JSON Schema; without a name, the known names with a sentence each |
 | `completion` | `shell`, `script`, `use` |
 | `demo` | `conversation`, `entries`, `timeline`, `request`, `replay` |

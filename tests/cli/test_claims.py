@@ -20,9 +20,9 @@ def test_there_are_five_claims() -> None:
 
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_a_claim_is_proved_by_its_command(demo: Callable[..., Any], claim: str) -> None:
-    head = demo("show", "demo", "@~2", "--json").envelope["data"]["digest"]
+    head = demo("verify", "--json").envelope["data"]["head"]
 
-    ran = demo(*shlex.split(claim.replace("SHA", head)))
+    ran = demo(*shlex.split(claim.replace("HEAD", head)))
 
     assert (ran.status, ran.err) == (0, "")
 

@@ -58,6 +58,7 @@ COMMANDS = [
     ("export", "demo", "-o", "out.jsonl"),
     ("import", SESSION),
     ("backup", "copy.db"),
+    ("gc",),
     ("fork", "demo", "--after", "4"),
     ("rename", "demo", "other"),
     ("archive", "demo"),
@@ -123,10 +124,10 @@ def test_the_data_of_a_command_is_what_the_reference_says(
     assert list(data[0] if isinstance(data, list) else data) == documented[command[0]]
 
 
-def test_all_commands_are_tried_here_but_one_that_fails_one_that_never_ends_and_those_with_a_model() -> None:
+def test_all_commands_are_tried_here_but_those_that_need_a_model_a_fault_a_backup_or_a_second_process() -> None:
     tried = {command[0] for command in COMMANDS}
 
-    assert set(MODULES) - tried == {"doctor", "tail", "chat", "run", "record"}
+    assert set(MODULES) - tried == {"doctor", "tail", "chat", "run", "record", "claims", "restore"}
 
 
 @pytest.mark.parametrize(
@@ -185,7 +186,7 @@ def test_every_error_of_ours_has_an_exit_code(cls: type[Exception]) -> None:
 
 
 def test_the_codes_are_those_that_are_documented() -> None:
-    assert [exit.code for exit in EXITS] == [0, 1, 2, 3, 4, 5, 6, 70, 130]
+    assert [exit.code for exit in EXITS] == [0, 1, 2, 3, 4, 5, 6, 70, 130, 143]
 
 
 def test_an_interruption_is_130(demo: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
