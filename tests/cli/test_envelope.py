@@ -124,7 +124,7 @@ def test_the_data_of_a_command_is_what_the_reference_says(
     assert list(data[0] if isinstance(data, list) else data) == documented[command[0]]
 
 
-def test_all_commands_are_tried_here_but_those_that_need_a_model_a_fault_a_backup_or_a_second_process() -> None:
+def test_commands_that_are_not_tried_here_need_a_model_a_fault_a_backup_or_a_second_process() -> None:
     tried = {command[0] for command in COMMANDS}
 
     assert set(MODULES) - tried == {"doctor", "tail", "chat", "run", "record", "claims", "restore"}
