@@ -249,7 +249,7 @@ def test_who_approves_a_call_with_other_arguments_behind_another_person_is_not_t
         async with chatting(log, selling(sale(1), "Done.", ran=ran), 1) as chat:
             code = chat.waits[0].code
             monkeypatch.setattr("stenolog.adapters.chats.commands.waiting", overtaken)
-            reply = await chat.tell(f'/approve {code} {{"n": 2}}', "2", "Bob")
+            reply = await chat.tell(f'/approve {code} {{"cats": 2}}', "2", "Bob")
             await chat.room.rest()
             return reply
 
