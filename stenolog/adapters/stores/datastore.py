@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import sqlite3
-import stat
 import struct
 import threading
 import time
@@ -17,9 +16,9 @@ from typing import Literal, TypeAlias, get_args
 
 from eventsourcing.sqlite import SQLiteCursor, SQLiteDatastore
 
-from stenolog.domain.errors import NotALog, StoreBusy, StoreFailed
+from stenolog.domain.errors import StoreBusy, StoreFailed
 
-from . import backups, events, lockfile, noted, permissions, replacing, schema, seals
+from . import backups, events, lockfile, noted, permissions, places, replacing, schema, seals
 from .bell import Bell
 from .failures import RAISED, translated
 from .filelock import FileLock
@@ -37,6 +36,7 @@ WAL_BYTES = 4_000_000
 """The write-ahead log is moved into the file when it has grown to this, SQLite's own measure."""
 FOLD_MS = 2_000
 """Milliseconds that `fold` waits for readers."""
+LOOK_SECONDS = 0.02
 PRAGMAS = (
     "foreign_keys = ON",
     "trusted_schema = OFF",
@@ -78,6 +78,7 @@ class LogDatastore(SQLiteDatastore):
         self._place: tuple[int, int] | None = None
         self.noted = noted.NOTHING
         self.notes = durable
+        self._looks_again = 0.0
         self.key = b""
         with nullcontext() if self.in_memory else replacing.opening(self.file, deadline):
             self._writer = self._open()
@@ -208,7 +209,7 @@ class LogDatastore(SQLiteDatastore):
         """The writer's connection, to a file that is known to be ours and of this release's version."""
         note = None
         if not self.in_memory:
-            _check_path(Path(self.file))
+            places.check_path(Path(self.file))
             note = noted.check_files(self.file)
             if os.path.exists(part := f"{self.file}{backups.PART}"):
                 lockfile.remove(part, beside=True)
@@ -237,7 +238,7 @@ class LogDatastore(SQLiteDatastore):
             return
         file = schema.id_of(connection)
         self.noted = noted.newest(connection, file)
-        self._place = _place(self.file)
+        self._place = places.place(self.file)
         if note is not None and note.file != file:
             if self._lock and not self._lock.acquire(self.deadline):
                 raise self._busy()
@@ -261,9 +262,16 @@ class LogDatastore(SQLiteDatastore):
             with suppress(OSError, struct.error):  # an odd digest is for `verify` to report
                 self._lock.write(noted.packed(note))
 
-    def check_place(self) -> None:
-        """Raise `StoreFailed` where the file was removed or replaced since it was opened."""
-        if self._place is not None and _place(self.file) != self._place:
+    def check_place(self, now: float | None = None) -> None:
+        """Raise `StoreFailed` where the file was removed or replaced since it was opened.
+
+        Where the last entries may be lost anyway, a writer (`now`) looks once in a while.
+        """
+        if now is not None and not self.notes:
+            if now < self._looks_again:
+                return
+            self._looks_again = now + LOOK_SECONDS
+        if self._place is not None and places.place(self.file) != self._place:
             raise StoreFailed(
                 f"{self.path}: expected the file that was opened, found "
                 f"{'another one in its place' if os.path.exists(self.file) else 'none'}: nothing more is "
@@ -306,7 +314,7 @@ class LogDatastore(SQLiteDatastore):
         """A new connection with our settings; whoever asks for it closes it."""
         self.check_place()  # a new file would be joined with the write-ahead log of the old one
         connection = sqlite3.connect(
-            self.file if self.in_memory else _uri(Path(self.file)),
+            self.file if self.in_memory else places.uri_of(Path(self.file)),
             uri=not self.in_memory,
             timeout=self.deadline,
             isolation_level=None,
@@ -325,7 +333,7 @@ class LogDatastore(SQLiteDatastore):
         """Copy the database as it stands at this moment into a new file, whole or not at all."""
         if path.exists():
             raise StoreFailed(f"{path}: exists already; a backup overwrites nothing")
-        _check_path(path)
+        places.check_path(path)
         with self.reading() as source:
             backups.copy(source, path)
 
@@ -359,37 +367,3 @@ class LogDatastore(SQLiteDatastore):
                     yield -failures
         finally:
             self._put_back(connection)
-
-
-_KINDS = {
-    stat.S_IFDIR: "a directory",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
-
-
-def _check_path(path: Path) -> None:
-    if path.exists() and not path.is_file():
-        kind = _KINDS.get(stat.S_IFMT(path.stat().st_mode), "something else")
-        raise NotALog(f"{path}: expected a file, found {kind}")
-    if not path.parent.is_dir():
-        raise StoreFailed(f"{path}: the directory {path.parent} does not exist")
-
-
-def _place(path: str) -> tuple[int, int]:
-    """Return what tells a file from another one of the same name."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return 0, 0
-    return found.st_dev, found.st_ino
-
-
-def _uri(path: Path) -> str:
-    """The file as an SQLite URI: one that may not be written is opened to be read."""
-    uri = path.as_uri()
-    if path.exists() and not os.access(path, os.W_OK):
-        return f"{uri}?mode=ro" + ("" if Path(f"{path}-wal").exists() else "&immutable=1")
-    return uri

@@ -66,7 +66,7 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
             raise store._busy()
         if store._lock and not store._lock.acquire(max(0.0, store.deadline - (time.monotonic() - start))):
             raise store._busy()
-        store.check_place()
+        store.check_place(start)
         self._before, store._writer.inserted = store._writer.total_changes, None
         if not self._lazily or store.kept_up:
             store._writer.execute("BEGIN IMMEDIATE")
