@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from stenolog import Log
+from stenolog import Conversation, Log
 
 from .workflow import TALK, answers, mails, said
 
 
 def outcome(log: Log) -> object:
-    """Every mail with its score, in the conversation and in the fork, and what the orchestrator has said."""
-    told = {
-        name: {task: (said(mail).text, said(mail).meta["quality"]) for task, mail in mails(log[name]).items()}
-        for name in sorted(log, key=lambda name: name != TALK)
-    }
+    """Every mail with its score, in the conversation and made anew in a fork, and what the orchestrator said.
+
+    What a fork inherits is left out: which mails were done when another was asked for is up to chance.
+    """
+    told = [_told(log[name]) for name in sorted(log, key=lambda name: name != TALK)]
     spoken = [said(entry).text for entry in answers(log[TALK]) if said(entry).agent == "orchestrator"]
-    return list(told.values()), spoken
+    return told, spoken
+
+
+def _told(talk: Conversation) -> dict[str, object]:
+    parent = talk.settings().parent
+    after = parent.position if parent else 0
+    return {
+        task: (said(mail).text, said(mail).meta["quality"])
+        for task, mail in mails(talk).items()
+        if mail.position > after
+    }
