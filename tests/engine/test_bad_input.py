@@ -248,7 +248,7 @@ class TestStreams:
         with opened(tmp_path / "t.db") as talk:
             told = run(heard(Team([Agent("coder", llm=model)]), talk, "Go"))
 
-        assert told == [Delta("coder", 2, ""), Delta("coder", 2, "a")]
+        assert told == [Delta("coder", 2, "", part=7), Delta("coder", 2, "a", part=7)]
 
     def test_what_comes_behind_an_answer_does_not_count(self, tmp_path: Path) -> None:
         made = answered(tmp_path, Streams(Answer((Text(text="a"),)), Answer((Text(text="b"),))))
