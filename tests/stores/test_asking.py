@@ -17,6 +17,7 @@ from stenolog import (
     Conversation,
     InvalidEvent,
     Log,
+    ModeSwitch,
     UnknownAgent,
     UnknownConversation,
     UnknownPosition,
@@ -102,9 +103,12 @@ class TestPositions:
 class TestNobodyBeganIt:
     """What needs a conversation says that there is none of that name; what can do without one goes on."""
 
-    @pytest.mark.parametrize("upto", [None, 0, 1, 7])
-    @pytest.mark.parametrize("look", [REQUEST, lambda talk, upto: talk.fork()], ids=["request", "fork"])
-    def test_requests_and_forks_need_one(self, log: Log, look: Look, upto: int | None) -> None:
+    @pytest.mark.parametrize(
+        ("look", "upto"),
+        [(REQUEST, 0), (REQUEST, 1), (REQUEST, 7), (lambda talk, _: talk.fork(), None)],
+        ids=["at 0", "at 1", "at 7", "fork"],
+    )
+    def test_requests_at_a_position_and_forks_need_one(self, log: Log, look: Look, upto: int | None) -> None:
         with pytest.raises(
             UnknownConversation, match=r"^'nosuch': no such conversation in .*(talks\.db|:mem)"
         ):
@@ -116,14 +120,14 @@ class TestNobodyBeganIt:
         talk.request("coder")
         talk.delete()
 
-        for upto in (None, 3):
-            with pytest.raises(UnknownConversation, match="'demo': no such"):
-                talk.request("coder", upto)
+        with pytest.raises(UnknownConversation, match="'demo': no such"):
+            talk.request("coder", 3)
+        assert talk.request("coder").upto == 0
         with pytest.raises(UnknownPosition, match="from 0 to 0, found 3"):
             talk.state(upto=3)
 
     def test_an_agent_that_takes_no_part_is_another_thing(self, talk: Conversation) -> None:
-        said(talk, "hi")
+        talk.append(ModeSwitch(joins=["reviewer"]))
 
         with pytest.raises(UnknownAgent, match="no agent 'coder' takes part"):
             talk.request("coder")
@@ -167,8 +171,8 @@ def test_an_entrys_time_is_a_datetime(talk: Conversation, wrong: Any) -> None:
         ({"like": 3}, "like: expected text, found 3"),
         ({"begins": None}, "begins: expected text, found None"),
         ({"before": b"a"}, "before: expected text, found b'a'"),
-        ({"order": "foo"}, "order: expected oldest, newest, a-z, z-a; found 'foo'"),
-        ({"order": ["a-z"]}, r"order: expected oldest, newest, a-z, z-a; found \['a-z'\]"),
+        ({"order": "foo"}, "order: expected oldest, newest, latest, a-z, z-a; found 'foo'"),
+        ({"order": ["a-z"]}, r"order: expected oldest, newest, latest, a-z, z-a; found \['a-z'\]"),
         ({"limit": -1}, "limit: expected a number from 0, found -1"),
         ({"limit": "3"}, "limit: expected a number from 0, found '3'"),
         ({"limit": 1.5}, "limit: expected a number from 0, found 1.5"),
