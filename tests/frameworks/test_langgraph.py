@@ -96,7 +96,7 @@ def test_a_request_can_be_built_from_what_was_told(log: Log) -> None:
     request = log["one"].request("assistant", wire="openai-chat")
     roles = [message["role"] for message in request.body["messages"]]
 
-    assert request.sendable
+    assert request.ready
     assert roles == ["user", "assistant", "tool", "tool", "assistant", "user"]
 
 

@@ -104,7 +104,7 @@ def test_one_log_gives_each_of_the_five_policies_its_own_context_and_explains_it
     request = room.request(DEV, policy=chosen)
 
     assert (shown(request), left_out(request)) == (expected, missing)
-    assert (request.sendable, request.policy) == (True, policy(chosen))
+    assert (request.ready, request.policy) == (True, policy(chosen))
 
 
 def test_each_role_has_the_policy_of_its_own_card(room: Room) -> None:
