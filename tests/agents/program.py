@@ -77,7 +77,8 @@ def runs_on(form: type[Text] | type[Lines]) -> None:
 
 
 def answer(form: type[Text] | type[Lines], prompt: str, heard: list[str]) -> None:
-    match (prompt.split() or [""])[-1]:
+    word = (prompt.split() or [""])[-1]
+    match "die" if word == "die-later" and len(heard) > 1 else word:
         case "die":
             form.more("I was about to")
             sys.stderr.write("out of memory\n")

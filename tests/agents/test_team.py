@@ -84,12 +84,12 @@ def test_a_process_killed_between_two_turns_comes_back_with_the_full_history(tal
 def test_a_process_that_dies_within_a_turn_comes_back_with_the_full_history(talk: Conversation) -> None:
     async def work() -> list[list[Entry]]:
         async with team(given.runs_on()) as made:
-            return [await said(made, talk, text) for text in ("one", "two, and die", "three")]
+            return [await said(made, talk, text) for text in ("one", "two, and die-later", "three")]
 
     _, died, after = asyncio.run(work())
 
     assert errors(died) == [("process_exited", "I was about to")]
-    assert [ALL in answer and "I was about to" in answer for answer in answers(died)] == [True]
+    assert [answer[: len(ALL)] for answer in answers(died)] == [ALL]
     assert [(answer[:2], answer[-14:]) for answer in answers(after)] == [("2:", " | User: three")]
 
 

@@ -137,7 +137,7 @@ class Reverse(CipherProtocol):
 def test_with_a_serializer_that_encrypts_nothing_is_told_and_no_word_stands_in_the_file(
     tmp_path: Path,
 ) -> None:
-    said = HumanMessage("the secret word", id="m1")
+    said = HumanMessage("the open sesame", id="m1")
     state = {"messages": [said], "last": said, "note": said.content, "deep": {"in": [said]}}
     with stenolog.open(tmp_path / "a.db") as log:
         saver = LangGraphSaver(log, serde=EncryptedSerializer(Reverse()))
@@ -150,7 +150,7 @@ def test_with_a_serializer_that_encrypts_nothing_is_told_and_no_word_stands_in_t
 
     assert found is not None
     assert (found.checkpoint["channel_values"], kinds) == (state, {"mode_switch"})
-    assert b"secret" not in (tmp_path / "a.db").read_bytes()
+    assert b"sesame" not in (tmp_path / "a.db").read_bytes()
 
 
 def test_a_blob_that_is_gone_is_an_error_and_never_an_empty_state() -> None:

@@ -122,7 +122,9 @@ def test_what_streams_damaged_is_an_answer_that_can_be_kept_or_a_failure(
     came = outcome(stream, events)
 
     if isinstance(came, Answer):
-        said = AssistantMessage(agent="coder", **came._asdict())
+        fields = came._asdict()
+        del fields["usage_is_total"]  # for the engine, which keeps the difference
+        said = AssistantMessage(agent="coder", **fields)
         assert REGISTRY.load(*REGISTRY.dump(said)) == said
     else:
         assert came in ("invalid_response", "refused", "overloaded", "other")

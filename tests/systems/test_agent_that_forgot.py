@@ -45,7 +45,7 @@ def test_the_second_turn_has_all_of_the_first(room: Room) -> None:
 
     second = room.request("agent")
 
-    assert second.sendable
+    assert second.ready
     assert second.body["messages"][: len(first.body["messages"])] == first.body["messages"]
     assert words(second)[-2:] == ["One file.", "And in it?"]
     assert [positions for positions, _ in shown(second)] == [(2,), (3,), (4,), (5,), (6,)]
@@ -82,7 +82,7 @@ def test_prune_keeps_the_recent_and_the_system(room: Room) -> None:
     assert kept == [*range(kept[0], 124)]
     assert left_out(request) == [(3, kept[0] - 1, "over-budget")]
     assert request.size.tokens <= 2_000
-    assert request.sendable
+    assert request.ready
 
 
 def test_condense_puts_a_summary_in_the_place_of_the_middle(room: Room) -> None:
@@ -197,7 +197,7 @@ def test_workers_share_out_a_token_budget_by_their_cards(room: Room) -> None:
 
     requests = [room.request(worker) for worker in shares]
 
-    assert all(request.sendable for request in requests)
+    assert all(request.ready for request in requests)
     assert sum(request.size.tokens for request in requests) <= 2_000
 
 

@@ -127,7 +127,7 @@ def test_system_stakeholders_company_and_the_current_task_stay_whatever_is_prune
         [(5, "over-budget")],
         [(5, "beyond-last")],
     )
-    assert request.sendable
+    assert request.ready
 
 
 def test_reasoning_is_summarised_and_what_is_pinned_within_it_is_not(long: Room) -> None:
@@ -172,7 +172,7 @@ def test_a_fork_before_a_mail_shares_everything_before_it_and_nothing_after(room
         again = fork.request("writer")
 
         assert again.body == asked.body
-        assert again.sendable
+        assert again.ready
         fork.append(UserMessage(text="Kinder, please."))
         assert words(fork.request("writer"))[-2:] == ["To Ann.", "Kinder, please."]
     assert "Kinder, please." not in words(room.request("writer"))

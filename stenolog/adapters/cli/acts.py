@@ -164,6 +164,6 @@ def restore_command(db: Path, file: Path) -> Answer:
         what = f"{counted(done.conversations, 'conversation')}, {counted(done.entries, 'entry', 'entries')}"
         yield line(("✓ ", "green"), f"{db} is restored from {file}: {what}")
         for moved in done.moved:
-            yield line(("· ", "cyan"), f"moved aside: {moved}")
+            yield f"· moved aside: {moved}"  # no line of a screen's width: nothing of a path may be cut
 
     return Answer({**done._asdict(), "file": str(file)}, draw)
