@@ -47,7 +47,7 @@ def test_a_second_start_shows_what_was_said_and_adds_nothing(undisturbed: Path) 
         "Software Developer: Plan: a table of users, a cookie with a session's id. Review it, please.",
     ]
     assert shown.count("(a new start for the agents)") == 1
-    assert "22 entries. The turns are over: Product Owner, who moderates, passed." in shown
+    assert "21 entries. The turns are over: Product Owner, who moderates, passed." in shown
 
 
 def test_the_command_at_the_end_shows_what_the_line_above_tells(
@@ -59,10 +59,10 @@ def test_the_command_at_the_end_shows_what_the_line_above_tells(
     command = shlex.split(why.removeprefix("Why? stenolog "))
 
     assert told.startswith(
-        "  Product Owner at 16: 6 entries, a note that some are missing, not 3-8 (beyond-last)"
+        "  Product Owner at 15: 6 entries, a note that some are missing, not 3-8 (beyond-last)"
     )
     assert run([*command[:-1], str(undisturbed)]) == 0
-    assert "request for Product Owner at 16" in capsys.readouterr().out
+    assert "request for Product Owner at 15" in capsys.readouterr().out
 
 
 def test_no_heading_speaks_of_a_new_start_where_there_was_none(tmp_path: Path) -> None:
