@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 import stenolog
@@ -14,8 +16,9 @@ TERSE = "\nYou are terse.  \n\n"
 
 
 @pytest.fixture
-def talks() -> Log:
-    return stenolog.open(":memory:")
+def talks() -> Iterator[Log]:
+    with stenolog.open(":memory:") as log:
+        yield log
 
 
 def test_an_agent_can_be_asked_for_where_nobody_is_known(talks: Log) -> None:
