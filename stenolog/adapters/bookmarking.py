@@ -30,7 +30,7 @@ BOOKMARK = Rows(Bookmark)
 
 
 class Left(NamedTuple):
-    """What was left of a live: by which writer, how many messages, and a seal of each piece of them.
+    """The bookmark of a request: its writer, how many messages it has, and a seal of each piece of them.
 
     `tried`: how many there were when it was tried last, be it in vain.
     """

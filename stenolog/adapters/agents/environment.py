@@ -12,7 +12,7 @@ COMMON = (
     *("NODE_ENV", "NODE_OPTIONS", "NODE_PATH", "NODE_EXTRA_CA_CERTS", "NODE_USE_*"),
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SYSTEMROOT", "APPDATA", "LOCALAPPDATA"),
 )
-"""What every program inherits, as patterns of names without regard to case."""
+"""Names that every program inherits, as patterns without regard to case."""
 LOGINS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "claude": ("ANTHROPIC_*", "CLAUDE_*", "CLAUDECODE", "IS_SANDBOX"),
@@ -23,9 +23,9 @@ LOGINS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "opencode": ("OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*"),
     }
 )
-"""What an agent's login and settings need besides, by a word in its command."""
+"""Further names that an agent's login and settings need, by a word in its command."""
 NEVER = ("*BOT_TOKEN*", "*TELEGRAM*")
-"""What no pattern matches: the tokens of chats. A name written out does."""
+"""Names that no pattern matches: the tokens of chats. A name written out does."""
 
 
 def inherited(

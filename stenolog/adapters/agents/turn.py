@@ -127,12 +127,12 @@ class Turn:
 
     @property
     def progress(self) -> Progress:
-        """How far it has come, in case it fails."""
+        """Return how far the turn has come, in case it fails."""
         session = self.session if self.resumes else ""
         return Progress(session, self.model, None if self.usage_is_total else self.usage, self.process)
 
     def pieces(self) -> list[Said | Progress]:
-        """What has been said since this was last asked, and a sign of life where nothing was said."""
+        """Yield the pieces since the last call, or a sign of life if there are none."""
         new: list[Said | Progress] = [*self._new]
         progress = self.progress
         if progress != self._told or (self.alive and not new):

@@ -86,7 +86,7 @@ def _passes(said: AssistantMessage, turns: Turns | None) -> bool:
 
 
 def _said(said: AssistantMessage) -> Iterator[str]:
-    """What was said, and what was declined."""
+    """Yield the text of an answer, then its refusals."""
     yield from filter(
         str.strip, (said.text, *(part.text for part in said.parts if isinstance(part, Refusal)))
     )

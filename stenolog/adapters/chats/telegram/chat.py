@@ -76,7 +76,7 @@ class Chat:
         self._replying = asyncio.Lock()
         self._refused: float | None = None
         self._asked: dict[str, tuple[int, int]] = {}
-        """Where the questions stand that were sent since it was opened: the bot and the message, by code."""
+        """The questions sent since the chat was opened: bot and message, by the code of the call."""
         self._torn: set[str] = set()
         """The codes of the calls of which a part could not be shown."""
         heading = HEADING if not bots.own and len(team.agents) > 1 else ""
