@@ -70,6 +70,14 @@ def test_the_words_of_a_failure_are_plain_and_begin_with_the_fault(stderr: str, 
     assert error.message == f"sh ended with exit code 3: {expected}"
 
 
+def test_the_words_of_a_failure_may_come_after_the_end_of_the_program() -> None:
+    model = CommandLine(["sh", "-c", "(sleep 0.2; echo 'out of memory' >&2) >/dev/null & exit 3"])
+
+    _, error = run(lambda model: failed(model, "Hi"), model)
+
+    assert error.message == "sh ended with exit code 3: out of memory"
+
+
 @pytest.mark.parametrize("inherited", [True, False])
 def test_no_value_of_the_environment_is_in_an_error_or_a_repr(
     inherited: bool, monkeypatch: pytest.MonkeyPatch

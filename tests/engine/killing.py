@@ -27,6 +27,9 @@ from tests.stores import workers
 
 ALIVE = (0.02, 0.7)
 """Seconds that a process has until it is killed, at least and at most."""
+EARLY = 0.2
+"""The share of kills that count those seconds from the start of the process. The others count them from its
+first call of a model or tool: when that comes depends on what else the machine does."""
 KEPT = 0.25
 """Seconds after which what has streamed must be kept."""
 
@@ -75,6 +78,8 @@ def killed(folder: Path, kills: int, seed: int, processes: int = 1) -> list[Kill
     made: list[Kill] = []
     for _ in range(kills):
         running += [workers.started(work, str(folder)) for _ in range(processes - len(running))]
+        if chance.random() > EARLY:
+            _wait_for_more_work(files)
         time.sleep(chance.uniform(*ALIVE))
         made.append(_kill(files, running.pop(chance.randrange(processes))))
     files.enough.touch()
@@ -83,6 +88,18 @@ def killed(folder: Path, kills: int, seed: int, processes: int = 1) -> list[Kill
         process.join(workers.PATIENCE)
         assert process.exitcode == 0, f"the last run ended with {process.exitcode}"
     return made
+
+
+def _wait_for_more_work(files: Files) -> None:
+    until, begun = time.monotonic() + workers.PATIENCE, _begun(files)
+    while _begun(files) == begun:
+        assert time.monotonic() < until, f"nothing was begun in {workers.PATIENCE} s"
+        time.sleep(0.002)
+
+
+def _begun(files: Files) -> int:
+    """How much was written down of model calls and tools, in bytes."""
+    return sum(file.stat().st_size for file in (files.models, files.tools) if file.exists())
 
 
 def _kill(files: Files, process: BaseProcess) -> Kill:

@@ -49,6 +49,7 @@ class Process(asyncio.SubprocessProtocol):
         self._open = {IN, OUT, ERR}
         self._more = asyncio.Event()
         self._ended = asyncio.Event()
+        self._closed = asyncio.Event()  # after its end: both outputs may have more in them until then
         self._errors = b""
         self._over = False
 
@@ -110,13 +111,12 @@ class Process(asyncio.SubprocessProtocol):
         return self._taken()
 
     async def ends(self, within: float) -> bool:
-        """Whether it ends within so many seconds."""
-        try:
+        """Whether it ends within so many seconds; once it has, the last it wrote is read, to stderr too."""
+        with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._ended.wait()
-        except TimeoutError:
-            return False
-        return True
+                await self._closed.wait()
+        return self._ended.is_set()
 
     def signal(self, number: int) -> None:
         """Send a signal to the whole group, unless it is gone: its number may be another's by now."""
@@ -140,7 +140,7 @@ class Process(asyncio.SubprocessProtocol):
             for step in (self.hang_up, self._terminate, self.kill)[0 if politely else 1 :]:
                 if not self._ended.is_set():
                     step()
-                    await self.ends(patience)
+                    await self._exits(patience)
         finally:
             self._close()
 
@@ -188,8 +188,14 @@ class Process(asyncio.SubprocessProtocol):
     def _close(self) -> None:
         self.kill()  # what it has left behind
         self._over = True
+        self._closed.set()
         groups.WATCHER.forget(self.group)
         self._transport.close()
+
+    async def _exits(self, within: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._ended.wait()
 
     def _terminate(self) -> None:
         self.signal(signal.SIGTERM)
