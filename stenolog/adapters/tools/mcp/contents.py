@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 GIVEN = "given as media"
-"""What stands in structured content for base64 that is a picture or a sound of the same result."""
+"""What stands in structured content for base64 that is a picture, a sound or a file of the same result."""
 
 
 def outcome_from(result: CallToolResult) -> Outcome:
@@ -25,12 +25,19 @@ def outcome_from(result: CallToolResult) -> Outcome:
     structured = result.structured_content
     if structured is None:
         return Outcome(content, result.is_error)
-    given = {block.data for block in result.content if block.type in ("image", "audio")}
-    structured = _without(structured, given)
+    structured = _without(structured, {*_base64(result.content)} - {""})
     if not any(isinstance(item, str) for item in content):
         written = json.dumps(structured, ensure_ascii=False, separators=(",", ":"))
         return Outcome((*content, written), result.is_error)
     return Outcome(content, result.is_error, {"mcp": {"structured": structured}})
+
+
+def _base64(blocks: Iterable[ContentBlock]) -> Iterator[str]:
+    for block in blocks:
+        if block.type in ("image", "audio"):
+            yield block.data
+        elif block.type == "resource":
+            yield getattr(block.resource, "blob", "")
 
 
 def _without(value: Any, given: Collection[str]) -> Any:
