@@ -96,8 +96,8 @@ async def until_it_fails(model: Model) -> tuple[list[Said], ModelFailed]:
     said: list[Said] = []
     try:
         async for piece in model.stream(prompt(model)):
-            assert isinstance(piece, Said), "it answered"
-            said.append(piece)
+            assert not isinstance(piece, Answer), "it answered"
+            said += [piece] if isinstance(piece, Said) else []
     except ModelFailed as failed:
         return said, failed
     finally:

@@ -7,17 +7,16 @@ drop what they do not know, and send only what they do.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stenolog.adapters.transcripts.fields import Json, obj, text
 from stenolog.domain.errors import MissingExtra, ModelFailed
-from stenolog.projections.requests.model import Body
 
 from .anthropic_events import Reading
-from .clients import Clients, Hosted
-from .failing import broken, failed, hiding, secret_headers, told
-from .port import Answer, Prompt, Said, Timeouts
+from .clients import Clients
+from .failing import broken, failed, secret_headers, told
+from .hosted import Hosted
+from .port import Prompt, Timeouts
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -69,18 +68,11 @@ class Anthropic(Hosted):
         options = {"api_key": api_key, "base_url": base_url, "timeout": timeout} | options
         self._clients = Clients(lambda: anthropic.AsyncAnthropic(**options, max_retries=0), _shut)
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
-        """Pieces of the answer, then the whole. Raises `ModelFailed`."""
-        reading, secrets = Reading(), list[str]()
-        with hiding(secrets):
-            async with aclosing(self._events(prompt.body, secrets)) as events:
-                async for event in events:
-                    for said in reading.read(event):
-                        yield said
-            yield reading.answer()
+    def reading(self) -> Reading:
+        """Return a reader for the events of one stream."""
+        return Reading()
 
-    async def _events(self, body: Body, secrets: list[str]) -> AsyncGenerator[Json, None]:
-        """The events of one stream, as plain JSON. Raises `ModelFailed` for whatever the SDK raises."""
+    async def _events(self, prompt: Prompt, secrets: list[str]) -> AsyncGenerator[Json, None]:
         import anthropic
 
         try:
@@ -90,7 +82,7 @@ class Anthropic(Hosted):
             opened = await client.post(
                 "/v1/messages",
                 cast_to=object,
-                body=body | {"stream": True},
+                body=prompt.body | {"stream": True},
                 stream=True,
                 stream_cls=anthropic.AsyncStream[object],
             )

@@ -10,6 +10,7 @@ from stenolog.adapters.transcripts.claude.blocks import PROVIDER, assistant_part
 from stenolog.adapters.transcripts.fields import Json, compact, obj, text, whole
 from stenolog.domain.errors import ModelFailed
 from stenolog.domain.parts import AssistantPart
+from stenolog.domain.values import Usage
 from stenolog.projections.requests.names import arguments_object
 
 from .collecting import Collecting, clean
@@ -37,8 +38,9 @@ class Reading:
         self._collecting = Collecting(PROVIDER)
         self._open: dict[int, dict[str, Any]] = {}
         self._inputs: dict[int, list[str]] = {}
-        self._usage: dict[str, Any] = {}
-        self._model = ""
+        self._counts: dict[str, Any] = {}
+        self.usage: Usage | None = None
+        self.model = ""
         self._stopped: dict[str, Any] = {}
         self._begun = self._ended = False
 
@@ -49,7 +51,7 @@ class Reading:
         match event.get("type"):
             case "message_start":
                 message = obj(event.get("message"))
-                self._begun, self._model = True, text(message.get("model"))
+                self._begun, self.model = True, text(message.get("model"))
                 self._count(message)
             case "content_block_start":
                 return self._start(index, _mended(obj(event.get("content_block"))))
@@ -74,7 +76,7 @@ class Reading:
             )
         reason = text(self._stopped.get("stop_reason"))
         try:
-            return self._collecting.answer(self._model, reason, usage(self._usage or None))
+            return self._collecting.answer(self.model, reason, self.usage)
         except ModelFailed as nothing:
             why = text(obj(self._stopped.get("stop_details")).get("explanation"))
             raise ModelFailed(nothing.category, told(why) or nothing.message) from None
@@ -114,11 +116,13 @@ class Reading:
                 block["input"] = arguments_object(clean("".join(self._inputs[index])))[0]
             case _:
                 pass
-        return assistant_part(block, clean(self._model), _id(block, index))
+        return assistant_part(block, clean(self.model), _id(block, index))
 
     def _count(self, of: dict[str, Any]) -> None:
+        """Merge the counts that an event brings: those that it leaves out stand as they were."""
         counted = obj(of.get("usage"))
-        self._usage |= {name: value for name, value in counted.items() if value is not None}
+        self._counts |= {name: value for name, value in counted.items() if value is not None}
+        self.usage = usage(self._counts or None)
 
 
 def _id(block: dict[str, Any], index: int) -> str:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
-
-from .port import Model
 
 C = TypeVar("C")
 
@@ -46,16 +44,3 @@ class Clients(Generic[C]):
         finally:
             del self._kept[loop]
             await self._shut(client)
-
-
-class Hosted(Model):
-    """A model that is asked over HTTP, by the clients of its provider's SDK."""
-
-    _clients: Clients[Any]
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
-
-    async def close(self) -> None:
-        """Close the connections of the running event loop."""
-        await self._clients.close()

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stenolog.adapters.transcripts.fields import Json, items, obj, text
 from stenolog.domain.errors import MissingExtra, ModelFailed
-from stenolog.projections.requests.model import Body
 
-from .clients import Clients, Hosted
-from .failing import broken, failed, hiding, secret_headers, told
+from .clients import Clients
+from .failing import broken, failed, secret_headers, told
 from .gemini_chunks import Reading
-from .port import Answer, Prompt, Said, Timeouts
+from .hosted import Hosted
+from .port import Prompt, Timeouts
 
 if TYPE_CHECKING:
     from google.genai import Client
@@ -64,18 +64,11 @@ class Gemini(Hosted):
         http = own.model_copy(update={"base_url": base_url or own.base_url})
         self._clients = Clients(lambda: _made(http, timeouts.connect, api_key=api_key, **options), _shut)
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
-        """Pieces of the answer, then the whole. Raises `ModelFailed`."""
-        reading, secrets = Reading(self.name), list[str]()
-        with hiding(secrets):
-            async with aclosing(self._chunks(prompt.body, secrets)) as chunks:
-                async for chunk in chunks:
-                    for said in reading.read(chunk):
-                        yield said
-            yield reading.answer()
+    def reading(self) -> Reading:
+        """Return a reader for the chunks of one stream."""
+        return Reading(self.name)
 
-    async def _chunks(self, body: Body, secrets: list[str]) -> AsyncGenerator[Json, None]:
-        """The chunks of one stream, as plain JSON. Raises `ModelFailed` for whatever the SDK raises."""
+    async def _events(self, prompt: Prompt, secrets: list[str]) -> AsyncGenerator[Json, None]:
         from google.genai.errors import APIError
         from google.genai.types import HttpOptions, HttpRetryOptions
 
@@ -85,8 +78,8 @@ class Gemini(Hosted):
             beneath = client._api_client
             secrets += filter(None, (beneath.api_key,))
             secrets += secret_headers(beneath._http_options.headers or {})
-            path = f"{_place(str(body['model']), bool(client.vertexai))}:streamGenerateContent?alt=sse"
-            content = {name: value for name, value in body.items() if name != "model"}
+            path = f"{_place(str(prompt.body['model']), bool(client.vertexai))}:streamGenerateContent?alt=sse"
+            content = {name: value for name, value in prompt.body.items() if name != "model"}
             request = beneath._build_request("post", path, content, once)
             async with _closing(await beneath._async_request(request, once, stream=True)) as chunks:
                 async for chunk in chunks:

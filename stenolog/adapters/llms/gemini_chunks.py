@@ -28,18 +28,19 @@ class Reading:
 
     def __init__(self, model: str) -> None:
         self._collecting = Collecting(PROVIDER)
-        self._model = model
+        self.model = model
         self._growing: tuple[Kind | None, int] = (None, 0)
         self._ids: set[str] = set()
-        self._usage: dict[str, Any] = {}
+        self._counts: dict[str, Any] = {}
+        self.usage: Usage | None = None
         self._finish_reason = self._why = ""
         self._begun = False
 
     def read(self, chunk: Json) -> list[Said]:
         """Take a chunk in; what of it is to be streamed on. Raises `ModelFailed`."""
         chunk = obj(chunk)
-        self._model = text(chunk.get("modelVersion")) or self._model
-        self._usage |= {name: n for name, n in obj(chunk.get("usageMetadata")).items() if n is not None}
+        self.model = text(chunk.get("modelVersion")) or self.model
+        self._count(obj(chunk.get("usageMetadata")))
         blocked = obj(chunk.get("promptFeedback"))
         if blocked.get("blockReason"):
             why = (
@@ -58,9 +59,14 @@ class Reading:
         if self._begun and not self._finish_reason:
             raise ModelFailed("invalid_response", "expected a finishReason in the stream, found none")
         try:
-            return self._collecting.answer(self._model, self._finish_reason, usage(self._usage))
+            return self._collecting.answer(self.model, self._finish_reason, self.usage)
         except ModelFailed as nothing:
             raise ModelFailed(nothing.category, told(f"{nothing.message} {self._why}")) from None
+
+    def _count(self, counted: dict[str, Any]) -> None:
+        """Merge the counts of a chunk: those that it leaves out stand as they were."""
+        self._counts |= {name: value for name, value in counted.items() if value is not None}
+        self.usage = usage(self._counts)
 
     def _part(self, part: dict[str, Any]) -> list[Said]:
         signature, said = clean(text(part.get("thoughtSignature"))), text(part.get("text"))
@@ -91,7 +97,7 @@ class Reading:
     def _opaque(self, part: dict[str, Any]) -> list[Said]:
         raw = clean(compact(part))
         return self._collecting.put(
-            self._next(None), Opaque(provider=PROVIDER, model=clean(self._model), raw=raw)
+            self._next(None), Opaque(provider=PROVIDER, model=clean(self.model), raw=raw)
         )
 
     def _next(self, kind: Kind | None) -> int:

@@ -67,15 +67,15 @@ class Chunks:
         self._parts = Collecting("openai")
         self._calls: list[_Call] = []
         self._known: dict[int | str, _Call] = {}
-        self._model = model
+        self.model = model
         self._finish_reason = ""
-        self._usage: Usage | None = None
+        self.usage: Usage | None = None
 
     def read(self, event: Json) -> Iterator[Said]:
         """What a chunk adds to the answer. Raises `ModelFailed` where it tells of an error."""
         chunk = obj(event)
-        self._model = text(chunk.get("model")) or self._model
-        self._usage = usage(chunk.get("usage"), "prompt_tokens", "completion_tokens") or self._usage
+        self.model = text(chunk.get("model")) or self.model
+        self.usage = usage(chunk.get("usage"), "prompt_tokens", "completion_tokens") or self.usage
         for choice in map(obj, items(chunk.get("choices"))):
             if not choice.get("index"):  # others are asked for by nobody
                 yield from self._choice(choice)
@@ -84,7 +84,7 @@ class Chunks:
         """The whole. Raises `ModelFailed` where the stream has no end, or says nothing."""
         if not self._finish_reason:
             raise ModelFailed("invalid_response", "the stream ended without a finish reason")
-        return self._parts.answer(self._model, self._finish_reason, self._usage)
+        return self._parts.answer(self.model, self._finish_reason, self.usage)
 
     def _choice(self, choice: dict[str, Any]) -> Iterator[Said]:
         delta = obj(choice.get("delta"))

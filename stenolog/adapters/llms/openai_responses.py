@@ -47,10 +47,10 @@ class Events:
 
     def __init__(self, model: str) -> None:
         self._parts = Collecting("openai")
-        self._model = model
+        self.model = model
         self._done: set[int] = set()
         self._finish_reason = ""
-        self._usage: Usage | None = None
+        self.usage: Usage | None = None
 
     def read(self, event: Json) -> Iterator[Said]:
         """What an event adds to the answer. Raises `ModelFailed` where it tells of an error."""
@@ -78,7 +78,7 @@ class Events:
         """The whole. Raises `ModelFailed` where the stream has no end, or says nothing."""
         if not self._finish_reason:
             raise ModelFailed("invalid_response", "the stream ended before the response was completed")
-        return self._parts.answer(self._model, self._finish_reason, self._usage)
+        return self._parts.answer(self.model, self._finish_reason, self.usage)
 
     def _begun(self, place: int, item: dict[str, Any]) -> Iterator[Said]:
         if item.get("type") == "function_call":
@@ -95,6 +95,8 @@ class Events:
     def _over(self, response: dict[str, Any]) -> Iterator[Said]:
         """The response as it ended. What is in it and did not stream is taken from it."""
         status = text(response.get("status"))
+        self.model = text(response.get("model")) or self.model
+        self.usage = usage(response.get("usage"), "input_tokens", "output_tokens")
         if response.get("error") or status in ("failed", "cancelled"):
             raise refusal(response.get("error") or {"code": "server_error", "message": f"status: {status}"})
         for place, item in enumerate(items(response.get("output"))):
@@ -102,8 +104,6 @@ class Events:
                 yield from self._item(place, obj(item))
         reason = obj(response.get("incomplete_details")).get("reason")
         self._finish_reason = text(reason) or status or "completed"
-        self._model = text(response.get("model")) or self._model
-        self._usage = usage(response.get("usage"), "input_tokens", "output_tokens")
 
 
 def _cleaned(item: dict[str, Any]) -> dict[str, Any]:

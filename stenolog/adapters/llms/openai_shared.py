@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from stenolog.adapters.transcripts.fields import Json, obj, text, whole
@@ -13,25 +12,16 @@ from stenolog.domain.errors import MissingExtra, ModelFailed
 from stenolog.domain.values import Usage
 from stenolog.projections.requests.model import Body
 
-from .clients import Clients, Hosted
-from .failing import broken, failed, hiding, secret_headers, told
-from .port import Answer, Prompt, Said, Timeouts
+from .clients import Clients
+from .failing import broken, failed, secret_headers, told
+from .hosted import Hosted
+from .port import Prompt, Timeouts
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
 
 NO_KEY = "no-key"
 """Servers of one's own ask for no key, but the SDK does."""
-
-
-class Reading(Protocol):
-    """Makes an answer of the events of one stream."""
-
-    def read(self, event: Json) -> Iterator[Said]:
-        """What an event adds to the answer. Raises `ModelFailed` where it tells of an error."""
-
-    def answer(self) -> Answer:
-        """The whole, once there are no more events. Raises `ModelFailed` where that is none."""
 
 
 class OpenAIModel(Hosted):
@@ -68,36 +58,24 @@ class OpenAIModel(Hosted):
         options = {"api_key": api_key, "base_url": base_url, "timeout": timeout} | options
         self._clients = Clients(lambda: openai.AsyncOpenAI(**options, max_retries=0), _shut)
 
-    @abstractmethod
-    def reading(self) -> Reading:
-        """A reader for the events of one stream."""
-
     def sent(self, body: Body) -> Body:
         """The body with what asks for it as a stream."""
         return body | {"stream": True}
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
-        """Pieces of the answer, then the whole. Raises `ModelFailed`."""
-        secrets: list[str] = []
-        reading = self.reading()
-        event = None
-        with hiding(secrets):
-            try:
-                client = self._given or await self._clients.get()
-                secrets += [client.api_key, *secret_headers(client._custom_headers)]
-                async with await self._opened(client, prompt) as events:
-                    async for event in events:
-                        for said in reading.read(event):
-                            yield said
-            except ModelFailed:
-                raise
-            except Exception as error:
-                raise named(error, secrets) from None
-            if event is None:
-                found = events.response.headers.get("content-type", "nothing")
-                what = f"expected a stream of events, found none in {found:.100}"
-                raise ModelFailed("invalid_response", what)
-            yield reading.answer()
+    async def _events(self, prompt: Prompt, secrets: list[str]) -> AsyncGenerator[Json, None]:
+        event: Any = None
+        try:
+            client = self._given or await self._clients.get()
+            secrets += [client.api_key, *secret_headers(client._custom_headers)]
+            async with await self._opened(client, prompt) as events:
+                async for event in events:
+                    yield event
+        except Exception as error:
+            raise named(error, secrets) from None
+        if event is None:
+            found = events.response.headers.get("content-type", "nothing")
+            what = f"expected a stream of events, found none in {found:.100}"
+            raise ModelFailed("invalid_response", what)
 
     async def _opened(self, client: AsyncOpenAI, prompt: Prompt) -> AsyncStream[object]:
         """The stream of events as plain JSON: so no field of another server's is lost, and the body goes out
