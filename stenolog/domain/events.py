@@ -191,7 +191,8 @@ class LlmError(Calling):
 
     `retry_at` is set when it will be tried again, its jitter already drawn. `attempt` counts those in a row
     that have failed, this one too; one that was never made, or that was stopped in good order, adds nothing,
-    so it is 0 where there is no other.
+    so it is 0 where there is no other. `usage` has the tokens that were counted before the call failed: at
+    least these were used. It is null if the provider had counted none.
     """
 
     kind: ClassVar[str] = "llm_error"

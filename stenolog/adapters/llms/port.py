@@ -53,7 +53,8 @@ class Progress(NamedTuple):
 
     Each replaces the one before. `session` is one that the next call can resume although this call failed;
     `process` identifies the process group at work (see `agents.groups`), to be ended if the engine dies.
-    A model may repeat an unchanged one to show that it is alive.
+    A model yields one when its provider has counted tokens. It may repeat an unchanged one to show that it
+    is alive.
     """
 
     session: str = ""
