@@ -368,4 +368,5 @@ def test_hooks_run_once_in_a_transaction_and_the_bell_rings_when_it_is_durable(p
         log.datastore.bell.ring = ring  # type: ignore[method-assign]
 
         assert ran == ["once"]
-        assert heard == [0, 8]
+        # the writer before the group rings after it has let go: the group may be durable by then
+        assert sorted(heard) in ([0, 8], [8, 8])
