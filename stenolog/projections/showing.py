@@ -31,7 +31,7 @@ _LIKE_LATIN = frozenset(
     "\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03b1\u03b9\u03bd\u03bf\u03c4\u03c5"
     "\u03c7\u03c1\u03ba"
 )
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _BLANKS, _BLANK_LINES = re.compile(r"[ \t]{40,}"), re.compile(r"\n(?:[ \t]*\n){3,}")
 _TOKEN = re.compile(r"[^\s\"]+")
 

@@ -14,7 +14,7 @@ LIMIT = 4096
 """What a message of Telegram holds, in UTF-16 code units."""
 LEAST = 200
 """A piece has room for the fence of a block of code and for some of the code."""
-FENCE = re.compile(r" {0,3}(`{3,20}(?=[^`]*$)|~{3,20})[ \t]*(.{0,40}?)[ \t]*")
+FENCE = re.compile(r" {0,3}(`{3,20}(?=[^`]*$)|~{3,20})[ \t]*+(.{0,40}?)[ \t]*")
 
 
 class Fence(NamedTuple):

@@ -26,7 +26,7 @@ PIPED_WIDTH = 120
 """How wide a rule is in a pipe, where lines of words have no end."""
 BATCH = 1_000
 """So many lines of a paragraph are written to a pipe at once."""
-FILLING = re.compile(r" *((?:\x1b\[[\d;]*m)*)$")
+FILLING = re.compile(r"(?<! ) *((?:\x1b\[[\d;]*m)*)$")
 PATIENCE_S = 1.0
 """How long work may take before its progress is shown."""
 

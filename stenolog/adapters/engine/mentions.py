@@ -9,7 +9,9 @@ from stenolog.domain.turns import rule_of
 from stenolog.domain.values import Turns
 
 MENTION = re.compile(r"(?<![\w@.])@([\w][\w./-]*)")
-_FENCED = re.compile(r"^ {0,3}(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_FENCED = re.compile(
+    r"^ {0,3}(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
+)
 _CITED = re.compile(r"^ {0,3}>.*$", re.MULTILINE)
 _CODE = re.compile(r"(?<!`)(`++)(?:(?!\n\n).){1,2000}?(?<!`)\1(?!`)", re.DOTALL)
 # A quotation begins behind a blank or a bracket and ends before no letter: apostrophes and inches are none.

@@ -18,7 +18,7 @@ from itertools import accumulate
 from unicodedata import category, normalize
 
 TAGS = ("message", "tool-result", "summary", "memory", "routing", "note")
-_FORGED = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(TAGS)})\b)", re.IGNORECASE)
+_FORGED = re.compile(rf"<(?=\s*+(?:/\s*+)?(?:{'|'.join(TAGS)})\b)", re.IGNORECASE)
 _ENDS = r"\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
 _BLANKS = rf"[^\S\n{_ENDS}]*"
 END_OF = "END OF"

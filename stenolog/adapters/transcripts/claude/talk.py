@@ -35,8 +35,6 @@ _INTERRUPTED = re.compile(r"\[Request interrupted by user( for tool use)?\]")
 _LOCAL_COMMAND = re.compile(r"\s*<command-name>")
 """What Claude Code does by itself: no prompt, so that nothing is left behind when its branch is."""
 _CLEARED = re.compile(r"\s*<command-name>/clear</command-name>")
-_COMMAND = re.compile(r"<command-name>\s*(.*?)\s*</command-name>", re.DOTALL)
-_COMMAND_ARGUMENTS = re.compile(r"<command-args>\s*(.*?)\s*</command-args>", re.DOTALL)
 _ABOUT_EDITOR = re.compile(r"\s*<ide_\w+>")
 _SYSTEM = re.compile(
     r"\s*(<(system-reminder|local-command-(stdout|stderr|caveat)|bash-(stdout|stderr)"
@@ -343,8 +341,15 @@ def _title_of(content: list[Block]) -> str:
     """The words of a prompt as a title; of a command its name, as it is typed."""
     said = [text(block.get("text")) for block in content]
     words = " ".join(each for each in said if not by_system(each) and not _ABOUT_EDITOR.match(each))
-    typed = [found[1] for each in (_COMMAND, _COMMAND_ARGUMENTS) if (found := each.search(words))]
-    return title_of(" ".join(typed) if _COMMAND.search(words) else words)
+    command, arguments = _between(words, "command-name"), _between(words, "command-args")
+    return title_of(words if command is None else " ".join(filter(None, (command, arguments))))
+
+
+def _between(words: str, tag: str) -> str | None:
+    """What stands between the tags, without the blanks around it; None where they are not both there."""
+    _, _, behind = words.partition(f"<{tag}>")
+    inside, end, _ = behind.partition(f"</{tag}>")
+    return inside.strip() if end else None
 
 
 def _runs(kinds: list[Kind], content: list[Block]) -> Iterator[tuple[Kind, list[Block]]]:

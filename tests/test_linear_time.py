@@ -1,0 +1,49 @@
+"""What others have written is read in time proportional to its length, whatever it is made of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from rich.text import Text
+
+from stenolog.adapters.chats import splitting
+from stenolog.adapters.cli import screen
+from stenolog.adapters.transcripts.claude import talk
+from stenolog.projections.requests import quoting
+from stenolog.projections.showing import shown_call
+
+SECONDS = 2.0
+"""Of the processor. What takes the square of the length takes ten seconds at least, here."""
+
+
+def drawn(text: str) -> None:
+    screen.draw([Text(text)], "never", page=False)
+
+
+def title(text: str) -> str:
+    return talk._title_of([{"type": "text", "text": text}])
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (quoting.escape, f"<{' ' * 40_000}x"),
+        (quoting.escape, f"<{' ' * 40_000}é"),
+        (lambda text: shown_call("f", text), "\u200b" + '\\"' * 60_000),
+        (lambda text: shown_call("f", text), "\u200b" + '"\\' * 60_000),
+        (splitting.split, f"```{' ' * 16_000}{'x' * 50}"),
+        (title, f"<command-name>{' ' * 4_000}"),
+        (title, "<command-name>" * 15_000),
+        (drawn, f"a{' ' * 60_000}b"),
+    ],
+)
+def test_no_text_takes_more_time_than_its_length_accounts_for(
+    read: Callable[[str], object], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun = time.process_time()
+
+    read(text)
+
+    assert time.process_time() - begun < SECONDS
