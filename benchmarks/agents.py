@@ -17,8 +17,8 @@ from benchmarks._ratio import Row
 from stenolog import AssistantMessage, Conversation, LlmError
 from stenolog.adapters import log as logs
 from stenolog.adapters.agents.command_line import CommandLine
-from stenolog.context import Delta
-from stenolog.engine import Agent, Retries, Team
+from stenolog.context import SinceLastTurn
+from stenolog.engine import Agent, RetryPolicy, Team
 from tests.agents import given
 
 AGENTS, ROUNDS = 20, 50
@@ -49,7 +49,7 @@ async def turns(talk: Conversation) -> list[Left]:
     """All turns; what is held before, at the half, at the end, and when the team is closed."""
     held = [left()]
     model = given.runs_on(env={"BRIEF": "1"})
-    agents = [Agent(name, llm=model, policy=Delta(), retries=Retries(base=0.0)) for name in NAMES]
+    agents = [Agent(name, llm=model, policy=SinceLastTurn(), retries=RetryPolicy(base=0.0)) for name in NAMES]
     async with Team(agents) as team:
         for number, word in enumerate(WORDS):
             await killed(model, number)

@@ -15,9 +15,19 @@ from random import Random
 from typing import Any, NamedTuple, TypeAlias
 
 from benchmarks._ratio import Row
-from stenolog import AssistantMessage, Card, Entry, Event, ModeSwitch, Request, Run, ToolCall, ToolResult
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    Entry,
+    Event,
+    ModeSwitch,
+    Request,
+    ToolCall,
+    ToolResult,
+    WorkflowRun,
+)
 from stenolog import UserMessage as Said
-from stenolog.context import Away, Budget, FullHistory, Instructions, LastN, Pins, Reminder
+from stenolog.context import Budget, FullHistory, LastN, MissedMessages, Pins, Prompt, Reminder
 from stenolog.domain.policy import PolicyLike
 from stenolog.projections.requests import every_request
 from stenolog.projections.requests.sections import MESSAGES
@@ -74,17 +84,22 @@ def run() -> Iterable[Row]:
 
 
 def what_notes_cost() -> Iterator[Row]:
-    """Bytes of the conversation that a change around it makes a provider read again, on all wires."""
-    base = Instructions(base="Be brief. " * 20)
+    """Bytes of the conversation that a change around it makes a provider read again, on all APIs."""
+    base = Prompt(base="Be brief. " * 20)
     modes = {"chat": "Talk. " * 40, "agent": "Work. " * 40}
-    late = Instructions(base=base.base, modes=modes, banner="Mode: {mode}")
-    first = Instructions(base=base.base, modes=modes, banner="Mode: {mode}", place="first")
+    late = Prompt(base=base.base, modes=modes, banner="Mode: {mode}")
+    first = Prompt(base=base.base, modes=modes, banner="Mode: {mode}", place="first")
     reminder = base | Reminder(10) | Pins(positions=(2,))
     quiet, switched, away = (entries(*between(30, events)) for events in (QUIET, SWITCHES, TO_OTHERS))
     for name, (log, policy), (alone, under), limit in (
         ("a mode there and back, a run, a hand-off", (switched, late), (quiet, base), 0),
         ("a reminder every 10 answers", (quiet, reminder), (quiet, base), 0),
-        ("what was said while the agent was away", (away, base | Away()), (away, base | Away()), 0),
+        (
+            "what was said while the agent was away",
+            (away, base | MissedMessages()),
+            (away, base | MissedMessages()),
+            0,
+        ),
         ('modes, run and hand-off with place="first"', (switched, first), (switched, first), math.inf),
     ):
         anew = sum(said_anew((log, policy), (alone, under), wire) for wire in MODELS)
@@ -108,8 +123,8 @@ def said_anew(sent: Under, alone: Under, wire: str) -> int:
     without what stands around it.
     """
     (log, policy), (quiet, base) = sent, alone
-    told = every_request(log, "coder", policy=policy, wire=wire)
-    within = every_request(quiet, "coder", policy=base, wire=wire)
+    told = every_request(log, "coder", policy=policy, api=wire)
+    within = every_request(quiet, "coder", policy=base, api=wire)
     pairs = [(whole, part) for whole, part in zip(told, within, strict=True) if whole.sendable]
     anew = 0
     for (before, part), (after, _) in pairwise(pairs):
@@ -151,7 +166,7 @@ def talk(turns: int, seed: int = 1) -> Iterator[Event]:
 
 def between(turns: int, told: Sequence[Event]) -> Iterator[Event]:
     """The same, with a card, and one of these events after each turn."""
-    yield ModeSwitch(cards={"coder": Card(persona="You write code.")}, joins=["coder", "reviewer"])
+    yield ModeSwitch(cards={"coder": AgentCard(persona="You write code.")}, joins=["coder", "reviewer"])
     events = islice(talk(turns), 1, None)
     for turn in range(turns):
         yield from islice(events, 4)
@@ -162,7 +177,7 @@ QUIET = (ModeSwitch(title="The log"),)
 SWITCHES = (
     ModeSwitch(mode="agent"),
     ModeSwitch(mode="chat", handoff="The reviewer found nothing."),
-    ModeSwitch(mode="run", active_run=Run(id="r1", directive="Release it", brief="Build the wheel")),
+    ModeSwitch(mode="run", active_run=WorkflowRun(id="r1", directive="Release it", brief="Build the wheel")),
     ModeSwitch(mode="chat", active_run=None, handoff=None),
 )
 TO_OTHERS = (

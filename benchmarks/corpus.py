@@ -2,7 +2,7 @@
 
     python -m benchmarks corpus [--every N]
 
-Every prefix of every log (forks too) and of the twelve damaged histories, every lane, four wires, every
+Every prefix of every log (forks too) and of the twelve damaged histories, every lane, four APIs, every
 policy; or every N-th prefix and the last. Needs the transcripts and the judges beside the checkout; without
 them there is nothing to measure.
 """
@@ -18,7 +18,7 @@ from benchmarks._pool import Found, together
 from benchmarks._ratio import Row
 from stenolog import Request
 from stenolog.projections.pairing import pair
-from stenolog.projections.requests.stays import stays
+from stenolog.projections.requests.stays import must_keep
 from stenolog.projections.requests.window import Window
 from tests.requests.corpus import DAMAGED, TRANSCRIPTS, Talk, damaged, files, requests, talks
 from tests.requests.judging import HERE, MODELS, faults
@@ -79,7 +79,7 @@ def judged(job: tuple[Path, str, int]) -> Found:
                 continue
             before[lane] = request.bytes
             found.counts["judged"] += 1
-            where = f"{talk.name} {request.agent}@{request.upto} {wire}, {name}"
+            where = f"{talk.name} {request.agent}@{request.at} {wire}, {name}"
             found.faults += (f"{fault} ({where})" for fault in faults(wire, request))
     return found
 
@@ -89,24 +89,24 @@ def count(found: Found, window: Window, request: Request) -> None:
     found.counts["requests"] += 1
     found.counts["sendable"] += bool(window.policy.budget) and request.sendable
     if request.reason.startswith("over budget"):
-        shown = window.shown()
-        may_go = len(stays(window, shown)) < len(shown.units)
+        shown = window.contents()
+        may_go = len(must_keep(window, shown)) < len(shown.units)
         found.counts["refused too early" if may_go else "refused"] += 1
 
 
 def accounted(job: tuple[Path, str, int]) -> Found:
-    """What became of everything that a file's logs say, on a wire, with no budget: where it arrives, and at
+    """What became of everything that a file's logs say, on an API, with no budget: where it arrives, and at
     the end."""
     file, wire, every = job
     found, account = Found(), Account()
     for talk in of(file):
         pairs = pair(talk.entries).pairs
-        for _, _, request in requests(talk, wires=[wire], every=every):
-            at_the_end = request.upto == len(talk.entries)
-            account.of(talk.entries if at_the_end else [talk.entries[request.upto - 1]], request)
-            call = pairs[request.upto].call if request.upto in pairs else None
+        for _, _, request in requests(talk, apis=[wire], every=every):
+            at_the_end = request.at == len(talk.entries)
+            account.of(talk.entries if at_the_end else [talk.entries[request.at - 1]], request)
+            call = pairs[request.at].call if request.at in pairs else None
             if call is not None and (call.agent, call.task) == (request.agent, request.task):
-                found.counts["native" if is_native(request.upto, request) else "not native"] += 1
+                found.counts["native" if is_native(request.at, request) else "not native"] += 1
     found.counts += account.found
     found.counts.update({f"out:{rule}": number for rule, number in account.left_out.items()})
     found.faults = account.lost

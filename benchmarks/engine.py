@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks._ratio import Row, compared
 from benchmarks.read import conversation
-from stenolog import Agent, Conversation, Delta, ModeSwitch, Team, Text, ToolCall, UserMessage
+from stenolog import Agent, Conversation, ModeSwitch, StreamDelta, Team, TextPart, ToolCall, UserMessage
 from stenolog.adapters import log as logs
 from stenolog.adapters.keeping import Json
 from stenolog.adapters.stores.claims import Claim, Claims
@@ -22,8 +22,8 @@ from stenolog.domain.entry import microseconds
 from stenolog.domain.events import AssistantMessage, ToolResult
 from stenolog.domain.values import Receipt
 from stenolog.engine import Limits
-from stenolog.models import Answer, Model, OpenAIChat, Prompt, Said
-from stenolog.tools import Call, tool
+from stenolog.models import Model, ModelCall, ModelResponse, OpenAIChat, ResponseDelta
+from stenolog.tools import ToolContext, tool
 from tests.llms.server import Received, Reply, Server
 from tests.llms.wire_openai_chat import frames
 
@@ -31,7 +31,7 @@ STEPS = 20
 """Model calls of one run; each but the last calls a tool."""
 SHORT, LONG = 100, 100_000
 RECEIPT = Json(Receipt)
-ANSWER = Answer((Text(text="It is the ledger. " * 8),), model="gpt-5", finish_reason="stop")
+ANSWER = ModelResponse((TextPart(text="It is the ledger. " * 8),), model="gpt-5", finish_reason="stop")
 
 
 class AtOnce(Model):
@@ -43,11 +43,11 @@ class AtOnce(Model):
         self.steps = steps
         self.asked = 0
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         self.asked += 1
-        yield Said(0, "text", "It is the ledger.")
+        yield ResponseDelta(0, "text", "It is the ledger.")
         calls = [ToolCall(id=f"c{self.asked}", name="count", arguments=f'{{"row": {self.asked}}}')]
-        yield Answer((Text(text="It is the ledger."), *(calls if self.asked % self.steps else ())))
+        yield ModelResponse((TextPart(text="It is the ledger."), *(calls if self.asked % self.steps else ())))
 
 
 @tool
@@ -127,8 +127,8 @@ def by_hand(loop: asyncio.Runner, talk: Conversation, steps: int) -> Callable[[]
     async def step(position: int) -> int:
         request = talk.request("coder")
         fence = claim("model", position, request.sha256, RECEIPT.dump(request.receipt))
-        async for piece in model.stream(Prompt(request.body, request.sha256, "coder", talk.name)):
-            if isinstance(piece, Answer):
+        async for piece in model.stream(ModelCall(request.body, request.sha256, "coder", talk.name)):
+            if isinstance(piece, ModelResponse):
                 answer = piece
         event = AssistantMessage(
             agent="coder", parts=answer.parts, cause=position, model=model.name, receipt=request.receipt
@@ -136,7 +136,7 @@ def by_hand(loop: asyncio.Runner, talk: Conversation, steps: int) -> Callable[[]
         (entry,) = talk.extend([event], expected=position, fence=fence)
         for call in event.tool_calls:
             fence = claim(f"tool {entry.position}/0", entry.position, entry.id)
-            outcome = await count.run(Call("count", call.arguments, entry.id, "coder", talk.name))
+            outcome = await count.run(ToolContext("count", call.arguments, entry.id, "coder", talk.name))
             result = ToolResult(call_id=call.id, name="count", text=str(outcome.content[0]))
             (entry,) = talk.extend([result], expected=entry.position, fence=fence)
         return entry.position
@@ -181,7 +181,7 @@ async def _first_tokens(server: Server, talk: Conversation, rounds: int) -> tupl
 async def _engines(team: Team, talk: Conversation) -> float:
     start, first = time.perf_counter(), 0.0
     async for happened in team.run(talk, "Which one?"):
-        if isinstance(happened, Delta) and not first:
+        if isinstance(happened, StreamDelta) and not first:
             first = time.perf_counter() - start
     return first
 

@@ -15,7 +15,7 @@ from stenolog.domain.entry import to_entry
 from stenolog.domain.policy import Policy, policy
 from stenolog.domain.step import fold
 from stenolog.engine import RoundRobin
-from stenolog.projections.requests.visible import Lane
+from stenolog.projections.requests.visible import LaneId
 from stenolog.projections.requests.window import window
 from stenolog.testing import entries, records
 
@@ -55,7 +55,7 @@ def decoding(events: Iterable[Event]) -> Callable[[], object]:
 
 def taking(log: list[Entry], chosen: Policy) -> Callable[[], object]:
     """What takes the log into a new window."""
-    return lambda: window(Lane("coder"), chosen, log)
+    return lambda: window(LaneId("coder"), chosen, log)
 
 
 def turns(number: int) -> Iterator[Event]:

@@ -2,7 +2,7 @@
 
     python -m benchmarks fuzz [--seeds 20000]
 
-Each history under a policy that its seed chooses, on four wires, at its end and at one position before.
+Each history under a policy that its seed chooses, on four APIs, at its end and at one position before.
 """
 
 from __future__ import annotations
@@ -83,6 +83,6 @@ def afresh(made: Window, entries: list[Entry]) -> Window:
 
 def taken_up(made: Window, entries: list[Entry]) -> Window:
     """The window that goes on from its own mark, with the entries that the mark names and no others."""
-    mark = made.mark
+    mark = made.snapshot
     held = {position for first, last in mark.rows for position in range(first, last + 1)}
     return Window(made.lane, made.policy, made.counter, mark, [e for e in entries if e.position in held])

@@ -20,7 +20,7 @@ import stenolog
 from benchmarks._ratio import Row
 from stenolog import Log, UserMessage
 from stenolog.adapters.asynchronous import AsyncConversation
-from stenolog.adapters.stores.grouping import Group, Waiting
+from stenolog.adapters.stores.grouping import GroupCommit, PendingWrite
 
 WRITERS = 64
 EACH = 50
@@ -29,10 +29,10 @@ LIMIT = 1 / 4
 MESSAGE = UserMessage(text="Which test fails, and since which commit? " * 7)
 
 
-class Alone(Group):
+class Alone(GroupCommit):
     """No group: each job has a commit of its own."""
 
-    def _gathering(self, taken: list[Waiting[Any]]) -> Iterator[Waiting[Any]]:
+    def _gathering(self, taken: list[PendingWrite[Any]]) -> Iterator[PendingWrite[Any]]:
         return iter(taken)
 
 
@@ -49,7 +49,7 @@ def run() -> Iterable[Row]:
             lambda: one_after_another(log),
             lambda: in_threads(log),
             lambda: in_threads(other),
-            lambda: in_tasks(Path(folder, "tasks.db"), Group),
+            lambda: in_tasks(Path(folder, "tasks.db"), GroupCommit),
             lambda: in_tasks(Path(folder, "tasks alone.db"), Alone),
         )
         taken = [[way() * 1e6 for way in ways] for _ in range(ROUNDS)]
@@ -90,7 +90,7 @@ def in_threads(log: Log) -> float:
         return (perf_counter() - start) / (WRITERS * EACH)
 
 
-def in_tasks(path: Path, group: type[Group]) -> float:
+def in_tasks(path: Path, group: type[GroupCommit]) -> float:
     """The same, by a task for each conversation."""
 
     async def work(talk: AsyncConversation) -> None:

@@ -21,7 +21,7 @@ from stenolog.adapters.cli import run as cli
 from stenolog.adapters.cli import shell
 from stenolog.adapters.cli.commands import app
 from stenolog.adapters.stores import appending, events
-from stenolog.adapters.stores.appending import Item
+from stenolog.adapters.stores.appending import PendingEntry
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import ModeSwitch
 
@@ -128,7 +128,7 @@ def filled(path: Path, conversations: int) -> None:
         for stream in range(1, conversations + 1):
             at = EPOCH_US + stream * APART_US
             items = [
-                Item(f"e{nth}", at, topic, bytes(16), payload)
+                PendingEntry(f"e{nth}", at, topic, bytes(16), payload)
                 for nth, (topic, payload) in enumerate(payloads)
             ]
             connection.execute(NEW, (stream, name_of(stream)))

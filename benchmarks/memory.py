@@ -37,7 +37,7 @@ def characters(total, entry):
     return total + len(getattr(entry.event, "text", ""))
 
 with stenolog.open(sys.argv[1]) as log:
-    talk = log["talk"]
+    conversation = log["talk"]
     upto = 200  # decoders are built when they are first used
     {fold}
     upto = None

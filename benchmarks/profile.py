@@ -116,7 +116,7 @@ def appended(peer: Stenolog, talk: str, number: int) -> None:
 def again(talk: Conversation, policy: PolicyLike) -> None:
     """Two requests where nothing is new."""
     for _ in range(2):
-        assert talk.request(AGENT, wire="openai-chat", policy=policy).body
+        assert talk.request(AGENT, api="openai-chat", policy=policy).body
 
 
 def encoded(events: Iterable[Event]) -> None:

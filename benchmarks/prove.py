@@ -23,7 +23,7 @@ from stenolog.projections.requests.prefixes import checked
 from tests.requests.corpus import TRANSCRIPTS, files
 from tests.requests.sessions import conversation, session, session_log
 
-WIRES = ("openai-chat", "anthropic")
+APIS = ("openai-chat", "anthropic")
 ENTRIES = 5_000
 TALKS, TURNS, KINDS = 1_000, 20, 20
 """So many conversations of so many turns, of which so many are different."""
@@ -46,12 +46,12 @@ def run() -> Iterable[Row]:
 
 
 def prefixes(log: Log, what: str) -> Row:
-    """Every request that a log could lead to, on two wires, before their laws."""
+    """Every request that a log could lead to, on two APIs, before their laws."""
     requests = invalid = 0
 
     def work() -> None:
         nonlocal requests, invalid
-        for found in check(log, log.names(archived=True), wires=WIRES, all_prefixes=True, jobs=None):
+        for found in check(log, log.names(archived=True), apis=APIS, all_prefixes=True, jobs=None):
             assert found.error is None, found
             requests += found.requests
             invalid += len(found.invalid)
@@ -59,7 +59,7 @@ def prefixes(log: Log, what: str) -> Row:
     cpu, took = _cpu(), seconds(work)
     on = f"on {cores()} processors: {_cpu() - cpu:.0f} s of CPU"
     note = f"{requests:,} requests, {invalid} break a law, {on}"
-    return Row(f"prove: {what}, two wires", took, LIMIT_S, "s", note)
+    return Row(f"prove: {what}, two APIs", took, LIMIT_S, "s", note)
 
 
 def _cpu() -> float:
@@ -73,11 +73,11 @@ def longer() -> Row:
 
     def one_request(entries: int) -> float:
         log = session_log(1, entries)
-        return cpu_seconds(lambda: [*checked(log, wires=WIRES, all_prefixes=True)]) / entries
+        return cpu_seconds(lambda: [*checked(log, apis=APIS, all_prefixes=True)]) / entries
 
     one_request(SHORT)
     long_s, short_s = one_request(LONG), min(one_request(SHORT), one_request(SHORT))
-    note = f"{long_s * 1e3:.2f} against {short_s * 1e3:.2f} ms for those of three agents on two wires"
+    note = f"{long_s * 1e3:.2f} against {short_s * 1e3:.2f} ms for those of three agents on two APIs"
     return Row(f"prove: a position of {LONG:,} entries against {SHORT}", long_s / short_s, 4, note=note)
 
 

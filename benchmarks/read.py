@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks._ratio import Row, compared
 from stenolog import Conversation, Fold
 from stenolog.adapters import log as logs
-from stenolog.adapters.keeping import kept
+from stenolog.adapters.keeping import persistent_fold
 from stenolog.adapters.stores.events import EVENT
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, ToolResult, UserMessage
@@ -63,7 +63,7 @@ def over(talk: Conversation, count: Fold[int]) -> int:
     """The fold over the whole conversation, from the beginning."""
     assert talk.stream.key is not None
     talk.log.checkpoints.drop(talk.stream.key)
-    return talk.fold(kept(count, int))
+    return talk.fold(persistent_fold(count, int))
 
 
 def conversation(entries: int) -> list[Event]:

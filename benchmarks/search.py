@@ -14,7 +14,7 @@ from benchmarks._ratio import Row, compared, cpu_seconds
 from stenolog import AssistantMessage, Event, Log, ToolCall, ToolResult, UserMessage
 from stenolog.adapters import log as logs
 from stenolog.adapters.search.index import TOKENIZER
-from stenolog.projections.said import said
+from stenolog.projections.said import searchable_text
 
 INDEXED, SHORT, LONG = 100_000, 10_000, 1_000_000
 TEXTS = 5_000
@@ -37,7 +37,7 @@ def run() -> Iterable[Row]:
 def indexing(folder: Path) -> Iterator[Row]:
     """The first search of a log, in CPU, against inserts of the same words into a table of FTS5."""
     with filled(folder / "talks.db", INDEXED) as log:
-        words = [said(entry.event) for entry in log["talk"].entries()]
+        words = [searchable_text(entry.event) for entry in log["talk"].entries()]
         beside = folder / "talks.db-search"
         times = []
         for number in range(3):

@@ -12,7 +12,7 @@ from benchmarks._ratio import Row, compared, least
 from benchmarks.state import filled
 from stenolog import Conversation, fold
 from stenolog.adapters import log as logs
-from stenolog.adapters.keeping import SETTINGS, STATE, Kept, kept
+from stenolog.adapters.keeping import SETTINGS, STATE, PersistentFold, persistent_fold
 from stenolog.projections.usage import Usage, usage
 
 ENTRIES, FOLDED = 100_000, 20_000
@@ -26,11 +26,11 @@ def characters(total: int, entry: Any) -> int:
     return total + len(getattr(entry.event, "text", ""))
 
 
-FOLDS: dict[str, Kept[Any]] = {
+FOLDS: dict[str, PersistentFold[Any]] = {
     "state": STATE,
     "settings": SETTINGS,
-    "usage": kept(usage, Usage),
-    "a fold of one's own": kept(characters, int),
+    "usage": persistent_fold(usage, Usage),
+    "a fold of one's own": persistent_fold(characters, int),
 }
 
 
@@ -58,9 +58,9 @@ def anew(talk: Conversation) -> Row:
     def keeping() -> object:
         assert talk.stream.key is not None
         talk.log.checkpoints.drop(talk.stream.key)
-        return talk.state(upto=FOLDED)
+        return talk.state(at=FOLDED)
 
-    kept_s, bare_s = least(keeping, lambda: STATE.fold(talk.entries(upto=FOLDED)), rounds=5)
+    kept_s, bare_s = least(keeping, lambda: STATE.fold(talk.entries(at=FOLDED)), rounds=5)
     note = f"{kept_s / FOLDED * 1e6:.1f} against {bare_s / FOLDED * 1e6:.1f} µs of CPU an entry"
     return Row("the first fold of a log against folding alone", kept_s / bare_s, 1.6, note=note)
 

@@ -17,7 +17,7 @@ from stenolog.adapters.stores import reading
 from stenolog.context import Budget, LastN
 from stenolog.domain.policy import Policy, policy
 from stenolog.projections.requests.build import from_window
-from stenolog.projections.requests.visible import Lane
+from stenolog.projections.requests.visible import LaneId
 from stenolog.projections.requests.window import window
 from stenolog.testing import entries
 from tests.requests.judging import MODELS
@@ -25,7 +25,7 @@ from tests.requests.judging import MODELS
 SHORT, LONG = 1_000, 100_000
 BATCH = 10_000
 SPARE = 64
-CODER = Lane("coder")
+CODER = LaneId("coder")
 BUDGET = policy(Budget(tokens=32_000))
 POLICIES = {"32,000 tokens": BUDGET, "the last 50": policy(LastN(50))}
 
@@ -58,7 +58,7 @@ def explained() -> Row:
     whole_s, bare_s = least(explained, on_all_wires, rounds=60)
     note = f"{whole_s * 1e3:.1f} against {bare_s * 1e3:.1f} ms of CPU; made when asked for"
     return Row(
-        "requests on four wires with their explanation against without", whole_s / bare_s, 3.0, note=note
+        "requests on four APIs with their explanation against without", whole_s / bare_s, 3.0, note=note
     )
 
 

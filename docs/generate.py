@@ -30,24 +30,24 @@ PREFACE = """\
 | `show`, each line of `tail` | an entry: `conversation`, `position`, `id`, `at`, `digest`, `kind`, `topic`, `event` |
 | `search` | `query`, `hits`; of each hit `conversation`, `position`, `at`, `kind`, `who`, `snippet`, `marks` (of each hit in the snippet the first character, and the one behind its last) |
 | `timeline` | `conversation`, `items` |
-| `request` | `agent`, `task`, `upto`, `wire`, `sendable`, `reason`, `sha256`, `pipeline`, `counter`, `cuts`, `policy`, `size`, `parts`, `dropped`, `body` |
+| `request` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `pipeline`, `counter`, `cuts`, `policy`, `size`, `parts`, `dropped`, `body` |
 | `steps` | `conversation`, `transitions` |
 | `state` | `conversation`, `state`, `settings` |
 | `outputs` | `conversation`, `outputs`, `directory`, `written` |
 | `output` | `conversation`, `alias`, `text`, `offset`, `end`, `total`, `next` |
 | `stats` | `conversations`, `by`, `rows`, `total` |
-| `explain` | `conversation`, `upto`, `entry`, `lanes`, `timeline`, `transitions`, `refers_to`, `referred_to_by` |
+| `explain` | `conversation`, `at`, `entry`, `lanes`, `timeline`, `transitions`, `refers_to`, `referred_to_by` |
 | `blame` | `conversation`, `links`, `gap`, `possible` |
-| `why` | `agent`, `task`, `upto`, `wire`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out` |
+| `why` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out` |
 | `diff` | `before`, `after`, `shared`, `messages_before`, `messages_after`, `tokens_before`, `tokens_after`, `around`, `changes` |
-| `view` | `conversation`, `upto`, `agent`, `minus`, `seen` |
+| `view` | `conversation`, `at`, `agent`, `minus`, `seen` |
 | `chat`, `run`, `record` | an entry on each line, as of `tail`; the last line has `conversation`, `position`, `lanes` with the status of each |
 | `rerun` | `conversation`, `entries`, `requests`, `divergence`; so many requests are the same, and then there is none, or one with `position`, `lane`, `view`, `pointer`, `expected`, `found` |
 | `replay` | `conversation`, `transitions`, `state`, `digest`, `equal` |
 | `verify` | `conversations`, `blobs`, `head`, `anomalies`, `requests`; `head` is null with a conversation, `requests` without `--requests`, else how many are the `same`, with each of `differs` and `not-provable`; what is wrong stands in `diagnostics` |
 | `fsck` | `conversations`, `all_prefixes`, `requests`, `invalid`; each breach stands in `diagnostics` |
 | `gate` | `requests`, `compared`, `changed`, `vanished`, `new`, `then`, `now`, `file`; without `--out` and `--against` an envelope for each line |
-| `budget` | `conversation`, `agent`, `wire`, `rows` |
+| `budget` | `conversation`, `agent`, `api`, `rows` |
 | `whatif` | `conversation`, `agent`, `same`, `difference`, `real`, `other` |
 | `bisect` | `conversation`, `agent`, `text`, `verdict`, `runs`, `last`, `vanished`, `source`, `rule`, `dropped` |
 | `doctor` | a list of `file`, `format`, `outcome`, `entries`, `agents`, `problems`; of a single file `request` too |

@@ -18,7 +18,7 @@ from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import Common, Unchanged
 from stenolog.domain.lifecycle import GUARDS, STATES, TABLE, Row, Status, Trigger
 from stenolog.domain.scalars import Integer, Json, Key, Utc
-from stenolog.domain.state import Lane, State, decision
+from stenolog.domain.state import LaneState, State, decision
 from stenolog.testing import examples
 
 MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
@@ -41,7 +41,7 @@ never fails to replay. `decide` refuses it before it is recorded.
 EVENTS = """\
 Five kinds of event are the sole truth, and there is no sixth. They are stored as JSON objects, each under its
 topic `kind@version`, and a field that holds its default is left out. A field that a release does not know
-makes the payload a `CorruptLog` for it; a whole topic that it does not know is kept as it is.
+makes the payload a `CorruptLogError` for it; a whole topic that it does not know is kept as it is.
 
 A position counts from 1 within its conversation; a time is written as ISO 8601 in UTC; an integer has at most
 64 bits. `stenolog schema` prints the JSON Schemas.
@@ -109,7 +109,7 @@ def _guard(name: str, wanted: bool) -> str:
 
 
 def _does(status: Status) -> str:
-    made = decision(State(), Lane("coder", status=status))
+    made = decision(State(), LaneState("coder", status=status))
     return DOES[made.do] + (f": {made.reason}" if made.reason else "")
 
 

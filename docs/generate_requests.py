@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields
 
-from stenolog.domain.policy import HISTORIES, RULES, Rule
-from stenolog.projections.requests import PIPELINE, WIRES
+from stenolog.domain.policy import HISTORIES, RULES, PolicyRule
+from stenolog.projections.requests import APIS, PIPELINE
 from stenolog.projections.requests.caps import KEPT, RESERVE
 from stenolog.projections.requests.laws import LAWS
 from stenolog.projections.requests.rules import REPAIRS, STAGES
@@ -15,9 +15,9 @@ from stenolog.projections.requests.stays import STAYS
 
 MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
 ABOUT = f"""\
-What a request is made by: context policies, rules, wires and their laws. The pipeline is `{PIPELINE}`;
+What a request is made by: context policies, rules, APIs and their laws. The pipeline is `{PIPELINE}`;
 [How a request is built](../explanation/requests.md) says why it is as it is, and
-[Add a policy, a rule, a wire](../how-to/extend-requests.md) how to bring your own.
+[Add a policy, a rule, an API](../how-to/extend-requests.md) how to bring your own.
 """
 POLICIES = """\
 ## Context policies
@@ -41,7 +41,7 @@ lists where it had to.
 
 
 def requests() -> str:
-    """The policies, the rules by stage, and the laws of each wire."""
+    """The policies, the rules by stage, and the laws of each API."""
     return "\n".join(_lines())
 
 
@@ -60,13 +60,13 @@ def _lines() -> Iterator[str]:
         yield f"### {stage[0].upper()}{stage[1:]}\n\n| rule | what it does |\n|---|---|"
         yield from (f"| `{rule}`{'*' if rule in REPAIRS else ''} | {does} |" for rule, does in rules.items())
         yield ""
-    for wire, laws in LAWS.items():
-        yield f"## Laws of {wire}@{WIRES[wire].version}\n\n| law | what it demands |\n|---|---|"
+    for api, laws in LAWS.items():
+        yield f"## Laws of {api}@{APIS[api].version}\n\n| law | what it demands |\n|---|---|"
         yield from (f"| `{law.name}` | {law.says} |" for law in laws)
         yield ""
 
 
-def _signature(cls: type[Rule]) -> str:
+def _signature(cls: type[PolicyRule]) -> str:
     """The class with its fields and their defaults, as one would write it."""
     shown = []
     for field in fields(cls):  # type: ignore[arg-type]

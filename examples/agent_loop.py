@@ -12,8 +12,8 @@ from typing import Any
 
 import stenolog
 from stenolog import (
+    AgentCard,
     AssistantMessage,
-    Card,
     Conversation,
     ModeSwitch,
     Request,
@@ -37,7 +37,7 @@ def model(request: Request) -> AssistantMessage:
     answer = next(SCRIPT)
     return AssistantMessage(
         agent=request.agent,
-        cause=request.upto,
+        cause=request.at,
         text=answer.get("content", ""),
         tool_calls=list(_calls(answer)),
         receipt=request.receipt,
@@ -54,19 +54,21 @@ def clock(arguments: str) -> str:
     return f"14:05 in {json.loads(arguments)['zone']}"
 
 
-def turn(talk: Conversation, agent: str) -> None:
+def turn(conversation: Conversation, agent: str) -> None:
     """Go on until the agent waits for a person."""
     while True:
-        state = talk.state()
+        state = conversation.state()
         lane = state.lane(agent)
         match lane.status:
             case "awaiting_llm":
-                talk.append(model(talk.request(agent)), expected=state.position)
+                conversation.append(model(conversation.request(agent)), expected=state.position)
             case "awaiting_tools":
                 for call in lane.calls:
-                    made = next(talk.entries(after=call.position - 1)).event
+                    made = next(conversation.entries(after=call.position - 1)).event
                     assert isinstance(made, AssistantMessage)
-                    talk.append(ToolResult(call_id=call.id, text=clock(made.tool_calls[call.nth].arguments)))
+                    conversation.append(
+                        ToolResult(call_id=call.id, text=clock(made.tool_calls[call.nth].arguments))
+                    )
             case _:
                 return
 
@@ -74,12 +76,12 @@ def turn(talk: Conversation, agent: str) -> None:
 def main() -> None:
     """One question, and the timeline that comes of it."""
     with stenolog.open(":memory:") as log:
-        talk = log["clock"]
-        card = Card(persona="You tell the time.", tools=[CLOCK])
-        talk.append(ModeSwitch(mode="agent", joins=["guide"], cards={"guide": card}), expected=0)
-        talk.append(UserMessage(text="What is the time in Kyiv?"))
-        turn(talk, "guide")
-        for item in talk.timeline():
+        conversation = log["clock"]
+        card = AgentCard(persona="You tell the time.", tools=[CLOCK])
+        conversation.append(ModeSwitch(mode="agent", joins=["guide"], cards={"guide": card}), expected=0)
+        conversation.append(UserMessage(text="What is the time in Kyiv?"))
+        turn(conversation, "guide")
+        for item in conversation.timeline():
             print(item.position, item.kind, item.author, item.text or item.detail)
 
 

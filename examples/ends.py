@@ -6,14 +6,14 @@ import shlex
 import sys
 from collections.abc import Container, Sequence
 
-from stenolog import AssistantMessage, Conversation, LlmError, ModelFailed
+from stenolog import AssistantMessage, Conversation, LlmError, ModelError
 from stenolog.domain.state import address
 
 
-def failures(talk: Conversation, but: Container[str] = ("budget",)) -> list[LlmError]:
+def failures(conversation: Conversation, but: Container[str] = ("budget",)) -> list[LlmError]:
     """Those since the last answer, of each lane that stands failed by them; those of `but` are none."""
     errors: dict[str, list[LlmError]] = {}
-    for entry in talk.entries():
+    for entry in conversation.entries():
         match entry.event:
             case LlmError(agent=agent, task=task, category=category) as error if category not in but:
                 errors.setdefault(address(agent, task), []).append(error)
@@ -21,14 +21,14 @@ def failures(talk: Conversation, but: Container[str] = ("budget",)) -> list[LlmE
                 errors.pop(address(agent, task), None)
             case _:
                 pass
-    lanes = talk.state().lanes
+    lanes = conversation.state().lanes
     return [error for lane in errors if lanes[lane].status == "failed" for error in errors[lane]]
 
 
-def check(talk: Conversation) -> None:
-    """Raises `ModelFailed` where a lane stands failed."""
-    for error in failures(talk):
-        raise ModelFailed(error.category, f"{address(error.agent, error.task)}: {error.message}")
+def check(conversation: Conversation) -> None:
+    """Raises `ModelError` where a lane stands failed."""
+    for error in failures(conversation):
+        raise ModelError(error.category, f"{address(error.agent, error.task)}: {error.message}")
 
 
 def ended(failed: Sequence[LlmError]) -> int:
@@ -41,9 +41,9 @@ def ended(failed: Sequence[LlmError]) -> int:
     return 1
 
 
-def command(talk: Conversation, agent: str, db: str) -> str:
+def command(conversation: Conversation, agent: str, db: str) -> str:
     """The command that shows what the agent was sent for its last answer."""
-    answers = (entry.event for entry in talk.entries() if isinstance(entry.event, AssistantMessage))
+    answers = (entry.event for entry in conversation.entries() if isinstance(entry.event, AssistantMessage))
     views = [said.receipt.view for said in answers if said.agent == agent and said.receipt]
     at = f" --at {views[-1]}" if views else ""
-    return f"stenolog request {shlex.quote(talk.name)} --agent {agent}{at} --db {shlex.quote(db)}"
+    return f"stenolog request {shlex.quote(conversation.name)} --agent {agent}{at} --db {shlex.quote(db)}"

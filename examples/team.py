@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 import stenolog
-from stenolog import Agent, Delta, Recorded, Team, ToolCall
+from stenolog import Agent, EntryAppended, StreamDelta, Team, ToolCall
 from stenolog.engine import RoundRobin
 from stenolog.models import Scripted
 
@@ -34,17 +34,17 @@ def team() -> Team:
 async def main() -> None:
     """One question, and what comes of it."""
     with stenolog.open(":memory:") as log:
-        talk = log["kitchen"]
-        async for happened in team().run(talk, "How do we furnish the kitchen?"):
+        conversation = log["kitchen"]
+        async for happened in team().run(conversation, "How do we furnish the kitchen?"):
             match happened:
-                case Delta(lane, text=text, kind="text"):
+                case StreamDelta(lane, text=text, kind="text"):
                     print(f"{lane} … {text}")
-                case Recorded(entry):
+                case EntryAppended(entry):
                     print(entry.position, entry.event.kind)
                 case _:
                     pass
-        print(talk.transitions()[-1].decision.reason)
-        for item in talk.timeline():
+        print(conversation.transitions()[-1].decision.reason)
+        for item in conversation.timeline():
             print(f"{item.author:<10}", item.text or item.detail)
 
 

@@ -3,31 +3,31 @@
 Nothing of Telegram's library is imported before a `Telegram` is made.
 """
 
-from .adapters.chats.commands import COMMANDS, Told, command, commands
+from .adapters.chats.commands import COMMANDS, CommandContext, command, commands
 from .adapters.chats.console import Console
 from .adapters.chats.hearing import mentioned
-from .adapters.chats.outlet import Outlet
-from .adapters.chats.port import Piece, Question, Render, Send
-from .adapters.chats.rendering import pieces
-from .adapters.chats.room import Room
-from .adapters.chats.splitting import split, units
+from .adapters.chats.outlet import Delivery
+from .adapters.chats.port import OutgoingMessage, Question, Render, Send
+from .adapters.chats.rendering import render_entry
+from .adapters.chats.room import ChatSession
+from .adapters.chats.splitting import split, utf16_length
 from .adapters.chats.telegram.service import Telegram
 
 __all__ = [
     "COMMANDS",
+    "ChatSession",
+    "CommandContext",
     "Console",
-    "Outlet",
-    "Piece",
+    "Delivery",
+    "OutgoingMessage",
     "Question",
     "Render",
-    "Room",
     "Send",
     "Telegram",
-    "Told",
     "command",
     "commands",
     "mentioned",
-    "pieces",
+    "render_entry",
     "split",
-    "units",
+    "utf16_length",
 ]

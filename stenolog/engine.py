@@ -1,59 +1,59 @@
 """The engine: a team of agents that works on conversations, crashes anywhere and goes on."""
 
 from .adapters.engine.agent import Agent
-from .adapters.engine.condensing import condense
-from .adapters.engine.delegate import Delegate
-from .adapters.engine.happenings import Delta, Happening, Recorded
+from .adapters.engine.condensing import compact
+from .adapters.engine.delegate import AgentTool
+from .adapters.engine.happenings import EntryAppended, RunEvent, StreamDelta
 from .adapters.engine.options import Options
-from .adapters.engine.recording import Recording
+from .adapters.engine.recording import Replay
 from .adapters.engine.regenerating import regenerate
-from .adapters.engine.retries import Breaker, Retries
+from .adapters.engine.retries import CircuitBreaker, RetryPolicy
 from .adapters.engine.team import Team
-from .adapters.engine.waiting import Waiting
-from .adapters.engine.world import World
-from .domain.limits import Account, Accounts, Limits, exceeded, spent_of, watch
+from .adapters.engine.waiting import PendingApproval
+from .adapters.engine.world import Runtime
+from .domain.limits import LaneUsage, Limits, UsageByLane, delegated_usage, limit_reached, track_usage
 from .domain.turns import (
-    Addressed,
-    Next,
+    ByAddress,
+    NextTurn,
     Orchestrator,
     Parallel,
-    Pipeline,
     RoundRobin,
-    Rule,
-    Turn,
-    register,
-    seats,
+    Sequential,
+    TurnRule,
+    TurnView,
+    present,
+    register_turn_rule,
 )
 
 __all__ = [
-    "Account",
-    "Accounts",
-    "Addressed",
     "Agent",
-    "Breaker",
-    "Delegate",
-    "Delta",
-    "Happening",
+    "AgentTool",
+    "ByAddress",
+    "CircuitBreaker",
+    "EntryAppended",
+    "LaneUsage",
     "Limits",
-    "Next",
+    "NextTurn",
     "Options",
     "Orchestrator",
     "Parallel",
-    "Pipeline",
-    "Recorded",
-    "Recording",
-    "Retries",
+    "PendingApproval",
+    "Replay",
+    "RetryPolicy",
     "RoundRobin",
-    "Rule",
+    "RunEvent",
+    "Runtime",
+    "Sequential",
+    "StreamDelta",
     "Team",
-    "Turn",
-    "Waiting",
-    "World",
-    "condense",
-    "exceeded",
+    "TurnRule",
+    "TurnView",
+    "UsageByLane",
+    "compact",
+    "delegated_usage",
+    "limit_reached",
+    "present",
     "regenerate",
-    "register",
-    "seats",
-    "spent_of",
-    "watch",
+    "register_turn_rule",
+    "track_usage",
 ]

@@ -4,35 +4,35 @@ No SDK is imported before a model of it is made.
 """
 
 from .adapters.agents.acp import ACP
-from .adapters.agents.command_line import CommandLine, Health
+from .adapters.agents.command_line import CommandLine, HealthCheck
 from .adapters.agents.formats import JsonLines
-from .adapters.agents.permission import Asked
-from .adapters.agents.turn import Turn
+from .adapters.agents.permission import PermissionRequest
+from .adapters.agents.turn import ResponseBuilder
 from .adapters.llms.anthropic import Anthropic
 from .adapters.llms.gemini import Gemini
-from .adapters.llms.named import model_of
+from .adapters.llms.named import model_from_string
 from .adapters.llms.openai_chat import OpenAIChat
 from .adapters.llms.openai_responses import OpenAIResponses
-from .adapters.llms.port import Answer, Model, Progress, Prompt, Said, Timeouts
+from .adapters.llms.port import Model, ModelCall, ModelResponse, Progress, ResponseDelta, Timeouts
 from .adapters.llms.scripted import Scripted
 
 __all__ = [
     "ACP",
-    "Answer",
     "Anthropic",
-    "Asked",
     "CommandLine",
     "Gemini",
-    "Health",
+    "HealthCheck",
     "JsonLines",
     "Model",
+    "ModelCall",
+    "ModelResponse",
     "OpenAIChat",
     "OpenAIResponses",
+    "PermissionRequest",
     "Progress",
-    "Prompt",
-    "Said",
+    "ResponseBuilder",
+    "ResponseDelta",
     "Scripted",
     "Timeouts",
-    "Turn",
-    "model_of",
+    "model_from_string",
 ]

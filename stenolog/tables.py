@@ -3,19 +3,19 @@
 from .adapters.tables.declaring import CONVERSATION, POSITION, Delete, Table
 from .adapters.tables.messages import conversation_messages
 from .adapters.tables.postgres import Follower
-from .adapters.tables.sqlite import Kept, Standing, keep, kept_in
+from .adapters.tables.sqlite import AttachedTable, TableStatus, attach_table, attached_tables
 from .adapters.transcripts.load import import_rows
 
 __all__ = [
     "CONVERSATION",
     "POSITION",
+    "AttachedTable",
     "Delete",
     "Follower",
-    "Kept",
-    "Standing",
     "Table",
+    "TableStatus",
+    "attach_table",
+    "attached_tables",
     "conversation_messages",
     "import_rows",
-    "keep",
-    "kept_in",
 ]

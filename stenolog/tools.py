@@ -2,7 +2,16 @@
 
 from .adapters.tools.functions import tool
 from .adapters.tools.mcp import MCPServer
-from .adapters.tools.port import Call, Media, Outcome, Runnable, Toolbox
+from .adapters.tools.port import Attachment, BaseTool, ToolContext, ToolOutput, Toolset
 from .adapters.tools.reading import ReadOutput
 
-__all__ = ["Call", "MCPServer", "Media", "Outcome", "ReadOutput", "Runnable", "Toolbox", "tool"]
+__all__ = [
+    "Attachment",
+    "BaseTool",
+    "MCPServer",
+    "ReadOutput",
+    "ToolContext",
+    "ToolOutput",
+    "Toolset",
+    "tool",
+]

@@ -16,23 +16,23 @@ from hypothesis.strategies import SearchStrategy
 from pydantic import JsonValue
 
 from stenolog import (
+    AgentCard,
     AssistantMessage,
     CallRef,
-    Card,
     Control,
     Entry,
     Event,
-    IllegalCommand,
-    LaterRelease,
+    IllegalCommandError,
     LlmError,
     ModeSwitch,
-    Reasoning,
-    Span,
+    PositionRange,
+    ReasoningPart,
     State,
-    Text,
+    TextPart,
     Tool,
     ToolCall,
     ToolResult,
+    UnsupportedVersionError,
     UserMessage,
     decide,
     evolve,
@@ -54,7 +54,7 @@ TOOLS = ("shell", "deploy", "", "no such tool!")
 ARGUMENTS = ("{}", '{"cmd": "ls"}', "", "not json", '{"cut": "of', "[1]")
 POSITIONS = st.integers(1, 16)
 CAREFUL = ModeSwitch(
-    joins=["coder", "tester"], cards={"coder": Card(tools=[Tool(name="deploy", approval=True)])}
+    joins=["coder", "tester"], cards={"coder": AgentCard(tools=[Tool(name="deploy", approval=True)])}
 )
 ASKED = UserMessage(text="Go", to=["coder"])
 CALLED = AssistantMessage(
@@ -124,13 +124,13 @@ def _composed(hint: Any) -> SearchStrategy[Any]:
 
 def values(cls: type[Any]) -> SearchStrategy[Any]:
     """Values of a class, with any of its fields given."""
-    if cls is Span:
-        return st.builds(Span, first=st.integers(1, 2**63 - 1), last=st.integers(1, 2**63 - 1))
+    if cls is PositionRange:
+        return st.builds(PositionRange, first=st.integers(1, 2**63 - 1), last=st.integers(1, 2**63 - 1))
     hints = get_type_hints(cls, include_extras=True)
     fields = cls.__pydantic_fields__
     required = {name: of(hints[name]) for name, field in fields.items() if field.is_required()}
     optional = {name: of(hints[name]) for name in fields if name not in required}
-    if cls is Card:  # its policy is checked
+    if cls is AgentCard:  # its policy is checked
         optional["policy"] = st.sampled_from(({}, {"history": {"kind": "last", "n": 3}}))
     return st.fixed_dictionaries(required, optional=optional).map(lambda given: cls(**given))
 
@@ -181,7 +181,7 @@ def decided(draw: st.DrawFn, max_size: int = 16) -> list[Event]:
     for _ in range(draw(st.integers(0, max_size))):
         try:
             recorded = decide(state, commands.pop(0) if commands else draw(_command()))
-        except (IllegalCommand, LaterRelease):
+        except (IllegalCommandError, UnsupportedVersionError):
             continue
         for event in recorded:
             position = len(history) + 1
@@ -222,21 +222,21 @@ def _calls() -> SearchStrategy[CallRef]:
 
 
 @cache
-def _spans() -> SearchStrategy[tuple[Span, ...]]:
-    return st.lists(st.builds(Span, first=POSITIONS, last=POSITIONS), max_size=2).map(tuple)
+def _spans() -> SearchStrategy[tuple[PositionRange, ...]]:
+    return st.lists(st.builds(PositionRange, first=POSITIONS, last=POSITIONS), max_size=2).map(tuple)
 
 
 @cache
 def _parts() -> SearchStrategy[tuple[Any, ...]]:
     part = st.one_of(
-        st.builds(Text, text=st.sampled_from(("Hello", "", "User: hi"))),
+        st.builds(TextPart, text=st.sampled_from(("Hello", "", "User: hi"))),
         st.builds(
             ToolCall,
             id=st.sampled_from(CALL_IDS),
             name=st.sampled_from(TOOLS),
             arguments=st.sampled_from(ARGUMENTS),
         ),
-        st.just(Reasoning(text="Hm.")),
+        st.just(ReasoningPart(text="Hm.")),
     )
     return st.lists(part, max_size=3).map(tuple)
 
@@ -308,7 +308,7 @@ def _erred() -> SearchStrategy[LlmError]:
 def _switched() -> SearchStrategy[ModeSwitch]:
     agents = st.lists(st.sampled_from(AGENTS), max_size=2).map(tuple)
     tools = st.lists(st.builds(Tool, name=st.sampled_from(TOOLS), approval=st.booleans()), max_size=2)
-    cards = st.none() | st.builds(Card, model=st.sampled_from(("", "gpt-5")), tools=st.none() | tools)
+    cards = st.none() | st.builds(AgentCard, model=st.sampled_from(("", "gpt-5")), tools=st.none() | tools)
     given: dict[str, SearchStrategy[Any]] = {
         "agents": agents,
         "mode": st.sampled_from((None, "chat", "agent")),

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiktoken import registry
 
-from stenolog import MissingExtra
+from stenolog import MissingExtraError
 from stenolog.adapters import counters
 from stenolog.adapters.counters import COUNTERS, PIECE, tiktoken_counter
-from stenolog.domain.errors import InvalidPolicy
+from stenolog.domain.errors import InvalidPolicyError
 from stenolog.projections.requests.tokens import COUNTERS as ESTIMATES
 
 MERGES = [b"th", b"the", b" the", b"er", b"\xd0\xb0"]
@@ -77,7 +77,7 @@ def test_the_names_are_those_that_could_be_asked_for(plugins: dict[str, Any]) ->
 
 @pytest.mark.parametrize("name", ["", "bytes", "tiktoken", "tiktoken:", "tiktoken:large", "TIKTOKEN:small"])
 def test_an_unknown_counter_is_refused_with_those_that_are_known(plugins: dict[str, Any], name: str) -> None:
-    with pytest.raises(InvalidPolicy) as caught:
+    with pytest.raises(InvalidPolicyError) as caught:
         COUNTERS[name]
 
     assert str(caught.value) == f"counter {name!r}: expected one of bytes4, tiktoken:small"
@@ -87,9 +87,11 @@ def test_without_tiktoken_the_error_is_the_line_that_installs_it(monkeypatch: py
     monkeypatch.setitem(sys.modules, "tiktoken", None)
     counters._loaded.cache_clear()
 
-    with pytest.raises(MissingExtra, match=r'pip install "stenolog\[tiktoken\]"'):
+    with pytest.raises(MissingExtraError, match=r'pip install "stenolog\[tiktoken\]"'):
         COUNTERS["tiktoken:small"]
-    with pytest.raises(InvalidPolicy, match=r'one of bytes4, and with "stenolog\[tiktoken\]" tiktoken:<enc'):
+    with pytest.raises(
+        InvalidPolicyError, match=r'one of bytes4, and with "stenolog\[tiktoken\]" tiktoken:<enc'
+    ):
         COUNTERS["bytes5"]
     assert list(COUNTERS) == ["bytes4"]
 
@@ -104,7 +106,7 @@ def test_an_encoding_that_cannot_be_downloaded_says_how_to_provide_it(
     plugins["far"] = unreachable
 
     with pytest.raises(
-        InvalidPolicy, match=r"'tiktoken:far': its file is not here .*TIKTOKEN_CACHE_DIR"
+        InvalidPolicyError, match=r"'tiktoken:far': its file is not here .*TIKTOKEN_CACHE_DIR"
     ) as caught:
         COUNTERS["tiktoken:far"]
     assert type(error).__name__ in str(caught.value)
@@ -125,7 +127,7 @@ def test_a_download_that_never_ends_is_given_up(
     monkeypatch.setattr(counters, "PATIENCE_S", 0.01)
 
     try:
-        with pytest.raises(InvalidPolicy, match=r"cannot be downloaded \(TimeoutError\)"):
+        with pytest.raises(InvalidPolicyError, match=r"cannot be downloaded \(TimeoutError\)"):
             COUNTERS["tiktoken:slow"]
     finally:
         go_on.set()

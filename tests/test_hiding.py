@@ -11,7 +11,7 @@ import pytest
 import stenolog
 from stenolog import Agent, Team, ToolCall
 from stenolog.adapters.hiding import hide
-from stenolog.adapters.llms.port import Answer, Model
+from stenolog.adapters.llms.port import Model, ModelResponse
 from stenolog.adapters.tools.mcp import MCPServer
 from stenolog.domain.errors import ToolError
 from stenolog.models import Scripted
@@ -116,11 +116,11 @@ def test_the_failure_of_an_mcp_server_is_told_without_the_secrets_it_was_given()
 def test_the_error_of_a_model_of_ones_own_stands_in_the_log_without_secrets(tmp_path: Path) -> None:
     class Mine(Model):
         name = "mine"
-        wire = "plain"
+        api = "plain"
 
         async def stream(self, prompt: object):  # type: ignore[no-untyped-def]
             raise OSError("https://ann:pw@host refused ghp_abcdefghij0123456789")
-            yield Answer(())
+            yield ModelResponse(())
 
     async def main(log: stenolog.Log) -> None:
         async with Team([Agent("a", llm=Mine())]) as team:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from stenolog.adapters.chats import splitting
 from stenolog.adapters.cli import screen
-from stenolog.adapters.transcripts.claude import talk
+from stenolog.adapters.transcripts.claude import messages
 from stenolog.projections.requests import quoting
 from stenolog.projections.showing import shown_call
 
@@ -23,7 +23,7 @@ def drawn(text: str) -> None:
 
 
 def title(text: str) -> str:
-    return talk._title_of([{"type": "text", "text": text}])
+    return messages._title_of([{"type": "text", "text": text}])
 
 
 @pytest.mark.parametrize(

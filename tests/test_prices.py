@@ -11,11 +11,20 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, CallerError, Conversation, LlmError, Text, ToolCall, ToolResult, Usage
+from stenolog import (
+    AssistantMessage,
+    CallerError,
+    Conversation,
+    LlmError,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from stenolog.adapters.prices import listed
-from stenolog.domain.limits import Limits, no_price, spent_of
-from stenolog.engine import Agent, Delegate, Team
-from stenolog.models import Answer, CommandLine, Model, Prompt, Said, Scripted
+from stenolog.domain.limits import Limits, delegated_usage, no_price
+from stenolog.engine import Agent, AgentTool, Team
+from stenolog.models import CommandLine, Model, ModelCall, ModelResponse, ResponseDelta, Scripted
 from stenolog.projections.prices import Price, price_of
 from stenolog.projections.usage import usage
 from stenolog.testing import entries
@@ -29,41 +38,43 @@ def look() -> str:
 class Charging(Model):
     """A model that calls `look`, then answers; both with this usage."""
 
-    wire = "openai-chat"
+    api = "openai-chat"
 
     def __init__(self, name: str, used: Usage) -> None:
         self.name = name
         self.used = used
         self.asked = 0
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         self.asked += 1
         call = ToolCall(id="c1", name="look")
-        yield Answer((call if self.asked == 1 else Text(text="ok"),), model=self.name, usage=self.used)
+        yield ModelResponse(
+            (call if self.asked == 1 else TextPart(text="ok"),), model=self.name, usage=self.used
+        )
 
 
 MILLION = Usage(input=1_000_000)
 
 
 @pytest.fixture
-def talk(tmp_path: Path) -> Any:
+def conversation(tmp_path: Path) -> Any:
     with stenolog.open(tmp_path / "talks.db") as log:
         yield log["x"]
 
 
-def errors(talk: Conversation) -> list[str]:
-    return [entry.event.message for entry in talk.entries() if isinstance(entry.event, LlmError)]
+def errors(conversation: Conversation) -> list[str]:
+    return [entry.event.message for entry in conversation.entries() if isinstance(entry.event, LlmError)]
 
 
-def asked(talk: Conversation, agent: Agent, *messages: str, **given: Any) -> Conversation:
+def asked(conversation: Conversation, agent: Agent, *messages: str, **given: Any) -> Conversation:
     async def go() -> None:
         async with Team([agent], **given) as team:
             for message in messages:
-                async for _ in team.run(talk, message):
+                async for _ in team.run(conversation, message):
                     pass
 
     asyncio.run(go())
-    return talk
+    return conversation
 
 
 @pytest.mark.parametrize(
@@ -88,24 +99,24 @@ def test_a_price_of_ones_own_goes_before_the_listed_one() -> None:
 
 
 def test_a_limit_that_cannot_be_kept_is_refused_before_anything_is_said(
-    talk: Conversation,
+    conversation: Conversation,
 ) -> None:
     model = Charging("home-made", MILLION)
     agent = Agent("coder", llm=model, limits=Limits(max_cost=0.5))
     with pytest.raises(CallerError, match=r"'coder': max_cost .* home-made: give one with prices= or in"):
-        asked(talk, agent, "Hi")
+        asked(conversation, agent, "Hi")
 
-    assert (talk.position, model.asked) == (0, 0)
+    assert (conversation.position, model.asked) == (0, 0)
     mine = [Price("home-made", 0.1, 0.1, 0.1)]
-    asked(talk, replace(agent, tools=[look]), "Hi", prices=mine)
-    assert (errors(talk), model.asked) == ([], 2)
+    asked(conversation, replace(agent, tools=[look]), "Hi", prices=mine)
+    assert (errors(conversation), model.asked) == ([], 2)
 
 
-def test_the_model_of_a_worker_counts_too(talk: Conversation) -> None:
+def test_the_model_of_a_worker_counts_too(conversation: Conversation) -> None:
     worker = Agent("helper", llm=Charging("home-made", MILLION))
-    agent = Agent("coder", llm=Scripted("ok"), tools=[Delegate(worker)], limits=Limits(max_cost=0.5))
+    agent = Agent("coder", llm=Scripted("ok"), tools=[AgentTool(worker)], limits=Limits(max_cost=0.5))
     with pytest.raises(CallerError, match="no price is known for home-made"):
-        asked(talk, agent, "Hi")
+        asked(conversation, agent, "Hi")
 
 
 @pytest.mark.parametrize(
@@ -113,19 +124,19 @@ def test_the_model_of_a_worker_counts_too(talk: Conversation) -> None:
     [Scripted("ok"), Charging("gpt-5.2", Usage(input=1)), CommandLine("claude", format="claude-code")],
     ids=["costs nothing", "has a price", "states its cost"],
 )
-def test_a_limit_that_can_be_kept_is_no_fault(model: Model, talk: Conversation) -> None:
+def test_a_limit_that_can_be_kept_is_no_fault(model: Model, conversation: Conversation) -> None:
     agent = Agent("coder", llm=model, limits=Limits(max_cost=0.5))
 
-    asked(talk, agent)
+    asked(conversation, agent)
 
 
-def test_a_model_that_states_no_cost_ends_the_lane_after_its_first_answer(talk: Conversation) -> None:
+def test_a_model_that_states_no_cost_ends_the_lane_after_its_first_answer(conversation: Conversation) -> None:
     model = Charging("claude", MILLION)
     model.charges = "stated"
-    asked(talk, Agent("coder", llm=model, tools=[look], limits=Limits(max_cost=0.5)), "Hi", prices=())
+    asked(conversation, Agent("coder", llm=model, tools=[look], limits=Limits(max_cost=0.5)), "Hi", prices=())
 
     assert model.asked == 1
-    assert [error.partition(":")[::2] for error in errors(talk)] == [
+    assert [error.partition(":")[::2] for error in errors(conversation)] == [
         ("max_cost", f" {no_price(['claude'])}"),
     ]
 
@@ -145,24 +156,24 @@ def test_what_a_call_states_goes_before_its_model_s_price() -> None:
     assert (usage(said).total.cost([]), usage(said).total.known_cost([])) == (None, 500_000)
 
 
-def test_a_stated_cost_counts_for_the_limit(talk: Conversation) -> None:
+def test_a_stated_cost_counts_for_the_limit(conversation: Conversation) -> None:
     model = Charging("claude", Usage(input=10, cost=600_000))
     model.charges = "stated"
-    asked(talk, Agent("coder", llm=model, tools=[look], limits=Limits(max_cost=0.5)), "Hi")
+    asked(conversation, Agent("coder", llm=model, tools=[look], limits=Limits(max_cost=0.5)), "Hi")
 
     assert model.asked == 1
-    assert errors(talk) == ["max_cost: 0.6000 of 0.5000 USD since the last message"]
+    assert errors(conversation) == ["max_cost: 0.6000 of 0.5000 USD since the last message"]
 
 
-def test_tokens_with_a_stated_cost_count_for_the_limit_on_tokens(talk: Conversation) -> None:
+def test_tokens_with_a_stated_cost_count_for_the_limit_on_tokens(conversation: Conversation) -> None:
     model = Charging("claude", Usage(input=10, cost=1))
-    asked(talk, Agent("coder", llm=model, tools=[look], limits=Limits(max_tokens=10)), "Hi")
+    asked(conversation, Agent("coder", llm=model, tools=[look], limits=Limits(max_tokens=10)), "Hi")
 
-    assert errors(talk) == ["max_tokens: 10 of 10 tokens since the last message"]
+    assert errors(conversation) == ["max_tokens: 10 of 10 tokens since the last message"]
 
 
 def test_what_a_worker_used_is_told_with_the_cost_that_it_states() -> None:
     child: Any = {"spent": {"m": {"input": 5}}, "billed": {"m": {"input": 7, "cost": 9}}}
     result = ToolResult(call_id="c1", text="ok", meta={"stenolog": {"child": child}})
 
-    assert [*spent_of(result)] == [("m", Usage(input=5)), ("m", Usage(input=7, cost=9))]
+    assert [*delegated_usage(result)] == [("m", Usage(input=5)), ("m", Usage(input=7, cost=9))]

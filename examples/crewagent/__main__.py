@@ -8,8 +8,8 @@ import os
 import sys
 
 import stenolog
-from stenolog import AssistantMessage, Conversation, Entry, Recorded, Team
-from stenolog.models import Model, model_of
+from stenolog import AssistantMessage, Conversation, Entry, EntryAppended, Team
+from stenolog.models import Model, model_from_string
 
 from ..ends import command, ended, failures
 from ..shell import run
@@ -19,19 +19,19 @@ from .script import scripted
 from .story import Story
 
 
-async def play(talk: Conversation, model: Model, story: Story) -> None:
+async def play(conversation: Conversation, model: Model, story: Story) -> None:
     """Every act, from wherever the log stands; what has happened already does not happen again."""
     async with Team([crew(model)], mode="chat") as team:
-        if failures(talk, but=["timeout"]):  # the model could not be asked: once more
-            await team.proceed(talk)
+        if failures(conversation, but=["timeout"]):  # the model could not be asked: once more
+            await team.resume(conversation)
         for act in ACTS:
-            story.tell(act.prepare(talk))
-            async for happened in team.run(talk, act.message, id=act.id):
-                if isinstance(happened, Recorded):
+            story.tell(act.prepare(conversation))
+            async for happened in team.run(conversation, act.message, id=act.id):
+                if isinstance(happened, EntryAppended):
                     story.tell([happened.entry])
                     if act.restarts and starts_work(happened.entry):
                         start_anew()
-            if failures(talk, but=["timeout"]):  # what follows a timeout is for the user to say
+            if failures(conversation, but=["timeout"]):  # what follows a timeout is for the user to say
                 return
 
 
@@ -52,16 +52,16 @@ def main() -> int:
     options.add_argument("--db", default="crewagent.db", help="the log; a second start goes on from it")
     options.add_argument("--model", help="a real one, such as openai:gpt-5.2; its key is in the environment")
     given = options.parse_args()
-    model = model_of(given.model) if given.model else scripted()
+    model = model_from_string(given.model) if given.model else scripted()
     with stenolog.open(given.db) as log:
-        talk = log["parser"]
-        story = Story(talk)
-        asyncio.run(play(talk, model, story))
+        conversation = log["parser"]
+        story = Story(conversation)
+        asyncio.run(play(conversation, model, story))
         if not story.told:
-            story.tell(talk.entries())
-        print(f"\n{talk.position} entries in {given.db}; they are all there is.")
-        print("What the last answer was made from:", command(talk, "crew", given.db), sep="\n  ")
-        return ended(failures(talk))
+            story.tell(conversation.entries())
+        print(f"\n{conversation.position} entries in {given.db}; they are all there is.")
+        print("What the last answer was made from:", command(conversation, "crew", given.db), sep="\n  ")
+        return ended(failures(conversation))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from stenolog import Conversation, Entry, ModeSwitch, Run, UserMessage
+from stenolog import Conversation, Entry, ModeSwitch, UserMessage, WorkflowRun
 
 DIRECTIVE = "RUN: mend the date parser, and prove it."
 NODES = {
@@ -21,7 +21,7 @@ class Act(NamedTuple):
     id: str
     mode: str
     words: str
-    run: Run | None = None
+    run: WorkflowRun | None = None
     begins: bool = True
     """Whether the mode, or the node of the run, is another than before."""
     restarts: bool = False
@@ -34,17 +34,17 @@ class Act(NamedTuple):
             return UserMessage(text=self.words)
         return UserMessage(text=self.words, author="workflow", author_kind="schedule")
 
-    def prepare(self, talk: Conversation) -> Iterator[Entry]:
+    def prepare(self, conversation: Conversation) -> Iterator[Entry]:
         """Switch the mode; the history stays. An entry that is there already is not written again."""
-        position, switch = talk.position, ModeSwitch(mode=self.mode, active_run=self.run)
+        position, switch = conversation.position, ModeSwitch(mode=self.mode, active_run=self.run)
         if self.begins:
-            talk.append(switch, id=f"{self.id}-mode", expected=position)
-        return talk.entries(after=position)
+            conversation.append(switch, id=f"{self.id}-mode", expected=position)
+        return conversation.entries(after=position)
 
 
 def _node(number: int, name: str, *, restarts: bool = False) -> Act:
     step = f"Step {number} of {len(NODES)}."
-    run = Run(id="run-1", directive=DIRECTIVE, node=name, brief=NODES[name], context=step)
+    run = WorkflowRun(id="run-1", directive=DIRECTIVE, node=name, brief=NODES[name], context=step)
     return Act(f"node-{name}", "run", f"Begin: {name}.", run, restarts=restarts)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from stenolog import Agent
-from stenolog.context import Budget, Compact, Instructions
-from stenolog.engine import Retries
+from stenolog.context import Budget, Prompt, TruncateToolOutput
+from stenolog.engine import RetryPolicy
 from stenolog.models import Model
 from stenolog.tools import ReadOutput, tool
 
-AROUND = Instructions(
+AROUND = Prompt(
     base="You help people with their code. Answer in English.",
     tools="Look before you write. What is shown in part can be read whole with read_output.",
     modes={
@@ -23,7 +23,9 @@ AROUND = Instructions(
 """How a mode differs from another: the history is the same in all of them."""
 SIZE = Budget(messages=24, characters=120_000)
 """The old app had 80 messages; with 24, the story is short enough to be read to where it is cut."""
-TRIES = Retries(attempts={**Retries().attempts, "process_exited": 100, "timeout": 1}, base=0.1, cap=2.0)
+TRIES = RetryPolicy(
+    attempts={**RetryPolicy().attempts, "process_exited": 100, "timeout": 1}, base=0.1, cap=2.0
+)
 """However often the program is killed, it asks again; after a timeout, a person decides."""
 SOURCE = "def parse(text):\n    return datetime.fromisoformat(text)\n"
 PASSED = 200_000
@@ -62,6 +64,6 @@ def crew(model: Model) -> Agent:
         llm=model,
         persona="You are the architect of a small web shop.",
         tools=[read_file, run_tests, write_file, ReadOutput()],
-        policy=SIZE | Compact(over=1_000, head=200, tail=100) | AROUND,
+        policy=SIZE | TruncateToolOutput(over=1_000, head=200, tail=100) | AROUND,
         retries=TRIES,
     )

@@ -9,15 +9,17 @@ from .script import FOUND
 
 def outcome(log: Log) -> object:
     """What was said (what was broken off is put together), by whom it was done, and where the log stands."""
-    talk = log["parser"]
-    events = [entry.event for entry in talk.entries()]
+    conversation = log["parser"]
+    events = [entry.event for entry in conversation.entries()]
     answers = [event for event in events if isinstance(event, AssistantMessage)]
-    pieces = [event.text for event in events if isinstance(event, AssistantMessage | LlmError)]
+    spoken = [event for event in events if isinstance(event, AssistantMessage | LlmError)]
+    # a call that was made again by itself told everything anew
+    pieces = [event.text for event in spoken if not getattr(event, "retry_at", None)]
     results = [event for event in events if isinstance(event, ToolResult)]
     return {
         "found": "".join(piece for piece in pieces if piece in FOUND),
         "said": [event.text for event in answers if event.text and event.text not in FOUND],
         "done": [(event.name, event.run, event.node, event.is_error) for event in results],
-        "outputs": sorted(map(len, talk.outputs.values())),
-        "mode": talk.settings().mode,
+        "outputs": sorted(map(len, conversation.outputs.values())),
+        "mode": conversation.settings().mode,
     }

@@ -6,8 +6,8 @@ import re
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from stenolog import ModelFailed, ToolCall
-from stenolog.models import Answer, Prompt, Said, Scripted
+from stenolog import ModelError, ToolCall
+from stenolog.models import ModelCall, ModelResponse, ResponseDelta, Scripted
 
 FOUND = (
     "One test of 200,001 fails, test_utc: the parser reads the text as local time, and the caller "
@@ -63,11 +63,11 @@ ANSWERS: dict[str, list[Any]] = {
 class Unsteady(Scripted):
     """A model whose line goes dead once, in mid-stream."""
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         """What the script says; but the last piece of what was found never comes, until it is asked for."""
         async for said in super().stream(prompt):
-            if isinstance(said, Answer) and breaks_off(prompt.body):
-                raise ModelFailed("timeout", "no token for 60 s")
+            if isinstance(said, ModelResponse) and breaks_off(prompt.body):
+                raise ModelError("timeout", "no token for 60 s")
             yield said
 
 
@@ -111,4 +111,4 @@ def _asked(body: dict[str, Any]) -> tuple[str, int]:
         for words in ANSWERS if message["role"] == "user" else ():
             if words in message["content"]:
                 return words, results
-    raise ModelFailed("invalid_request", "nobody has said anything that the script knows")
+    raise ModelError("invalid_request", "nobody has said anything that the script knows")

@@ -14,9 +14,9 @@ from stenolog import (
     ModeSwitch,
     Receipt,
     Request,
-    Run,
     ToolResult,
     UserMessage,
+    WorkflowRun,
 )
 
 ALWAYS = ("base-rules", "tool-policy")
@@ -26,9 +26,9 @@ ALWAYS = ("base-rules", "tool-policy")
 class Story:
     """Tells of entries on the terminal; `told` says whether there was anything to tell."""
 
-    def __init__(self, talk: Conversation) -> None:
+    def __init__(self, conversation: Conversation) -> None:
         self.told = False
-        self._talk = talk
+        self._talk = conversation
         self._around: list[str] = []
 
     def tell(self, entries: Iterable[Entry]) -> None:
@@ -44,7 +44,7 @@ class Story:
     def _lines(self, entry: Entry) -> Iterator[str]:
         match entry.event:
             case ModeSwitch(mode=str(mode), active_run=run):
-                where = f", {run.id}, node {run.node}" if isinstance(run, Run) else ""
+                where = f", {run.id}, node {run.node}" if isinstance(run, WorkflowRun) else ""
                 yield from ("", f"── {mode} mode{where}")
             case UserMessage(text=text, author=author, control=None):
                 yield f"{author or 'user'}: {text}"
@@ -93,8 +93,8 @@ def _alias(entry: Entry) -> str:
     return f"@state/logs/tool-results/{entry.id}.json"
 
 
-def _size(talk: Conversation, entry: Entry) -> int:
-    return len(talk.outputs[_alias(entry)])
+def _size(conversation: Conversation, entry: Entry) -> int:
+    return len(conversation.outputs[_alias(entry)])
 
 
 def _short(text: str) -> str:

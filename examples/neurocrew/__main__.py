@@ -33,17 +33,17 @@ SCRIPT = (
 
 
 def main() -> None:
-    """Open the log, and let the crew talk."""
+    """Open the log, and let the crew conversation."""
     options = arguments()
     with stenolog.open(options.db) as log:
-        asyncio.run(talk(log, options))
+        asyncio.run(conversation(log, options))
         if log["crew"].position:
             show("", *report(log["crew"]))
     if not (options.telegram or options.console):
         show("Talk with them: python -m examples.neurocrew --console, or --telegram (see its README.md)")
 
 
-async def talk(log: stenolog.Log, options: argparse.Namespace) -> None:
+async def conversation(log: stenolog.Log, options: argparse.Namespace) -> None:
     """The room, wherever it is."""
     async with load(CREW).team as team:
         if options.telegram:
@@ -53,14 +53,17 @@ async def talk(log: stenolog.Log, options: argparse.Namespace) -> None:
             await Console(team, log, conversation="crew", lines=lines, show=show).serve()
 
 
-def begin(talk: Conversation, *, typing: bool) -> Iterable[str] | None:
+def begin(conversation: Conversation, *, typing: bool) -> Iterable[str] | None:
     """The lines to say, or None for those that somebody types. Tells what is there from an earlier start."""
-    over = not typing and f"console:{len(SCRIPT)}" in {entry.id for entry in talk.entries()}
+    over = not typing and f"console:{len(SCRIPT)}" in {entry.id for entry in conversation.entries()}
     if over:
-        show(f"({talk.log.path} has this from an earlier start; --db another.db begins anew.)")
-        show(*kept(talk))
-    elif talk.position:
-        show(f"({talk.log.path} has {talk.position} entries from an earlier start; it goes on there.)")
+        show(f"({conversation.log.path} has this from an earlier start; --db another.db begins anew.)")
+        show(*kept(conversation))
+    elif conversation.position:
+        show(
+            f"({conversation.log.path} has {conversation.position} entries from an earlier start; "
+            "it goes on there.)"
+        )
     if typing:
         show("Type, and they answer in turn. /help lists the commands; Ctrl-D ends.")
     return None if typing else () if over else script()

@@ -7,10 +7,10 @@ from stenolog import AssistantMessage, Log, UserMessage
 
 def outcome(log: Log) -> object:
     """It is the same however often the program was killed on the way."""
-    talk = log["crew"]
+    conversation = log["crew"]
     said = [
         (event.agent if isinstance(event, AssistantMessage) else "", event.text)
-        for event in (entry.event for entry in talk.entries())
+        for event in (entry.event for entry in conversation.entries())
         if isinstance(event, UserMessage | AssistantMessage)
     ]
-    return said, talk.state().floor.ended, talk.settings().context_from is not None
+    return said, conversation.state().floor.end_reason, conversation.settings().context_from is not None

@@ -11,9 +11,9 @@ from stenolog.projections.requests.rules import RULES
 from .role import PASS
 
 
-def kept(talk: Conversation) -> Iterator[str]:
+def kept(conversation: Conversation) -> Iterator[str]:
     """What was said, as it stands in the log."""
-    for event in (entry.event for entry in talk.entries()):
+    for event in (entry.event for entry in conversation.entries()):
         if isinstance(event, UserMessage):
             yield f"\n> {event.text}"
         elif isinstance(event, AssistantMessage):
@@ -22,10 +22,10 @@ def kept(talk: Conversation) -> Iterator[str]:
             yield "\n(a new start for the agents)"
 
 
-def report(talk: Conversation) -> Iterator[str]:
+def report(conversation: Conversation) -> Iterator[str]:
     """Lines to print, of any length."""
-    entries = [*talk.entries()]
-    yield f"{len(entries)} entries. The turns are over: {talk.state().floor.ended or 'not yet'}."
+    entries = [*conversation.entries()]
+    yield f"{len(entries)} entries. The turns are over: {conversation.state().floor.end_reason or 'not yet'}."
     passed: dict[str, list[str]] = {}
     for at, event in ((entry.position, entry.event) for entry in entries):
         if isinstance(event, LlmError) and event.category == "process_exited":
@@ -35,23 +35,25 @@ def report(talk: Conversation) -> Iterator[str]:
     if passed:
         who = "; ".join(f"{agent} at {', '.join(positions)}" for agent, positions in passed.items())
         yield f"Passed, which the room does not show: {who}."
-    begin = talk.settings().context_from
-    if last := last_requests(talk, entries[: begin - 1] if begin else entries):
+    begin = conversation.settings().context_from
+    if last := last_requests(conversation, entries[: begin - 1] if begin else entries):
         yield f"\nWhat each was sent last{f' before the new start at {begin}' if begin else ''}, and why:"
     for agent, request in last.items():
-        yield f"  {agent} at {request.upto}: {', '.join(seen(request))}"
+        yield f"  {agent} at {request.at}: {', '.join(seen(request))}"
     if used := {run.rule for request in last.values() for run in request.dropped}:
         yield f"(Why not: {'; '.join(f'{rule}: {RULES[rule]}' for rule in sorted(used))})"
     for agent, request in [*last.items()][-1:]:
-        options = f"--agent {shlex.quote(agent)} --at {request.upto} --db {shlex.quote(str(talk.log.path))}"
-        yield f"Why? stenolog request {talk.name} {options}"
+        options = (
+            f"--agent {shlex.quote(agent)} --at {request.at} --db {shlex.quote(str(conversation.log.path))}"
+        )
+        yield f"Why? stenolog request {conversation.name} {options}"
 
 
-def last_requests(talk: Conversation, entries: list[Entry]) -> dict[str, Request]:
+def last_requests(conversation: Conversation, entries: list[Entry]) -> dict[str, Request]:
     """What each agent was sent for the last of its answers, by the receipt of that."""
     events = [entry.event for entry in entries if isinstance(entry.event, AssistantMessage)]
     views = {event.agent: event.receipt.view for event in events if event.receipt}
-    return {agent: talk.request(agent, view, wire="plain") for agent, view in views.items()}
+    return {agent: conversation.request(agent, view, api="plain") for agent, view in views.items()}
 
 
 def seen(request: Request) -> Iterator[str]:

@@ -7,10 +7,10 @@ import asyncio
 from pathlib import Path
 
 import stenolog
-from stenolog import Agent, CallerError, Conversation, Diverged, Log, ModelFailed, Team
+from stenolog import Agent, CallerError, Conversation, Log, ModelError, ReplayMismatchError, Team
 from stenolog.adapters.cli.prices import prices_of
-from stenolog.engine import Recording, regenerate
-from stenolog.models import Model, model_of
+from stenolog.engine import Replay, regenerate
+from stenolog.models import Model, model_from_string
 from stenolog.projections.prices import Prices
 
 from ..shell import run
@@ -33,7 +33,7 @@ print = show.console.print
 def main() -> None:
     """What was asked for; without options, everything in short."""
     given = _options()
-    model, prices = model_of(given.model) if given.model else scripted(), prices_of(given.prices)
+    model, prices = model_from_string(given.model) if given.model else scripted(), prices_of(given.prices)
     with stenolog.open(given.db) as log:
         tables(log)
         asyncio.run(do(given, log, model, prices))
@@ -41,22 +41,22 @@ def main() -> None:
 
 async def do(given: argparse.Namespace, log: Log, model: Model, prices: Prices) -> None:
     """The mails, from wherever they stand, and then what is wanted of them."""
-    talk, crew = log[TALK], agents(model)
+    conversation, crew = log[TALK], agents(model)
     writer = crew[-1]
     async with team(crew) as working:
-        await show.bars(plan(talk, working))
-        show.estimate(talk, prices)
-        await show.bars(write(talk, working))
-        show.spent(talk, prices)
+        await show.bars(plan(conversation, working))
+        show.estimate(conversation, prices)
+        await show.bars(write(conversation, working))
+        show.spent(conversation, prices)
         everything = not any((given.replay, given.regenerate, given.fork, given.ask, given.sql))
         if wished := given.regenerate or (everything and ("3", "Shorter, please.")):
-            await anew(talk, writer, *wished, in_place=True)
+            await anew(conversation, writer, *wished, in_place=True)
         if wished := given.fork or (everything and ("5", "Warmer, please.")):
-            await anew(talk, writer, *wished, in_place=False)
+            await anew(conversation, writer, *wished, in_place=False)
         if question := given.ask or (everything and QUESTION):
-            await ask(talk, working, question)
+            await ask(conversation, working, question)
         if given.replay or everything:
-            print(await replayed(talk, crew), markup=False)
+            print(await replayed(conversation, crew), markup=False)
     if given.sql or everything:
         query = given.sql or SCORES
         print(query, style="bold", markup=False)
@@ -66,40 +66,45 @@ async def do(given: argparse.Namespace, log: Log, model: Model, prices: Prices) 
     show.account(log, prices)
 
 
-async def anew(talk: Conversation, writer: Agent, number: str, wish: str, *, in_place: bool) -> None:
+async def anew(conversation: Conversation, writer: Agent, number: str, wish: str, *, in_place: bool) -> None:
     """One mail, made anew with a wish: in the place of the old one, or in a fork that shares all before."""
-    there = [entry for entry in answers(talk) if said(entry).task == f"mail-{number}"]
+    there = [entry for entry in answers(conversation) if said(entry).task == f"mail-{number}"]
     if not there:
-        raise CallerError(f"expected the number of a mail, 1 to {len(mails(talk))}; found {number!r:.40}")
+        raise CallerError(
+            f"expected the number of a mail, 1 to {len(mails(conversation))}; found {number!r:.40}"
+        )
     first, *_ = there
-    entry = await regenerate(talk, first.position, writer, wish, in_place=in_place)
+    entry = await regenerate(conversation, first.position, writer, wish, in_place=in_place)
     where = f"in the place of {first.position}" if in_place else f"in a fork, {entry.conversation}"
     quality = quality_of(said(entry))
     print(f"user → writer/mail-{number}: {wish}", style="bold", markup=False)
     print(f"mail {number}, {where}: {quality['words']} words, {in_words(quality)}")
 
 
-async def ask(talk: Conversation, working: Team, question: str) -> None:
+async def ask(conversation: Conversation, working: Team, question: str) -> None:
     """A follow-up question: asked once, however often we are started."""
     id = f"ask: {question}"[:200].strip()
-    await working.ask(talk, question, id=id)
+    await working.ask(conversation, question, id=id)
     print(f"user: {question}", style="bold", markup=False)
-    print(f"orchestrator: {said(answer_to(talk, id)).text}", markup=False)
+    print(f"orchestrator: {said(answer_to(conversation, id)).text}", markup=False)
 
 
-async def replayed(talk: Conversation, crew: list[Agent]) -> str:
+async def replayed(conversation: Conversation, crew: list[Agent]) -> str:
     """The whole workflow once more, in memory, without a model: the log answers in its place."""
-    recording = Recording(talk, upto=answer_to(talk, "done").position)
+    recording = Replay(conversation, at=answer_to(conversation, "done").position)
     with stenolog.open(":memory:") as log:
         again = team([recording.agent(agent) for agent in crew])
         try:
             for part in (plan, write):
                 async for _ in part(log[TALK], again):
                     pass
-        except (Diverged, ModelFailed) as error:  # a model has failed then, or another one is asked now
+        except (
+            ReplayMismatchError,
+            ModelError,
+        ) as error:  # a model has failed then, or another one is asked now
             return f"cannot be replayed: {error}"
         same = [said(mail).text for mail in mails(log[TALK]).values()]
-    return f"replayed without a model: {len(same)} mails, {recording.left} calls left over"
+    return f"replayed without a model: {len(same)} mails, {recording.remaining} calls left over"
 
 
 def _options() -> argparse.Namespace:

@@ -7,7 +7,7 @@ from typing import Any
 
 from stenolog import Agent, AssistantMessage, Team
 from stenolog.context import Budget, Pins
-from stenolog.engine import Addressed
+from stenolog.engine import ByAddress
 from stenolog.models import Model
 
 STAYS = Pins(authors=["system"], tags=["company", "stakeholders"]) | Budget(tokens=8_000)
@@ -43,7 +43,7 @@ def agents(model: Model) -> list[Agent]:
 
 def team(of: list[Agent]) -> Team:
     """The agents as a team; what names nobody is for the orchestrator."""
-    return Team(of, turns=Addressed(default=["orchestrator"]))
+    return Team(of, turns=ByAddress(default=["orchestrator"]))
 
 
 def quality(mail: AssistantMessage) -> dict[str, Any]:

@@ -17,11 +17,11 @@ def outcome(log: Log) -> object:
     return told, spoken
 
 
-def _told(talk: Conversation) -> dict[str, object]:
-    parent = talk.settings().parent
+def _told(conversation: Conversation) -> dict[str, object]:
+    parent = conversation.settings().parent
     after = parent.position if parent else 0
     return {
         task: (said(mail).text, said(mail).meta["quality"])
-        for task, mail in mails(talk).items()
+        for task, mail in mails(conversation).items()
         if mail.position > after
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from stenolog.models import Model, Prompt, Scripted
+from stenolog.models import Model, ModelCall, Scripted
 
 from .workflow import DONE, INPUTS, Inputs
 
@@ -15,7 +15,7 @@ def scripted() -> Model:
     return Scripted(reply, name="scripted", endless=True, piece=12, pause=0.02)
 
 
-def reply(prompt: Prompt) -> str:
+def reply(prompt: ModelCall) -> str:
     """The answer to a request."""
     said = [str(message.get("content") or "") for message in prompt.body["messages"]]
     match prompt.lane.partition("/")[0]:

@@ -9,9 +9,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
-from stenolog import AssistantMessage, Conversation, Delta, Log, Recorded
+from stenolog import AssistantMessage, Conversation, EntryAppended, Log, StreamDelta
 from stenolog.domain.limits import Tokens
-from stenolog.engine import Happening
+from stenolog.engine import RunEvent
 from stenolog.projections.prices import Prices, cost
 from stenolog.projections.usage import By, together, usage
 
@@ -25,20 +25,20 @@ SHORT = 20
 console = Terminal(highlight=False)
 
 
-async def bars(happening: AsyncIterator[Happening]) -> None:
+async def bars(happening: AsyncIterator[RunEvent]) -> None:
     """A bar for each lane that is at work, and what came of it."""
     columns = TextColumn("  {task.description:<14}"), BarColumn(30), TextColumn("{task.fields[end]}")
     with ExitStack() as shown:
         progress, lanes = Progress(*columns, console=console), dict[str, TaskID]()
         async for happened in happening:
             match happened:
-                case Delta(lane, text=text):
+                case StreamDelta(lane, text=text):
                     if not progress.live.is_started:  # where nothing is to be done, nothing is drawn
                         shown.enter_context(progress)
                     if lane not in lanes:
                         lanes[lane] = progress.add_task(lane, total=LENGTH, end="")
                     progress.advance(lanes[lane], len(text))
-                case Recorded(entry) if isinstance(entry.event, AssistantMessage):
+                case EntryAppended(entry) if isinstance(entry.event, AssistantMessage):
                     lane = f"{entry.event.agent}/{entry.event.task}".rstrip("/")
                     if lane in lanes:
                         progress.update(lanes.pop(lane), completed=LENGTH, end=_end(entry.event))
@@ -56,21 +56,21 @@ def _shortened(text: str, most: int) -> str:
     return line if len(line) <= most else f"{line[: max(most, 9) - 1]}…"
 
 
-def estimate(talk: Conversation, prices: Prices) -> None:
+def estimate(conversation: Conversation, prices: Prices) -> None:
     """What the mails that are still to be written will cost: their requests are built, and none is sent."""
-    lanes = [lane for lane in talk.state().lanes.values() if lane.task and lane.status != "idle"]
+    lanes = [lane for lane in conversation.state().lanes.values() if lane.task and lane.status != "idle"]
     if not lanes:
-        console.print(f"all {len(mails(talk))} mails are written")
+        console.print(f"all {len(mails(conversation))} mails are written")
         return
-    sent = sum(talk.request(lane.agent, task=lane.task).size.tokens for lane in lanes)
+    sent = sum(conversation.request(lane.agent, task=lane.task).size.tokens for lane in lanes)
     out = len(lanes) * LENGTH // 4
-    price = usd(cost({talk.settings().card_of("writer").model: Tokens(sent, out)}, prices))
+    price = usd(cost({conversation.settings().card_of("writer").model: Tokens(sent, out)}, prices))
     console.print(f"before: {len(lanes)} mails, {sent:,} tokens in, some {out:,} out, {price}")
 
 
-def spent(talk: Conversation, prices: Prices) -> None:
+def spent(conversation: Conversation, prices: Prices) -> None:
     """What the mails have cost: the same requests as before, and what was answered."""
-    first = [entry for entry in answers(talk) if said(entry).task and said(entry).replaces is None]
+    first = [entry for entry in answers(conversation) if said(entry).task and said(entry).replaces is None]
     tally = together(tally for _, tally in usage(first).by("agent"))
     used = f"{tally.sum.input:,} tokens in, {tally.sum.output:,} out"
     console.print(f"after:  {len(first)} mails, {used}, {usd(tally.cost(prices))}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stenolog import AssistantMessage, CallerError, Entry, Log
-from stenolog.tables import CONVERSATION, Table, conversation_messages, keep
+from stenolog.tables import CONVERSATION, Table, attach_table, conversation_messages
 
 from .workflow import lacks, quality_of
 
@@ -42,8 +42,8 @@ stakeholder_mails = Table(
 
 def tables(log: Log) -> None:
     """Both tables, kept up to date in the log's own database from now on."""
-    keep(log, conversation_messages)
-    keep(log, stakeholder_mails)
+    attach_table(log, conversation_messages)
+    attach_table(log, stakeholder_mails)
 
 
 def answer(db: str, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:

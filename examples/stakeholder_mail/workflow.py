@@ -13,15 +13,15 @@ from typing import Any, NamedTuple, cast
 from stenolog import (
     AssistantMessage,
     Conversation,
-    Draft,
     Entry,
-    ModelFailed,
+    ModelError,
     ModeSwitch,
-    Run,
+    NewEntry,
     Team,
     UserMessage,
+    WorkflowRun,
 )
-from stenolog.engine import Happening
+from stenolog.engine import RunEvent
 
 from ..ends import check, failures
 
@@ -55,9 +55,9 @@ def _inputs(file: Path) -> Inputs:
 INPUTS = _inputs(Path(__file__).with_name("inputs.toml"))
 
 
-def begin(talk: Conversation) -> None:
+def begin(conversation: Conversation) -> None:
     """What stays, whatever is cut later, and the name of the run: once, all of it or nothing."""
-    if talk.position:
+    if conversation.position:
         return
     people = "\n".join(f"- {who.name}, {who.role}: {', '.join(who.cares)}" for who in INPUTS.stakeholders)
     stays = [
@@ -65,67 +65,67 @@ def begin(talk: Conversation) -> None:
         UserMessage(author_kind="system", text=f"Company: {INPUTS.company}", tags=["company"]),
         UserMessage(author_kind="system", text=f"Stakeholders:\n{people}", tags=["stakeholders"]),
     ]
-    run = ModeSwitch(mode="run", active_run=Run(id=f"{TALK}-mails"), title="Mails to stakeholders")
+    run = ModeSwitch(mode="run", active_run=WorkflowRun(id=f"{TALK}-mails"), title="Mails to stakeholders")
     own_brief_alone = ModeSwitch(agents=["writer"], scope="addressed")
-    talk.extend([run, own_brief_alone, *stays], expected=0)
+    conversation.extend([run, own_brief_alone, *stays], expected=0)
 
 
-async def plan(talk: Conversation, team: Team) -> AsyncIterator[Happening]:
+async def plan(conversation: Conversation, team: Team) -> AsyncIterator[RunEvent]:
     """The report comes in; the orchestrator hands on to the planner, whose plan becomes briefs."""
-    begin(talk)
-    if failures(talk):  # a model could not be asked when this was started before: once more
-        await team.proceed(talk)
-    async for happened in team.run(talk, f"The report:\n{INPUTS.report}", id="report"):
+    begin(conversation)
+    if failures(conversation):  # a model could not be asked when this was started before: once more
+        await team.resume(conversation)
+    async for happened in team.run(conversation, f"The report:\n{INPUTS.report}", id="report"):
         yield happened
-    check(talk)
-    if not planned(talk):  # it was not handed on, or what was answered is no plan
+    check(conversation)
+    if not planned(conversation):  # it was not handed on, or what was answered is no plan
         wish = f"A plan is missing. Answer with JSON alone, as in {EXAMPLE}."
-        async for happened in team.run(talk, wish, to="planner"):
+        async for happened in team.run(conversation, wish, to="planner"):
             yield happened
-        check(talk)
-    if not planned(talk):
-        raise ModelFailed(
-            "other", f"expected a plan as {EXAMPLE}, found {said(answers(talk)[-1]).text!r:.80}"
+        check(conversation)
+    if not planned(conversation):
+        raise ModelError(
+            "other", f"expected a plan as {EXAMPLE}, found {said(answers(conversation)[-1]).text!r:.80}"
         )
-    if not any(entry.id == "brief-1" for entry in talk.entries()):  # all of them are appended at once
-        talk.extend(briefs(talk))
+    if not any(entry.id == "brief-1" for entry in conversation.entries()):  # all of them are appended at once
+        conversation.extend(briefs(conversation))
 
 
-async def write(talk: Conversation, team: Team) -> AsyncIterator[Happening]:
+async def write(conversation: Conversation, team: Team) -> AsyncIterator[RunEvent]:
     """All mails at the same time, each on a lane of its own; then the orchestrator sums up."""
-    async for happened in team.run(talk):
+    async for happened in team.run(conversation):
         yield happened
-    check(talk)
-    async for happened in team.run(talk, DONE, id="done"):
+    check(conversation)
+    async for happened in team.run(conversation, DONE, id="done"):
         yield happened
-    check(talk)
+    check(conversation)
 
 
-def briefs(talk: Conversation) -> Iterator[Draft]:
+def briefs(conversation: Conversation) -> Iterator[NewEntry]:
     """What the planner tells each instance of the writer."""
-    for number, mail in enumerate(planned(talk), 1):
+    for number, mail in enumerate(planned(conversation), 1):
         text = f"Write to {mail['to']}, about {mail['about']}."
-        to, cause = [f"writer/mail-{number}"], _plans(talk)[-1].position
+        to, cause = [f"writer/mail-{number}"], _plans(conversation)[-1].position
         brief = UserMessage(text=text, author="planner", author_kind="agent", to=to, cause=cause)
-        yield Draft(brief, id=f"brief-{number}")
+        yield NewEntry(brief, id=f"brief-{number}")
 
 
-def planned(talk: Conversation) -> list[dict[str, str]]:
+def planned(conversation: Conversation) -> list[dict[str, str]]:
     """The mails of the plan; none where there is no plan yet, or what stands there is none."""
     try:
-        mails = json.loads(said(_plans(talk)[-1]).text)["mails"]
+        mails = json.loads(said(_plans(conversation)[-1]).text)["mails"]
         return [{"to": str(mail["to"]), "about": str(mail["about"])} for mail in mails]
     except (IndexError, KeyError, TypeError, ValueError):
         return []
 
 
-def _plans(talk: Conversation) -> list[Entry]:
-    return [entry for entry in answers(talk) if said(entry).agent == "planner"]
+def _plans(conversation: Conversation) -> list[Entry]:
+    return [entry for entry in answers(conversation) if said(entry).agent == "planner"]
 
 
-def answers(talk: Conversation) -> list[Entry]:
+def answers(conversation: Conversation) -> list[Entry]:
     """Everything that an agent has said."""
-    return [entry for entry in talk.entries() if isinstance(entry.event, AssistantMessage)]
+    return [entry for entry in conversation.entries() if isinstance(entry.event, AssistantMessage)]
 
 
 def said(entry: Entry) -> AssistantMessage:
@@ -134,10 +134,10 @@ def said(entry: Entry) -> AssistantMessage:
     return entry.event
 
 
-def answer_to(talk: Conversation, id: str) -> Entry:
+def answer_to(conversation: Conversation, id: str) -> Entry:
     """What the orchestrator answered to the message with that id."""
-    asked = next(entry.position for entry in talk.entries() if entry.id == id)
-    since = (entry for entry in answers(talk) if entry.position > asked)
+    asked = next(entry.position for entry in conversation.entries() if entry.id == id)
+    since = (entry for entry in answers(conversation) if entry.position > asked)
     return next(entry for entry in since if said(entry).agent == "orchestrator")
 
 
@@ -156,7 +156,7 @@ def lacks(quality: dict[str, Any]) -> str:
     return ", ".join(check for check, passed in quality.items() if passed is False)
 
 
-def mails(talk: Conversation) -> dict[str, Entry]:
+def mails(conversation: Conversation) -> dict[str, Entry]:
     """Each mail as it stands now, by its lane's task; an edit is the last that was said there."""
-    found = {said(entry).task: entry for entry in answers(talk) if said(entry).task}
+    found = {said(entry).task: entry for entry in answers(conversation) if said(entry).task}
     return dict(sorted(found.items()))

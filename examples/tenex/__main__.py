@@ -8,11 +8,11 @@ from pathlib import Path
 from textwrap import fill
 
 import stenolog
-from stenolog import LlmError, Log, Recorded
+from stenolog import EntryAppended, LlmError, Log
 from stenolog.adapters.transcripts import import_file
 from stenolog.chats import mentioned
 from stenolog.engine import Team
-from stenolog.models import model_of
+from stenolog.models import model_from_string
 
 from ..ends import command, ended, failures
 from ..shell import Terminal, run
@@ -36,39 +36,41 @@ async def work(log: Log, agents: Team) -> list[LlmError]:
     """Everything that Ann says, and what comes of it, from wherever the log stands; the calls that failed."""
     names = {name: name for name in agents.agents}
     async with agents:
-        for id, (conversation, text) in SAYS.items():
-            if conversation == FORK and FORK not in log:
+        for id, (where, text) in SAYS.items():
+            if where == FORK and FORK not in log:
                 log[SITE].fork(log[SITE].state().lane(MANAGER).answered, FORK)  # where it was done
-            talk = log[conversation]
-            for agent in {error.agent for error in failures(talk)}:  # at an earlier start: it is asked again
-                await agents.proceed(talk, agent)
-            async for happened in agents.run(talk, text, to=mentioned(text, names), id=id):
-                if isinstance(happened, Recorded) and (line := said(happened.entry)):
-                    row = f"{talk.name:<14}{happened.entry.position:>3}  {line}"
+            conversation = log[where]
+            for agent in {
+                error.agent for error in failures(conversation)
+            }:  # at an earlier start: it is asked again
+                await agents.resume(conversation, agent)
+            async for happened in agents.run(conversation, text, to=mentioned(text, names), id=id):
+                if isinstance(happened, EntryAppended) and (line := said(happened.entry)):
+                    row = f"{conversation.name:<14}{happened.entry.position:>3}  {line}"
                     out.print(row, no_wrap=True, overflow="ellipsis")
-            if failed := failures(talk):
+            if failed := failures(conversation):
                 return failed
     return []
 
 
 def show(log: Log) -> None:
     """Who saw what when the executor came back, what it was sent; what was done, read, answered; sessions."""
-    talk = log[SITE]
-    asked = talk.state().lane("executor").seen or talk.position
+    conversation = log[SITE]
+    asked = conversation.state().lane("executor").seen or conversation.position
     out.print(f"\nWhat each agent is shown of {SITE} at {asked}, where the executor was asked last")
-    out.print(f"({LEGEND}):\n", side_by_side(talk, asked), sep="\n")
+    out.print(f"({LEGEND}):\n", side_by_side(conversation, asked), sep="\n")
     out.print("\nWhat the executor was sent there, word by word:\n")
-    for line in talk.request("executor", asked, "plain").body["prompt"].splitlines():
+    for line in conversation.request("executor", asked, "plain").body["prompt"].splitlines():
         out.print(fill(f"  | {line}", out.width, subsequent_indent="  |   ", break_on_hyphens=False))
     out.print(f"\nWho was asked in which phase of {SITE}, as the log tells it:\n")
-    for task in completions(talk.entries()):
+    for task in completions(conversation.entries()):
         answered = f"at {task.answered}" if task.answered else "not yet"
         out.print(f"  {task.phase:<8} {task.agent:<16} asked at {task.asked:>2}, answered: {answered}")
     out.print("\nHow far each has read, by its receipts, where it answered last, and its session:\n")
     for name in (name for name in (SITE, FORK, OTHER) if name in log):
         for agent, seen, at, session in lanes(log[name]):
             out.print(f"  {name:<14} {agent:<16} read {seen:>2}, answered {at:>2}  {session}".rstrip())
-    out.print(f"\nWhy? {command(talk, 'executor', str(log.path))}", soft_wrap=True)
+    out.print(f"\nWhy? {command(conversation, 'executor', str(log.path))}", soft_wrap=True)
 
 
 def main() -> int:
@@ -77,7 +79,7 @@ def main() -> int:
     options.add_argument("--db", default="tenex.db", help="the log; a second start goes on from it")
     options.add_argument("--model", help="a real one, such as openai:gpt-5.2; its key is in the environment")
     given = options.parse_args()
-    agents = team(model_of(given.model) if given.model else None)
+    agents = team(model_from_string(given.model) if given.model else None)
     with stenolog.open(given.db) as log:
         if SITE in log:
             out.print(f"({given.db} is of an earlier start: it goes on there. --db another.db begins anew.)")

@@ -34,8 +34,8 @@ def completions(entries: Iterable[Entry]) -> Iterator[Task]:
     yield from open_tasks.values()
 
 
-def lanes(talk: Conversation) -> Iterator[tuple[str, int, int, str]]:
+def lanes(conversation: Conversation) -> Iterator[tuple[str, int, int, str]]:
     """Each agent that has answered: how far it has read (its receipts say it), its answer, its session."""
-    for where, lane in talk.state().lanes.items():
+    for where, lane in conversation.state().lanes.items():
         if lane.answered:
             yield where, lane.seen, lane.answered, lane.session

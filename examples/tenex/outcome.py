@@ -13,12 +13,12 @@ def outcome(log: Log) -> object:
     return {name: told(log[name]) for name in log}, len(sessions), len(set(sessions))
 
 
-def told(talk: Conversation) -> object:
+def told(conversation: Conversation) -> object:
     """What was said in a conversation; who works at the same time is told in no order."""
     words = [
         (event.agent if isinstance(event, AssistantMessage) else "", event.text, event.to)
-        for event in (entry.event for entry in talk.entries())
+        for event in (entry.event for entry in conversation.entries())
         if isinstance(event, UserMessage | AssistantMessage)
     ]
-    tasks = [(task.agent, task.phase, bool(task.answered)) for task in completions(talk.entries())]
-    return sorted(words), sorted(tasks), talk.settings().mode, talk.settings().handoff
+    tasks = [(task.agent, task.phase, bool(task.answered)) for task in completions(conversation.entries())]
+    return sorted(words), sorted(tasks), conversation.settings().mode, conversation.settings().handoff

@@ -6,18 +6,18 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from stenolog import AssistantMessage, Conversation, Draft, ModeSwitch, StaleAppend
-from stenolog.context import Away, Delta, Voices
-from stenolog.engine import Agent, Orchestrator, Retries, Team
+from stenolog import AssistantMessage, Conversation, ModeSwitch, NewEntry, VersionConflictError
+from stenolog.context import Attribution, MissedMessages, SinceLastTurn
+from stenolog.engine import Agent, Orchestrator, RetryPolicy, Team
 from stenolog.models import CommandLine, Model
-from stenolog.tools import Call, tool
+from stenolog.tools import ToolContext, tool
 
 from .completions import completions
 from .script import PARTS, scripted
 
 MANAGER = "project-manager"
-OWN_VIEW = Voices(others="💬 {name}") | Away()
-RETRIES = Retries(attempts={**Retries().attempts, "process_exited": 9}, base=0.05, cap=10)
+OWN_VIEW = Attribution(others="💬 {name}") | MissedMessages()
+RETRIES = RetryPolicy(attempts={**RetryPolicy().attempts, "process_exited": 9}, base=0.05, cap=10)
 PERSONAS = {
     MANAGER: (
         "You lead a project. Enter a phase with hand_over, then ask those who work in it by @name: "
@@ -30,21 +30,23 @@ PERSONAS = {
 
 
 @tool(repeat="keyed")
-def hand_over(call: Call, phase: str, summary: str) -> str:
+def hand_over(call: ToolContext, phase: str, summary: str) -> str:
     """Enter a phase. The summary is what those who work in it must know."""
-    assert call.talk is not None, "the engine gives it"
-    why = AssistantMessage(agent=call.lane, purpose="routing", text=note(call.talk, call.position, phase))
+    assert call.conversation is not None, "the engine gives it"
+    why = AssistantMessage(
+        agent=call.lane, purpose="routing", text=note(call.conversation, call.position, phase)
+    )
     switch = ModeSwitch(mode=phase, handoff=summary)
-    drafts = [Draft(why, f"routing-{call.key}"), Draft(switch, f"phase-{call.key}")]
+    drafts = [NewEntry(why, f"routing-{call.key}"), NewEntry(switch, f"phase-{call.key}")]
     while True:
-        with suppress(StaleAppend):
-            call.talk.extend(drafts, expected=call.talk.position)
+        with suppress(VersionConflictError):
+            call.conversation.extend(drafts, expected=call.conversation.position)
             return f"You are in phase {phase}."
 
 
-def note(talk: Conversation, upto: int, phase: str) -> str:
+def note(conversation: Conversation, at: int, phase: str) -> str:
     """What the manager notes for itself alone, beside what its call says to all: how far the project is."""
-    tasks = completions(talk.entries(upto=upto))
+    tasks = completions(conversation.entries(at=at))
     done = sorted(f"{task.agent} ({task.phase})" for task in tasks if task.answered)
     return f"Next: {phase}. Answered so far: {', '.join(done) or 'nobody'}."
 
@@ -63,5 +65,5 @@ def team(model: Model | None = None) -> Team:
         )
         for name, persona in PERSONAS.items()
     ]
-    executor = Agent("executor", llm=coder, policy=OWN_VIEW | Delta(), retries=RETRIES)
+    executor = Agent("executor", llm=coder, policy=OWN_VIEW | SinceLastTurn(), retries=RETRIES)
     return Team([*agents, executor], turns=Orchestrator(agent=MANAGER))

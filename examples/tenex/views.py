@@ -18,13 +18,13 @@ LEGEND = (
 )
 
 
-def side_by_side(talk: Conversation, upto: int) -> Table:
+def side_by_side(conversation: Conversation, at: int) -> Table:
     """A row for each entry with words, a column for each agent: how it is shown it, or why it is not."""
-    agents = talk.state(upto).members
-    cells = {agent: dict(marks(talk.request(agent, upto))) for agent in agents}
+    agents = conversation.state(at).members
+    cells = {agent: dict(marks(conversation.request(agent, at))) for agent in agents}
     columns = Column(), Column("said", ratio=1, no_wrap=True), *(Column(short(agent)) for agent in agents)
     table = Table(*columns, box=None, padding=(0, 1, 0, 0), pad_edge=False, expand=True)
-    for entry in talk.entries(upto=upto):
+    for entry in conversation.entries(at=at):
         if words := said(entry):
             table.add_row(str(entry.position), words, *(cells[agent].get(entry.position) for agent in agents))
     return table

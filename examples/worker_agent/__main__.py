@@ -8,7 +8,7 @@ import asyncio
 import stenolog
 from stenolog import Log
 from stenolog.engine import Limits
-from stenolog.models import Model, model_of
+from stenolog.models import Model, model_from_string
 
 from ..ends import command, ended, failures
 from ..shell import run
@@ -38,7 +38,7 @@ def main() -> int:
     options.add_argument("--db", default="worker_agent.db", help="the log; a second start goes on from it")
     options.add_argument("--model", help="a real one, such as openai:gpt-5.2; its key is in the environment")
     given = options.parse_args()
-    model = model_of(given.model) if given.model else scripted()
+    model = model_from_string(given.model) if given.model else scripted()
     with stenolog.open(given.db) as log:
         asyncio.run(do(log, model))
         print(

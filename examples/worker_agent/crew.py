@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from stenolog import Agent, Conversation, Entry, ModeSwitch, Recorded, Run, Team, UserMessage
-from stenolog.context import Instructions, Pins
-from stenolog.engine import Delegate, Limits, Retries, condense
+from stenolog import Agent, Conversation, Entry, EntryAppended, ModeSwitch, Team, UserMessage, WorkflowRun
+from stenolog.context import Pins, Prompt
+from stenolog.engine import AgentTool, Limits, RetryPolicy, compact
 from stenolog.models import Model
 
 from ..ends import failures
@@ -15,16 +15,19 @@ from .project import read_file, read_page, run_tests
 BUDGET = Limits(max_tokens=100_000)
 SHARE = 0.25
 """What a worker may use of what its caller has left."""
-AGAIN = Retries(base=0.1)
+AGAIN = RetryPolicy(base=0.1)
 """A model call that a crash cut off is tried again soon."""
-CAREFUL = Pins(authors=["system"]) | Instructions(cut_note=True)
+CAREFUL = Pins(authors=["system"]) | Prompt(cut_note=True)
 
 
 def review(model: Model) -> Team:
     """A lead and two workers: one in a fork of the conversation, one on a lane of its own within it."""
     reader = Agent("reader", llm=model, tools=[read_file], retries=AGAIN)
     tester = Agent("tester", llm=model, tools=[run_tests], retries=AGAIN)
-    workers = [Delegate(reader, context="fork", share=SHARE), Delegate(tester, context="scope", share=SHARE)]
+    workers = [
+        AgentTool(reader, context="fork", share=SHARE),
+        AgentTool(tester, context="scope", share=SHARE),
+    ]
     return Team([Agent("lead", llm=model, tools=workers, limits=BUDGET, retries=AGAIN)])
 
 
@@ -39,39 +42,41 @@ def library(model: Model) -> Team:
     return Team([Agent("librarian", llm=model, tools=[read_page], policy=CAREFUL, retries=AGAIN)])
 
 
-async def do_review(talk: Conversation, model: Model) -> AsyncGenerator[Entry, None]:
+async def do_review(conversation: Conversation, model: Model) -> AsyncGenerator[Entry, None]:
     """One question for three agents. Whatever they do is marked with the run and its node."""
-    if not talk.position:
-        talk.append(ModeSwitch(mode="run", active_run=Run(id="review-1", node="look")), expected=0)
-    async for entry in _run(review(model), talk, "We bake one tray too few. Why?"):
+    if not conversation.position:
+        conversation.append(
+            ModeSwitch(mode="run", active_run=WorkflowRun(id="review-1", node="look")), expected=0
+        )
+    async for entry in _run(review(model), conversation, "We bake one tray too few. Why?"):
         yield entry
 
 
-async def do_walk(talk: Conversation, model: Model) -> AsyncGenerator[Entry, None]:
+async def do_walk(conversation: Conversation, model: Model) -> AsyncGenerator[Entry, None]:
     """A run that is ended, with a reason."""
-    async for entry in _run(walk(model), talk, "Read the book, and all other books."):
+    async for entry in _run(walk(model), conversation, "Read the book, and all other books."):
         yield entry
 
 
-async def do_library(talk: Conversation, model: Model) -> AsyncGenerator[Entry, None]:
+async def do_library(conversation: Conversation, model: Model) -> AsyncGenerator[Entry, None]:
     """Whenever a request has grown beyond 600 tokens, a summary takes the place of its middle."""
-    if not talk.position:
-        talk.append(UserMessage(text="Never write into the book.", author_kind="system"), id="rule")
+    if not conversation.position:
+        conversation.append(UserMessage(text="Never write into the book.", author_kind="system"), id="rule")
     summariser = Agent("summariser", llm=model, retries=AGAIN)
     for number, question in enumerate(["Read the recipe book.", "What was on the third page?"]):
-        async for entry in _run(library(model), talk, question, f"question-{number}"):
-            await condense(talk, "librarian", summariser, over=600, keep=4)
+        async for entry in _run(library(model), conversation, question, f"question-{number}"):
+            await compact(conversation, "librarian", summariser, over=600, keep=4)
             yield entry
-        if failures(talk):
+        if failures(conversation):
             return
 
 
 async def _run(
-    team: Team, talk: Conversation, question: str, id: str = "question"
+    team: Team, conversation: Conversation, question: str, id: str = "question"
 ) -> AsyncGenerator[Entry, None]:
     """Ask it; where the model could not be asked before, this is one more attempt."""
-    if failures(talk):
-        await team.proceed(talk)
-    async for happened in team.run(talk, question, id=id):
-        if isinstance(happened, Recorded):
+    if failures(conversation):
+        await team.resume(conversation)
+    async for happened in team.run(conversation, question, id=id):
+        if isinstance(happened, EntryAppended):
             yield happened.entry

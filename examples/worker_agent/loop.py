@@ -12,24 +12,24 @@ from functools import reduce
 from typing import NamedTuple
 
 from stenolog import (
+    AgentCard,
     AssistantMessage,
     CallRef,
-    Card,
     Control,
     Conversation,
     Decision,
     Entry,
     Event,
     LlmError,
-    ModelFailed,
+    ModelError,
     ModeSwitch,
     State,
     ToolResult,
     UserMessage,
     step,
 )
-from stenolog.engine import Accounts, Limits, exceeded, watch
-from stenolog.models import Answer, Model, Prompt
+from stenolog.engine import Limits, UsageByLane, limit_reached, track_usage
+from stenolog.models import Model, ModelCall, ModelResponse
 
 from ..ends import failures
 from .project import ls, read_file
@@ -41,49 +41,51 @@ class Standing(NamedTuple):
     """Where the conversation stands, what each lane has used, and what is to be done next."""
 
     state: State = State()
-    accounts: Accounts = Accounts()
+    accounts: UsageByLane = UsageByLane()
     decision: Decision = Decision("wait")
 
 
 def after(standing: Standing, entry: Entry) -> Standing:
     """The standing after one more entry. Nothing is changed in place, and nothing is kept elsewhere."""
     state, transitions = step(standing.state, entry)
-    return Standing(state, watch(standing.accounts, entry), transitions[-1].decision)
+    return Standing(state, track_usage(standing.accounts, entry), transitions[-1].decision)
 
 
 async def work(
-    talk: Conversation, agent: str, model: Model, limits: Limits, *questions: str
+    conversation: Conversation, agent: str, model: Model, limits: Limits, *questions: str
 ) -> AsyncGenerator[Entry, None]:
     """Ask one question after the other, and go on after each until the agent waits for a person."""
-    if not talk.position:
-        card = Card(model=model.name, persona="You are a coder.", tools=[ls.spec, read_file.spec])
-        talk.append(ModeSwitch(mode="agent", joins=[agent], cards={agent: card}), expected=0)
-    if failures(talk):  # the model could not be asked: once more
-        talk.submit(UserMessage(control=Control(action="continue", agent=agent)))
+    if not conversation.position:
+        card = AgentCard(model=model.name, persona="You are a coder.", tools=[ls.spec, read_file.spec])
+        conversation.append(ModeSwitch(mode="agent", joins=[agent], cards={agent: card}), expected=0)
+    if failures(conversation):  # the model could not be asked: once more
+        conversation.submit(UserMessage(control=Control(action="continue", agent=agent)))
     for number, question in enumerate(questions):
-        talk.append(UserMessage(text=question), id=f"question-{number}")  # said once, however often it starts
-        standing = reduce(after, talk.entries(), Standing())
-        while event := await _effect(talk, agent, model, limits, standing):
-            entry = talk.append(event, expected=standing.state.position)
+        conversation.append(
+            UserMessage(text=question), id=f"question-{number}"
+        )  # said once, however often it starts
+        standing = reduce(after, conversation.entries(), Standing())
+        while event := await _effect(conversation, agent, model, limits, standing):
+            entry = conversation.append(event, expected=standing.state.position)
             standing = after(standing, entry)
             yield entry
-        if failures(talk):
+        if failures(conversation):
             return
 
 
 async def _effect(
-    talk: Conversation, agent: str, model: Model, limits: Limits, standing: Standing
+    conversation: Conversation, agent: str, model: Model, limits: Limits, standing: Standing
 ) -> Event | None:
     """What comes of doing what was decided; None where a person is waited for."""
     decision = standing.decision
     match decision.do:
         case "call_model":
-            if why := exceeded(limits, standing.accounts.lane(agent)):
+            if why := limit_reached(limits, standing.accounts.lane(agent)):
                 return LlmError(agent=agent, category="budget", message=why, cause=decision.cause)
-            return await _answered(talk, agent, model, decision)
+            return await _answered(conversation, agent, model, decision)
         case "run_tools":
             call = decision.calls[0]
-            (made,) = talk.entries(call.position - 1, call.position)
+            (made,) = conversation.entries(call.position - 1, call.position)
             assert isinstance(made.event, AssistantMessage)
             given = json.loads(made.event.tool_calls[call.nth].arguments)
             text = TOOLS[call.name](**given)
@@ -95,15 +97,15 @@ async def _effect(
 
 
 async def _answered(
-    talk: Conversation, agent: str, model: Model, decision: Decision
+    conversation: Conversation, agent: str, model: Model, decision: Decision
 ) -> AssistantMessage | LlmError:
     """The model's answer to the agent's request, with the receipt of what it was shown."""
-    request = talk.request(agent, wire=model.wire).check()
+    request = conversation.request(agent, api=model.api).check()
     try:
-        async for said in model.stream(Prompt(request.body, request.sha256, agent, talk.name)):
-            if isinstance(said, Answer):
+        async for said in model.stream(ModelCall(request.body, request.sha256, agent, conversation.name)):
+            if isinstance(said, ModelResponse):
                 answer = said
-    except ModelFailed as failed:
+    except ModelError as failed:
         return LlmError(agent=agent, category="other", message=str(failed), cause=decision.cause)
     return AssistantMessage(
         agent=agent,

@@ -14,16 +14,16 @@ from stenolog import (
     Entry,
     LlmError,
     ModeSwitch,
+    PositionRange,
     Request,
-    Run,
-    Span,
     State,
     ToolResult,
     UserMessage,
+    WorkflowRun,
     step,
 )
 from stenolog.context import Budget
-from stenolog.engine import Accounts, spent_of, watch
+from stenolog.engine import UsageByLane, delegated_usage, track_usage
 from stenolog.projections.timeline import changes
 
 from .crew import BUDGET, CAREFUL, SHARE
@@ -31,30 +31,30 @@ from .crew import BUDGET, CAREFUL, SHARE
 COLUMNS = "{:>3}  {:>7}  {:<17}  {:<19}  {}"
 
 
-async def follow(talk: Conversation, work: AsyncIterator[Entry]) -> None:
+async def follow(conversation: Conversation, work: AsyncIterator[Entry]) -> None:
     """Show what is there, then each entry as it comes, two lines for each; and how it has ended."""
-    print(f"\n== {talk.name} ==\n{COLUMNS.format('#', 'HISTORY', 'ENTRY', 'LANE', 'MADE FOR')}")
-    await _follow(talk, work, Steps().lines)
-    print(f"ended: {_ended(talk)}")
+    print(f"\n== {conversation.name} ==\n{COLUMNS.format('#', 'HISTORY', 'ENTRY', 'LANE', 'MADE FOR')}")
+    await _follow(conversation, work, Steps().lines)
+    print(f"ended: {_ended(conversation)}")
 
 
-async def follow_summaries(talk: Conversation, work: AsyncIterator[Entry]) -> None:
+async def follow_summaries(conversation: Conversation, work: AsyncIterator[Entry]) -> None:
     """Show the summaries as they come, and what mere pruning would leave."""
-    print(f"\n== {talk.name} ==")
-    await _follow(talk, work, lambda entry: growth(talk, entry))
-    for line in pruned(talk):
+    print(f"\n== {conversation.name} ==")
+    await _follow(conversation, work, lambda entry: growth(conversation, entry))
+    for line in pruned(conversation):
         print(fill(line, width(), subsequent_indent="    ", break_long_words=False))
-    print(f"ended: {_ended(talk)}")
+    print(f"ended: {_ended(conversation)}")
 
 
 async def _follow(
-    talk: Conversation, work: AsyncIterator[Entry], told: Callable[[Entry], Iterable[str]]
+    conversation: Conversation, work: AsyncIterator[Entry], told: Callable[[Entry], Iterable[str]]
 ) -> None:
     shown = 0
 
     def catch_up() -> None:
         nonlocal shown
-        for entry in talk.entries(shown):
+        for entry in conversation.entries(shown):
             shown = entry.position
             for line in told(entry):
                 print(line, flush=True)
@@ -106,7 +106,7 @@ class Steps:
 def _words(entry: Entry) -> str:
     match entry.event:
         case ModeSwitch(active_run=run) as switch:
-            node = f", node {run.node}" if isinstance(run, Run) else ""
+            node = f", node {run.node}" if isinstance(run, WorkflowRun) else ""
             return f"settings: {changes(switch)}{node}"
         case AssistantMessage(text=text, tool_calls=calls):
             return " ".join([*filter(None, [text]), *(f"{call.name}({call.arguments})" for call in calls)])
@@ -129,51 +129,52 @@ def shortened(text: str, most: int) -> str:
     return line if len(line) <= most else f"{line[: max(most, 9) - 1].rstrip()}…"
 
 
-def _ended(talk: Conversation) -> str:
+def _ended(conversation: Conversation) -> str:
     """The last words, or the reason of an error; a switch of settings ends nothing."""
     ends = [
-        getattr(entry.event, "message", "") or getattr(entry.event, "text", "") for entry in talk.entries()
+        getattr(entry.event, "message", "") or getattr(entry.event, "text", "")
+        for entry in conversation.entries()
     ]
     return shortened(next(filter(None, reversed(ends)), ""), width() - len("ended: "))
 
 
-def family(talk: Conversation) -> Iterator[str]:
+def family(conversation: Conversation) -> Iterator[str]:
     """Parent and child, each by the other's link, and what the child has used of its share."""
-    accounts = reduce(watch, talk.entries(upto=_called(talk)), Accounts())
+    accounts = reduce(track_usage, conversation.entries(at=_called(conversation)), UsageByLane())
     share = int(((BUDGET.max_tokens or 0) - accounts.lane("lead").total) * SHARE)
-    for entry in talk.entries():
+    for entry in conversation.entries():
         match entry.event:
             case ToolResult(meta={"stenolog": {"child": dict(child)}}) as result:
-                used = sum(spent.input + spent.output for _, spent in spent_of(result))
-                there = talk.log[str(child["conversation"])]
+                used = sum(spent.input + spent.output for _, spent in delegated_usage(result))
+                there = conversation.log[str(child["conversation"])]
                 parent = there.settings().parent
                 back = f"{parent.conversation}@{parent.position}" if parent else "its own lane"
-                yield f"{talk.name}@{entry.position} ← {child['lane']} in {there.name} ({back})"
+                yield f"{conversation.name}@{entry.position} ← {child['lane']} in {there.name} ({back})"
                 yield f"    used {used:,} of the {share:,} tokens of its share"
                 yield f"    its result: {shortened(result.text, width() - 16)}"
             case _:
                 pass
 
 
-def _called(talk: Conversation) -> int:
+def _called(conversation: Conversation) -> int:
     """Where the lead has called its workers."""
-    calls = (e.position for e in talk.entries() if getattr(e.event, "tool_calls", ()))
-    return next(calls, talk.position)
+    calls = (e.position for e in conversation.entries() if getattr(e.event, "tool_calls", ()))
+    return next(calls, conversation.position)
 
 
-def growth(talk: Conversation, entry: Entry) -> Iterator[str]:
+def growth(conversation: Conversation, entry: Entry) -> Iterator[str]:
     """Where a summary took the place of what, and what that saved."""
     match entry.event:
         case AssistantMessage(purpose="summary", covers=spans):
-            before, after = (talk.request("librarian", upto=entry.position - n) for n in (1, 0))
+            before, after = (conversation.request("librarian", at=entry.position - n) for n in (1, 0))
             yield f"@{entry.position}: a summary for {_in_words(spans)}: {_size(before)} → {_size(after)}"
         case _:
             pass
 
 
-def pruned(talk: Conversation) -> Iterator[str]:
+def pruned(conversation: Conversation) -> Iterator[str]:
     """What a budget would leave besides."""
-    pruned = talk.request("librarian", policy=Budget(tokens=600) | CAREFUL)
+    pruned = conversation.request("librarian", policy=Budget(tokens=600) | CAREFUL)
     gone = ", ".join(f"{run.first}-{run.last} ({run.rule})" for run in pruned.dropped)
     yield f"with a budget of 600 tokens besides: {_size(pruned)}; left out: {gone or 'nothing'}"
     yield "what stays: " + " … ".join(str(said["content"])[:60] for said in pruned.body["messages"][:2])
@@ -183,5 +184,5 @@ def _size(request: Request) -> str:
     return f"{request.size.tokens} tokens"
 
 
-def _in_words(spans: Iterable[Span]) -> str:
+def _in_words(spans: Iterable[PositionRange]) -> str:
     return ", ".join(f"{span.first}-{span.last}" for span in spans)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from stenolog import ToolCall
-from stenolog.models import Model, Prompt, Scripted
+from stenolog.models import Model, ModelCall, Scripted
 
 from .project import PAGES
 
@@ -25,7 +25,7 @@ def scripted() -> Model:
     return Scripted(_answer, endless=True, pause=0.02)
 
 
-def _answer(prompt: Prompt) -> object:
+def _answer(prompt: ModelCall) -> object:
     messages = prompt.body["messages"]
     results = {said["tool_call_id"]: said["content"] for said in messages if said["role"] == "tool"}
     words = "\n".join(str(said.get("content") or "") for said in messages)

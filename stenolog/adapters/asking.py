@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from stenolog.domain.entry import microseconds
-from stenolog.domain.errors import InvalidEvent, UnknownConversation, UnknownPosition
+from stenolog.domain.errors import ConversationNotFoundError, InvalidEventError, PositionNotFoundError
 
 if TYPE_CHECKING:
     from .conversation import Conversation
@@ -16,20 +16,23 @@ if TYPE_CHECKING:
 AWARE = "an aware datetime, such as datetime(2026, 1, 31, tzinfo=UTC)"
 
 
-def position(talk: Conversation, asked: int, *, least: int = 0) -> int:
+def position(conversation: Conversation, asked: int, *, least: int = 0) -> int:
     """The position, if the conversation has come so far.
 
-    Raises `UnknownPosition`, and `UnknownConversation` where an entry is asked of one that has none.
+    Raises `PositionNotFoundError`, and `ConversationNotFoundError` where an entry is asked of one that has
+    none.
     """
-    remembered = talk.stream.head  # what it has come to need not be asked of the file
+    remembered = conversation.stream.head  # what it has come to need not be asked of the file
     if remembered is not None and _is_among(asked, least, remembered.position):
         return asked
-    head = talk.position
+    head = conversation.position
     if head < least:
-        raise missing(talk.name, talk.log.path)
+        raise missing(conversation.name, conversation.log.path)
     if not _is_among(asked, least, head):
         found = f"{asked!r:.80}"
-        raise UnknownPosition(f"{talk.name!r}: expected a position from {least} to {head}, found {found}")
+        raise PositionNotFoundError(
+            f"{conversation.name!r}: expected a position from {least} to {head}, found {found}"
+        )
     return asked
 
 
@@ -37,37 +40,39 @@ def _is_among(asked: object, least: int, last: int) -> bool:
     return isinstance(asked, int) and not isinstance(asked, bool) and least <= asked <= last
 
 
-def missing(name: str, path: str) -> UnknownConversation:
+def missing(name: str, path: str) -> ConversationNotFoundError:
     """What is raised where a conversation is needed that nobody has appended to."""
-    return UnknownConversation(f"{name!r}: no such conversation in {path}; its first append would begin it")
+    return ConversationNotFoundError(
+        f"{name!r}: no such conversation in {path}; its first append would begin it"
+    )
 
 
 def instant(what: str, time: datetime | None) -> int | None:
-    """The time in microseconds since 1970; None is any. Raises `InvalidEvent`."""
+    """The time in microseconds since 1970; None is any. Raises `InvalidEventError`."""
     if time is None:
         return None
     if not isinstance(time, datetime) or time.utcoffset() is None:
-        raise InvalidEvent(f"{what}: expected {AWARE}, found {time!r}")
+        raise InvalidEventError(f"{what}: expected {AWARE}, found {time!r}")
     return microseconds(time)
 
 
 def number(what: str, asked: int) -> int:
-    """So many. Raises `InvalidEvent`."""
+    """So many. Raises `InvalidEventError`."""
     if isinstance(asked, bool) or not isinstance(asked, int) or asked < 0:
-        raise InvalidEvent(f"{what}: expected a number from 0, found {asked!r}")
+        raise InvalidEventError(f"{what}: expected a number from 0, found {asked!r}")
     return asked
 
 
 def text(what: str, asked: str) -> str:
-    """The words. Raises `InvalidEvent`."""
+    """The words. Raises `InvalidEventError`."""
     if not isinstance(asked, str):
-        raise InvalidEvent(f"{what}: expected text, found {asked!r:.80}")
+        raise InvalidEventError(f"{what}: expected text, found {asked!r:.80}")
     return asked
 
 
 def some_of(what: str, asked: str | Iterable[str], known: Collection[str]) -> tuple[str, ...]:
-    """Those that were asked for; a text is one of them. Raises `InvalidEvent`."""
+    """Those that were asked for; a text is one of them. Raises `InvalidEventError`."""
     wanted = (asked,) if isinstance(asked, str) or not isinstance(asked, Iterable) else tuple(asked)
     if unknown := [each for each in wanted if each not in tuple(known)]:
-        raise InvalidEvent(f"{what}: expected {', '.join(known)}; found {unknown[0]!r:.80}")
+        raise InvalidEventError(f"{what}: expected {', '.join(known)}; found {unknown[0]!r:.80}")
     return wanted

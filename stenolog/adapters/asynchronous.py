@@ -21,23 +21,23 @@ from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from stenolog.domain.entry import Draft, Entry, Record, check_name
+from stenolog.domain.entry import Entry, NewEntry, Record, check_name
 from stenolog.domain.events import Event
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
-from stenolog.projections.timeline import Item
+from stenolog.projections.timeline import TimelineItem
 
 from . import log as logs
 from .conversation import Conversation, Pending, drafted
-from .keeping import Kept
+from .keeping import PersistentFold
 from .log import Log
 from .stores.appending import Stream
-from .stores.grouping import Group, Job, Waiting
+from .stores.grouping import GroupCommit, Job, PendingWrite
 
 if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike
-    from stenolog.projections.requests import Request, Wire
+    from stenolog.projections.requests import Api, Request
 
     from .search.finding import Hit
 
@@ -60,7 +60,7 @@ class AsyncLog:
     def __init__(self, opening: Callable[[], Log]) -> None:
         self._opening = opening
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="stenolog")
-        self._landing: Landing | None = None
+        self._landing: LoopBridge | None = None
         self._log: Log | None = None
         self._closed = False
 
@@ -127,7 +127,7 @@ class AsyncLog:
         """Have the thread that writes do something, together with what else is to be written."""
         loop = asyncio.get_running_loop()
         if self._landing is None or self._landing.loop is not loop:
-            self._landing = Landing(loop)
+            self._landing = LoopBridge(loop)
         return await self._landing.write(self.sync.datastore.group, job)
 
     async def each(self, entries: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
@@ -141,50 +141,55 @@ class AsyncLog:
 class AsyncConversation:
     """`Conversation`, awaited: see there for what each of these does and raises."""
 
-    def __init__(self, log: AsyncLog, name: str, talk: Conversation | None = None) -> None:
+    def __init__(self, log: AsyncLog, name: str, conversation: Conversation | None = None) -> None:
         self.log = log
         self._name = name
-        self._talk = talk
+        self._talk = conversation
 
     @property
     def name(self) -> str:
         return self._talk.name if self._talk else self._name
 
     async def position(self) -> int:
-        return await self._run(lambda talk: talk.position)
+        return await self._run(lambda conversation: conversation.position)
 
     async def digest(self) -> str:
-        return await self._run(lambda talk: talk.digest)
+        return await self._run(lambda conversation: conversation.digest)
 
     async def append(
-        self, event: Event, *, id: str | None = None, at: datetime | None = None, expected: int | None = None
+        self,
+        event: Event,
+        *,
+        id: str | None = None,
+        time: datetime | None = None,
+        expected: int | None = None,
     ) -> Entry:
-        (entry,) = await self.extend([Draft(event, id, at)], expected=expected)
+        (entry,) = await self.extend([NewEntry(event, id, time)], expected=expected)
         return entry
 
-    async def extend(self, events: Iterable[Event | Draft], *, expected: int | None = None) -> list[Entry]:
+    async def extend(self, events: Iterable[Event | NewEntry], *, expected: int | None = None) -> list[Entry]:
         drafts = drafted(events)
         if not drafts:
             return []
-        talk = self._talk or self._sought()
-        append = talk.sealing(drafts, expected)
+        conversation = self._talk or self._sought()
+        append = conversation.sealing(drafts, expected)
         records = await self.log.write(append.write)
-        self._talk = self._talk or self.log.sync.handle(talk.stream)
-        return talk.written(drafts, records)
+        self._talk = self._talk or self.log.sync.handle(conversation.stream)
+        return conversation.written(drafts, records)
 
-    def entries(self, after: int = 0, upto: int | None = None) -> AsyncIterator[Entry]:
-        """The entries with `after` < position <= `upto`; see `Conversation.entries`."""
-        return self.log.each(lambda: self._sync().entries(after, upto))
+    def entries(self, after: int = 0, at: int | None = None) -> AsyncIterator[Entry]:
+        """The entries with `after` < position <= `at`; see `Conversation.entries`."""
+        return self.log.each(lambda: self._sync().entries(after, at))
 
-    def records(self, after: int = 0, upto: int | None = None) -> AsyncIterator[Record]:
+    def records(self, after: int = 0, at: int | None = None) -> AsyncIterator[Record]:
         """The same as they are stored."""
-        return self.log.each(lambda: self._sync().records(after, upto))
+        return self.log.each(lambda: self._sync().records(after, at))
 
     async def tail(self, after: int | None = None, timeout: float | None = None) -> AsyncIterator[Entry]:
         """The entries behind `after`, then each new one; see `Conversation.tail`."""
         mark = await self.position() if after is None else after
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
-        with self.log.sync.datastore.bell.listening(lambda: loop.call_soon_threadsafe(woken.set)):
+        with self.log.sync.datastore.bell.subscribe(lambda: loop.call_soon_threadsafe(woken.set)):
             quiet_until = _from_now(timeout)
             while not self.log.sync.datastore.closed:
                 woken.clear()
@@ -198,55 +203,57 @@ class AsyncConversation:
                 except TimeoutError:
                     return
 
-    async def state(self, upto: int | None = None) -> State:
-        return await self._run(lambda talk: talk.state(upto))
+    async def state(self, at: int | None = None) -> State:
+        return await self._run(lambda conversation: conversation.state(at))
 
-    async def settings(self, upto: int | None = None) -> Settings:
-        return await self._run(lambda talk: talk.settings(upto))
+    async def settings(self, at: int | None = None) -> Settings:
+        return await self._run(lambda conversation: conversation.settings(at))
 
-    async def fold(self, kept: Kept[S], upto: int | None = None) -> S:
-        return await self._run(lambda talk: talk.fold(kept, upto))
+    async def fold(self, kept: PersistentFold[S], at: int | None = None) -> S:
+        return await self._run(lambda conversation: conversation.fold(kept, at))
 
-    async def timeline(self, upto: int | None = None) -> list[Item]:
-        return await self._run(lambda talk: talk.timeline(upto))
+    async def timeline(self, at: int | None = None) -> list[TimelineItem]:
+        return await self._run(lambda conversation: conversation.timeline(at))
 
-    async def transitions(self, upto: int | None = None) -> list[Transition]:
-        return await self._run(lambda talk: talk.transitions(upto))
+    async def transitions(self, at: int | None = None) -> list[Transition]:
+        return await self._run(lambda conversation: conversation.transitions(at))
 
     async def request(
         self,
         agent: str,
-        upto: int | None = None,
-        wire: str | Wire | None = None,
+        at: int | None = None,
+        api: str | Api | None = None,
         *,
         task: str = "",
         policy: PolicyLike = None,
     ) -> Request:
-        return await self._run(lambda talk: talk.request(agent, upto, wire, task=task, policy=policy))
+        return await self._run(
+            lambda conversation: conversation.request(agent, at, api, task=task, policy=policy)
+        )
 
     async def submit(self, command: Event) -> list[Entry]:
-        return await self._run(lambda talk: talk.submit(command))
+        return await self._run(lambda conversation: conversation.submit(command))
 
     async def fork(
         self, after: int | None = None, name: str | None = None, pending: Pending = "close"
     ) -> AsyncConversation:
-        made = await self._run(lambda talk: talk.fork(after, name, pending))
+        made = await self._run(lambda conversation: conversation.fork(after, name, pending))
         return AsyncConversation(self.log, made.name, made)
 
     async def rename(self, name: str) -> None:
-        await self._run(lambda talk: talk.rename(name))
+        await self._run(lambda conversation: conversation.rename(name))
 
     async def archive(self) -> None:
-        await self._run(lambda talk: talk.archive())
+        await self._run(lambda conversation: conversation.archive())
 
     async def unarchive(self) -> None:
-        await self._run(lambda talk: talk.unarchive())
+        await self._run(lambda conversation: conversation.unarchive())
 
     async def erase(self, position: int) -> None:
-        await self._run(lambda talk: talk.erase(position))
+        await self._run(lambda conversation: conversation.erase(position))
 
     async def delete(self) -> None:
-        await self._run(lambda talk: talk.delete())
+        await self._run(lambda conversation: conversation.delete())
 
     async def sync(self) -> Conversation:
         """The conversation underneath, for what runs in threads of its own."""
@@ -266,16 +273,16 @@ class AsyncConversation:
         return self._talk
 
 
-class Landing:
+class LoopBridge:
     """Where the thread that writes hands over to the event loop: one wake-up for all of a transaction."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self._asked: deque[tuple[Waiting[Any], asyncio.Future[Any]]] = deque()
+        self._asked: deque[tuple[PendingWrite[Any], asyncio.Future[Any]]] = deque()
 
-    async def write(self, group: Group, job: Job[T]) -> T:
+    async def write(self, group: GroupCommit, job: Job[T]) -> T:
         """Queue a job of `grouping`, and wait until it is done."""
-        waiting, future = Waiting(job, self._wake), self.loop.create_future()
+        waiting, future = PendingWrite(job, self._wake), self.loop.create_future()
         group.submit(waiting)
         self._asked.append((waiting, future))
         await future

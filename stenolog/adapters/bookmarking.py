@@ -9,13 +9,13 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from stenolog.projections.requests import PIPELINE
 from stenolog.projections.requests.bookmark import Bookmark
-from stenolog.projections.requests.live import Live
+from stenolog.projections.requests.live import RequestSession
 
-from .holding import Held, Key
+from .holding import CachedWindow, Key
 from .keeping import Rows
 from .stores import reading
 from .stores.appending import Stream
-from .stores.glance import since
+from .stores.glance import peek
 
 if TYPE_CHECKING:
     from .log import Log
@@ -29,7 +29,7 @@ PIECE = 64
 BOOKMARK = Rows(Bookmark)
 
 
-class Left(NamedTuple):
+class WindowToKeep(NamedTuple):
     """The bookmark of a request: its writer, how many messages it has, and a seal of each piece of them.
 
     `tried`: how many there were when it was tried last, be it in vain.
@@ -41,7 +41,7 @@ class Left(NamedTuple):
     tried: int = 0
 
 
-class Found(NamedTuple):
+class StoredWindow(NamedTuple):
     """A bookmark, the digest of the log there, the settled messages, and a seal of each piece."""
 
     mark: Bookmark
@@ -50,32 +50,34 @@ class Found(NamedTuple):
     sums: tuple[int, ...]
 
 
-NOTHING = Left()
+NOTHING = WindowToKeep()
 
 
 def leave_all(log: Log) -> None:
     """Leave a bookmark of whatever the log holds, and still has: deleted words are not written again."""
     for key, held in log.holding:
         stream = Stream("", key.stream)
-        if since(log.datastore, stream, held.window.position, held.digest) is not None:
+        if peek(log.datastore, stream, held.window.position, held.digest) is not None:
             leave(log, key, held, further=1)
 
 
-def leave(log: Log, key: Key, held: Held, *, further: int) -> None:
-    """Leave a bookmark of each wire that has written so many messages since the last one."""
+def leave(log: Log, key: Key, held: CachedWindow, *, further: int) -> None:
+    """Leave a bookmark of each API that has written so many messages since the last one."""
     for name, live in held.lives.items():
         before = held.left.get(name, NOTHING)
         if live.writer is None or not isinstance(name, str):
             continue
         if before.writer is not live.writer:
-            before = Left(live.writer)
+            before = WindowToKeep(live.writer)
         written = len(live.writer.sheet.messages)
         if written >= max(NEAR, before.tried + further):
-            left = _left(log, key, name, live, held.digest, before)
+            left = _leave(log, key, name, live, held.digest, before)
             held.left[name] = left._replace(tried=written)
 
 
-def _left(log: Log, key: Key, wire: str, live: Live, digest: str, before: Left) -> Left:
+def _leave(
+    log: Log, key: Key, api: str, live: RequestSession, digest: str, before: WindowToKeep
+) -> WindowToKeep:
     """The last message is kept apart: what comes behind it may go on with it."""
     found = live.bookmark()
     if found is None:
@@ -89,19 +91,19 @@ def _left(log: Log, key: Key, wire: str, live: Live, digest: str, before: Left) 
     except PydanticSerializationError:  # half a character, say: nothing that JSON can hold
         return before
     head = BOOKMARK.dump(mark) + b"\n" + said
-    is_kept = log.bookmarks.put(key.stream, _name(key, wire), head, len(before.sums) + 1, fresh)
+    is_kept = log.bookmarks.put(key.stream, _name(key, api), head, len(before.sums) + 1, fresh)
     if is_kept and not reading.exists(log.datastore, key.stream):  # it was deleted elsewhere
         log.bookmarks.forget(key.stream)
         is_kept = False
-    return Left(live.writer, len(messages) - 1, sums) if is_kept else Left(live.writer)
+    return WindowToKeep(live.writer, len(messages) - 1, sums) if is_kept else WindowToKeep(live.writer)
 
 
-def find(log: Log, key: Key, wire: str) -> Found | None:
-    """The bookmark of a lane on a wire; None where there is none, or another release has left it.
+def find(log: Log, key: Key, api: str) -> StoredWindow | None:
+    """The bookmark of a lane on an API; None where there is none, or another release has left it.
 
     The seals tell pieces from those that another process has left.
     """
-    (head, _), *pieces = log.bookmarks.get(key.stream, _name(key, wire)) or ((b"", 0),)
+    (head, _), *pieces = log.bookmarks.get(key.stream, _name(key, api)) or ((b"", 0),)
     written, _, rest = head.partition(b"\n")
     try:
         mark, said = BOOKMARK.load(written), from_json(rest)
@@ -112,11 +114,11 @@ def find(log: Log, key: Key, wire: str) -> Found | None:
     except (ValueError, TypeError, KeyError):
         return None
     messages.append(said["last"])
-    return Found(mark, said["digest"], messages, sums) if len(messages) == mark.messages else None
+    return StoredWindow(mark, said["digest"], messages, sums) if len(messages) == mark.messages else None
 
 
-def _name(key: Key, wire: str) -> str:
+def _name(key: Key, api: str) -> str:
     from stenolog import __version__  # late: it imports this module
 
-    asked = [key.lane.agent, key.lane.task, key.policy, wire, PIPELINE, __version__]
+    asked = [key.lane.agent, key.lane.task, key.policy, api, PIPELINE, __version__]
     return json.dumps(asked)

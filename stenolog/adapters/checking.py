@@ -13,7 +13,7 @@ from stenolog.projections.requests.prefixes import Checked, checked
 
 from .counters import COUNTERS
 from .log import Log
-from .side_by_side import Share, cores, heads, shares, together
+from .side_by_side import Chunk, cores, heads, run_in_processes, shares
 
 SIZE = 500
 """So many positions make a task: some seconds, where each of them is checked."""
@@ -21,7 +21,7 @@ WORTH, WORTH_AT_ENDS = 500, 50_000
 """More positions are worth another process; or more entries, where each lane is checked behind its last."""
 
 
-class Found(NamedTuple):
+class CheckedRequests(NamedTuple):
     """What was found at some positions of a conversation: how many requests there are, and those that break
     a law. `error` is what the others could not be built for."""
 
@@ -36,10 +36,10 @@ def check(
     log: Log,
     names: Sequence[str],
     *,
-    wires: Sequence[str] = tuple(LAWS),
+    apis: Sequence[str] = tuple(LAWS),
     all_prefixes: bool = False,
     jobs: int | None = 1,
-) -> Iterator[Found]:
+) -> Iterator[CheckedRequests]:
     """Check the requests of conversations, in order; a long one is found in several parts.
 
     `jobs` is a number of processes; None takes one for each processor, where that pays. With more than one
@@ -49,21 +49,23 @@ def check(
     if jobs is None:
         jobs = cores() if sum(found.values()) > (WORTH if all_prefixes else WORTH_AT_ENDS) else 1
     tasks = shares(found, SIZE, split=all_prefixes)
-    return chain.from_iterable(together(log, partial(_checked, wires, all_prefixes), tasks, jobs))
+    return chain.from_iterable(run_in_processes(log, partial(_checked, apis, all_prefixes), tasks, jobs))
 
 
-def _checked(wires: Sequence[str], all_prefixes: bool, log: Log, task: Sequence[Share]) -> list[Found]:
-    return [_found(log, share, wires, all_prefixes) for share in task]
+def _checked(
+    apis: Sequence[str], all_prefixes: bool, log: Log, task: Sequence[Chunk]
+) -> list[CheckedRequests]:
+    return [_found(log, share, apis, all_prefixes) for share in task]
 
 
-def _found(log: Log, share: Share, wires: Sequence[str], all_prefixes: bool) -> Found:
+def _found(log: Log, share: Chunk, apis: Sequence[str], all_prefixes: bool) -> CheckedRequests:
     """One share, whatever is wrong with it: the others are to be checked all the same."""
     name, positions = share
     requests, invalid, error = 0, list[Checked](), None
     try:
         for one in checked(
-            log[name].entries(upto=None if all_prefixes else positions.stop - 1),
-            wires=wires,
+            log[name].entries(at=None if all_prefixes else positions.stop - 1),
+            apis=apis,
             all_prefixes=all_prefixes,
             within=positions if all_prefixes else None,
             blobs=log.blobs,
@@ -74,4 +76,4 @@ def _found(log: Log, share: Share, wires: Sequence[str], all_prefixes: bool) -> 
                 invalid.append(one)
     except (CallerError, StoredDataError) as failed:
         error = failed
-    return Found(name, positions, requests, tuple(invalid), error)
+    return CheckedRequests(name, positions, requests, tuple(invalid), error)

@@ -36,7 +36,7 @@ class OpenClaim(NamedTuple):
 
 
 def listed(log: Log, conversation: str | None = None) -> list[OpenClaim]:
-    """Return the claims of a log or a conversation, the oldest first. Raises `UnknownConversation`."""
+    """Return the claims of a log or a conversation, the oldest first. Raises `ConversationNotFoundError`."""
     _check(log, conversation)
     found = claims.everywhere(log.datastore)
     return [_open(log, name, claim) for name, claim in found if conversation in (None, name)]

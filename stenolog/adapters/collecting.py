@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def without_collecting() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Do not look for garbage meanwhile: in a large program that takes as long as the reading itself."""
     collects = gc.isenabled()
     try:

@@ -7,24 +7,24 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from stenolog.domain.decide import decide
-from stenolog.domain.entry import EPOCH, MICROSECOND, Draft, Entry, Record, check_name, microseconds
-from stenolog.domain.errors import StaleAppend, UnknownAgent
+from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, NewEntry, Record, check_name, microseconds
+from stenolog.domain.errors import AgentNotFoundError, VersionConflictError
 from stenolog.domain.events import Event
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
-from stenolog.projections.timeline import Item as TimelineItem
+from stenolog.projections.timeline import TimelineItem as TimelineItem
 from stenolog.projections.timeline import timeline
 from stenolog.projections.transitions import transitions
 
 from . import asking, forking, keeping, tailing
-from .keeping import Kept
+from .keeping import PersistentFold
 from .stores import appending, reading
 from .stores.appending import Append, Stream
 
 if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike
-    from stenolog.projections.requests import Request, Wire
+    from stenolog.projections.requests import Api, Request
 
     from .log import Log
     from .outputs import Outputs
@@ -37,8 +37,8 @@ class Conversation:
     """A handle on one conversation of a log; it begins to exist with its first append.
 
     The handle stays with the conversation when it is renamed. A position counts from 1; 0 is before the
-    first entry. `upto` is a position too: the conversation as it stood there; None is now. One that it has
-    not come to raises `UnknownPosition`.
+    first entry. `at` is a position too: the conversation as it stood there; None is now. One that it has
+    not come to raises `PositionNotFoundError`.
     """
 
     def __init__(self, log: Log, stream: Stream) -> None:
@@ -67,7 +67,12 @@ class Conversation:
         return reading.head(self._datastore, self.stream).digest.hex()
 
     def append(
-        self, event: Event, *, id: str | None = None, at: datetime | None = None, expected: int | None = None
+        self,
+        event: Event,
+        *,
+        id: str | None = None,
+        time: datetime | None = None,
+        expected: int | None = None,
     ) -> Entry:
         """Write one event behind the last entry; it is durable when this returns.
 
@@ -76,19 +81,20 @@ class Conversation:
         `expected` is the position that the conversation must stand at: a mode switch, and whatever was
         decided from what was read, is appended with it.
 
-        Raises `StaleAppend` when someone else was first, `IdTaken` when the id stands there with another
-        event, `InvalidEvent`, `StoreBusy`, `StoreFailed`. Nothing is written then.
+        Raises `VersionConflictError` when someone else was first, `DuplicateIdError` when the id stands there
+        with another event, `InvalidEventError`, `StoreTimeoutError`, `StoreError`. Nothing is written then.
         """
-        draft = Draft(event, id, at)
+        draft = NewEntry(event, id, time)
         (record,) = self._datastore.group.write(self.sealing((draft,), expected).write)
         return self._entry(record, draft)
 
     def extend(
-        self, events: Iterable[Event | Draft], *, expected: int | None = None, fence: int | None = None
+        self, events: Iterable[Event | NewEntry], *, expected: int | None = None, fence: int | None = None
     ) -> list[Entry]:
         """Append several events in one transaction: all of them or none. Otherwise as `append`.
 
-        `fence` is the engine's claim that they settle; raises `ClaimLost` where somebody else has it now.
+        `fence` is the engine's claim that they settle; raises `ClaimLostError` where somebody else has it
+        now.
         """
         drafts = drafted(events)
         if not drafts:
@@ -96,26 +102,26 @@ class Conversation:
         append = self.sealing(drafts, expected, fence)
         return self.written(drafts, self._datastore.group.write(append.write))
 
-    def sealing(self, drafts: Sequence[Draft], expected: int | None, fence: int | None = None) -> Append:
+    def sealing(self, drafts: Sequence[NewEntry], expected: int | None, fence: int | None = None) -> Append:
         """The append of some drafts, with all that is drawn at the edge."""
         edge = self.log.edge
-        items = [appending.item(edge, draft) for draft in drafts]
+        items = [appending.prepare(edge, draft) for draft in drafts]
         return Append(self.stream, items, expected, edge.salt, fence)
 
-    def written(self, drafts: Sequence[Draft], records: list[Record]) -> list[Entry]:
+    def written(self, drafts: Sequence[NewEntry], records: list[Record]) -> list[Entry]:
         """The entries that drafts have become."""
         return [self._entry(*pair) for pair in zip(records, drafts, strict=True)]
 
-    def entries(self, after: int = 0, upto: int | None = None) -> Iterator[Entry]:
-        """The entries with `after` < position <= `upto`, read in pages; a fork's inherited ones too.
+    def entries(self, after: int = 0, at: int | None = None) -> Iterator[Entry]:
+        """The entries with `after` < position <= `at`, read in pages; a fork's inherited ones too.
 
         The two are bounds: there need be no entry at either, and what is appended meanwhile is read too.
         """
-        return reading.entries(self._datastore, self.stream, after, upto)
+        return reading.entries(self._datastore, self.stream, after, at)
 
-    def records(self, after: int = 0, upto: int | None = None) -> Iterator[Record]:
+    def records(self, after: int = 0, at: int | None = None) -> Iterator[Record]:
         """The same as they are stored."""
-        return reading.records(self._datastore, self.stream, after, upto)
+        return reading.records(self._datastore, self.stream, after, at)
 
     def tail(self, after: int | None = None, timeout: float | None = None) -> Iterator[Entry]:
         """The entries behind `after` (None: only new ones), then each one as it is appended, by anybody.
@@ -125,48 +131,49 @@ class Conversation:
         mark = self.position if after is None else after
         return tailing.follow(self._datastore, self._unread, mark, timeout)
 
-    def state(self, upto: int | None = None) -> State:
+    def state(self, at: int | None = None) -> State:
         """Where every lane stands."""
-        return keeping.current(self, keeping.STATE, self._at(upto))
+        return keeping.fold_at(self, keeping.STATE, self._at(at))
 
-    def settings(self, upto: int | None = None) -> Settings:
+    def settings(self, at: int | None = None) -> Settings:
         """What is configured: mode, cards, members."""
-        return keeping.current(self, keeping.SETTINGS, self._at(upto))
+        return keeping.fold_at(self, keeping.SETTINGS, self._at(at))
 
-    def fold(self, kept: Kept[S], upto: int | None = None) -> S:
+    def fold(self, kept: PersistentFold[S], at: int | None = None) -> S:
         """The state of any fold, kept up to date by checkpoints; see `keeping.kept`."""
-        return keeping.current(self, kept, self._at(upto))
+        return keeping.fold_at(self, kept, self._at(at))
 
-    def timeline(self, upto: int | None = None) -> list[TimelineItem]:
+    def timeline(self, at: int | None = None) -> list[TimelineItem]:
         """What a person is shown."""
-        return timeline(self.entries(upto=self._at(upto)))
+        return timeline(self.entries(at=self._at(at)))
 
-    def transitions(self, upto: int | None = None) -> list[Transition]:
+    def transitions(self, at: int | None = None) -> list[Transition]:
         """What the engine did, entry by entry."""
-        return list(transitions(self.entries(upto=self._at(upto))))
+        return list(transitions(self.entries(at=self._at(at))))
 
     def request(
         self,
         agent: str,
-        upto: int | None = None,
-        wire: str | Wire | None = None,
+        at: int | None = None,
+        api: str | Api | None = None,
         *,
         task: str = "",
         policy: PolicyLike = None,
     ) -> Request:
         """What the agent would be sent at a position: the exact body, and where every part came from.
 
-        `policy` is a value of `stenolog.context`, or its JSON; None: the one on the agent's card. `wire` is
-        one of `stenolog.projections.requests.WIRES`. Raises `UnknownConversation`, `UnknownAgent`,
-        `UnknownPosition`, `InvalidPolicy`, and `LaterRelease` where an entry needs one.
+        `policy` is a value of `stenolog.context`, or its JSON; None: the one on the agent's card. `api` is
+        one of `stenolog.projections.requests.APIS`. Raises `ConversationNotFoundError`,
+        `AgentNotFoundError`, `PositionNotFoundError`, `InvalidPolicyError`, and `UnsupportedVersionError`
+        where an entry needs one.
         """
         from . import viewing  # late: a program that builds no request need not wait for it
 
-        if upto is not None:
-            asking.position(self, upto, least=1)
+        if at is not None:
+            asking.position(self, at, least=1)
         try:
-            return viewing.request(self, agent, task, upto, wire, policy)
-        except UnknownAgent:
+            return viewing.request(self, agent, task, at, api, policy)
+        except AgentNotFoundError:
             if self.position:
                 raise
         raise asking.missing(self.name, self.log.path)
@@ -182,13 +189,13 @@ class Conversation:
         """Record a command if it is legal where the conversation stands, with what it brings along.
 
         Decided on the state, and appended at exactly that position; where somebody else was first, it is
-        decided again. Raises `IllegalCommand` and `LaterRelease`; otherwise as `append`.
+        decided again. Raises `IllegalCommandError` and `UnsupportedVersionError`; otherwise as `append`.
         """
         while True:
             state = self.state()
             try:
                 return self.extend(decide(state, command), expected=state.position)
-            except StaleAppend:
+            except VersionConflictError:
                 continue
 
     def fork(
@@ -197,13 +204,14 @@ class Conversation:
         """A new conversation that shares the entries up to `after` (None: all) and then goes its own way.
 
         No entry is copied. Tool calls that are open there are closed with "not run in this fork";
-        `pending="keep"` leaves them open. The name is `<name>~1` and so on unless it is given.
-        Raises `UnknownConversation`, `UnknownPosition`, and `ConversationInUse` for a name that is taken.
+        `pending="keep"` leaves them open. The name is `<name>~1` and so on unless it is given. Raises
+        `ConversationNotFoundError`, `PositionNotFoundError`, and `ConversationExistsError` for a name that is
+        taken.
         """
         return forking.fork(self, after, name, close=pending == "close")
 
     def rename(self, name: str) -> None:
-        """Give the conversation another name. Raises `ConversationInUse` when that is taken."""
+        """Give the conversation another name. Raises `ConversationExistsError` when that is taken."""
         self.log.rename(self.stream, check_name(name, what="conversation"))
 
     def archive(self) -> None:
@@ -221,8 +229,8 @@ class Conversation:
         would be set to work by the erasure is cancelled. Another process that has the conversation open may
         have the words in memory until it ends. An entry that is erased already stays as it is.
 
-        Raises `UnknownPosition`, `InvalidEvent` for a setting and for an entry that a fork inherits, and
-        `ConversationInUse` while a call of the entry has no result.
+        Raises `PositionNotFoundError`, `InvalidEventError` for a setting and for an entry that a fork
+        inherits, and `ConversationExistsError` while a call of the entry has no result.
         """
         from .erasing import erase  # late: few programs need it
 
@@ -233,19 +241,19 @@ class Conversation:
 
         No word of them stays in the log's files, unless another process is just reading: then the
         write-ahead log has them until `Log.collect`, the next deletion, or the last process to close the log.
-        Backups keep what they have. Raises `ConversationInUse` while forks of it exist.
+        Backups keep what they have. Raises `ConversationExistsError` while forks of it exist.
         """
         self.log.delete(self.stream)
 
-    def _at(self, upto: int | None) -> int | None:
-        return None if upto is None else asking.position(self, upto)
+    def _at(self, at: int | None) -> int | None:
+        return None if at is None else asking.position(self, at)
 
     def _unread(self, after: int) -> Iterator[tuple[int, Entry]]:
         return ((entry.position, entry) for entry in self.entries(after))
 
-    def _entry(self, record: Record, draft: Draft) -> Entry:
+    def _entry(self, record: Record, draft: NewEntry) -> Entry:
         """The entry that a draft has become."""
-        at = EPOCH + record.at * MICROSECOND
+        at = EPOCH + record.time * MICROSECOND
         entry = Entry(self.name, record.position, record.id, at, record.digest.hex(), draft.event)
         self.stream.note(entry)
         if pins := self.log.blobs.pins:
@@ -253,6 +261,6 @@ class Conversation:
         return entry
 
 
-def drafted(events: Iterable[Event | Draft]) -> list[Draft]:
+def drafted(events: Iterable[Event | NewEntry]) -> list[NewEntry]:
     """The events as drafts."""
-    return [event if isinstance(event, Draft) else Draft(event) for event in events]
+    return [event if isinstance(event, NewEntry) else NewEntry(event) for event in events]

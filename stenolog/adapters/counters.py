@@ -14,7 +14,7 @@ from threading import Thread
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
-from stenolog.domain.errors import InvalidPolicy, MissingExtra
+from stenolog.domain.errors import InvalidPolicyError, MissingExtraError
 from stenolog.projections.requests.tokens import COUNTERS as ESTIMATES
 from stenolog.projections.requests.tokens import Counter
 
@@ -39,8 +39,8 @@ PATIENCE_S = 60.0
 class Counters(Mapping[str, Counter]):
     """Every counter there is, as a mapping that loads what is asked for.
 
-    `counters[name]` raises `InvalidPolicy` for a name that is not known and for an encoding that cannot be
-    had, `MissingExtra` where tiktoken is not installed. Iterating names all that could be asked for.
+    `counters[name]` raises `InvalidPolicyError` for a name that is not known and for an encoding that cannot
+    be had, `MissingExtraError` where tiktoken is not installed. Iterating names all that could be asked for.
     """
 
     def __getitem__(self, name: str) -> Counter:
@@ -57,7 +57,7 @@ class Counters(Mapping[str, Counter]):
         yield from ESTIMATES
         try:
             yield from (TIKTOKEN + name for name in _encodings())
-        except MissingExtra:
+        except MissingExtraError:
             return
 
     def __len__(self) -> int:
@@ -88,7 +88,7 @@ def _loaded(encoding: str) -> Counter:
     try:
         return tiktoken_counter(_in_time(lambda: tiktoken.get_encoding(encoding)))
     except Exception as error:
-        raise InvalidPolicy(
+        raise InvalidPolicyError(
             f"counter {TIKTOKEN + encoding!r}: its file is not here and cannot be downloaded "
             f"({type(error).__name__}); {TO_PROVIDE.format(encoding)}"
         ) from None
@@ -106,7 +106,7 @@ def _tiktoken() -> ModuleType:
     try:
         import tiktoken
     except ImportError:
-        raise MissingExtra("tiktoken", "tiktoken") from None
+        raise MissingExtraError("tiktoken", "tiktoken") from None
     return tiktoken
 
 
@@ -134,7 +134,7 @@ def _in_time(call: Callable[[], T]) -> T:
     return given[0]
 
 
-def _unknown(name: str) -> InvalidPolicy:
+def _unknown(name: str) -> InvalidPolicyError:
     known = list(COUNTERS)
     rest = "" if len(known) > len(ESTIMATES) else f', and with "stenolog[tiktoken]" {TIKTOKEN}<encoding>'
-    return InvalidPolicy(f"counter {name!r}: expected one of {', '.join(known)}{rest}")
+    return InvalidPolicyError(f"counter {name!r}: expected one of {', '.join(known)}{rest}")

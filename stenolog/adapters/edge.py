@@ -42,7 +42,7 @@ def random_bytes(number: int) -> bytes:
             pool.extend(drawn[at : at + DRAWN] for at in range(0, len(drawn), DRAWN))
 
 
-class Edge(NamedTuple):
+class Sources(NamedTuple):
     """Where times, entry ids and salts come from; `entropy` takes a number of bytes."""
 
     clock: Clock = now

@@ -7,8 +7,8 @@ import sqlite3
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from stenolog.domain.entry import Draft, Entry, content_hash
-from stenolog.domain.errors import ConversationInUse, InvalidEvent, StaleAppend
+from stenolog.domain.entry import Entry, NewEntry, content_hash
+from stenolog.domain.errors import ConversationExistsError, InvalidEventError, VersionConflictError
 from stenolog.domain.events import ERASED, Event, ModeSwitch, Unknown, UserMessage, is_erased
 from stenolog.domain.history import ERASED as RECORD
 from stenolog.domain.lifecycle import BUSY
@@ -31,43 +31,47 @@ ERASE = """UPDATE stored_events SET size = ?, erased = ?, salt = x'', state = x'
 NEW_KEY = "UPDATE secret SET bytes = ? WHERE name = 'sidecars'"
 
 
-def erase(talk: Conversation, position: int) -> None:
+def erase(conversation: Conversation, position: int) -> None:
     """See `Conversation.erase`."""
-    asking.position(talk, position, least=1)
-    (entry,) = talk.entries(position - 1, position)
+    asking.position(conversation, position, least=1)
+    (entry,) = conversation.entries(position - 1, position)
     if is_erased(entry.event):
         return
     if isinstance(entry.event, ModeSwitch | Unknown):
-        raise InvalidEvent(f"{talk.name!r} at position {position}: a {entry.event.kind} cannot be erased")
-    key = reading.resolve(talk.log.datastore, talk.stream)
+        raise InvalidEventError(
+            f"{conversation.name!r} at position {position}: a {entry.event.kind} cannot be erased"
+        )
+    key = reading.resolve(conversation.log.datastore, conversation.stream)
     assert key is not None, "it has entries"
-    with talk.log.datastore.reading() as connection:
+    with conversation.log.datastore.reading() as connection:
         own = streams.lineage(connection, key, position)[-1].after
     if position <= own:
-        raise InvalidEvent(f"{talk.name!r} at position {position}: inherited; erase it where it was written")
-    named = unnamed.named_by(talk.log.datastore, key)
+        raise InvalidEventError(
+            f"{conversation.name!r} at position {position}: inherited; erase it where it was written"
+        )
+    named = unnamed.named_by(conversation.log.datastore, key)
     while True:
         try:
-            changed = _write(talk, key, entry)
+            changed = _write(conversation, key, entry)
             break
-        except StaleAppend:
+        except VersionConflictError:
             continue
-    _forget(talk, key, changed, named)
+    _forget(conversation, key, changed, named)
 
 
-def _write(talk: Conversation, key: int, entry: Entry) -> list[int]:
+def _write(conversation: Conversation, key: int, entry: Entry) -> list[int]:
     """Erase the entry, and bring to rest what it set in motion, in one transaction; return the streams.
 
     Without an answer its question would be asked again, and without a result its tool would run again.
     """
-    log = talk.log
+    log = conversation.log
     with log.datastore.reading() as connection:
-        found = dict(_with_entry(connection, key, talk.name, entry.position))
+        found = dict(_with_entry(connection, key, conversation.name, entry.position))
     stopped = {stream: _stopped(log.handle(Stream(name, stream)), entry) for stream, name in found.items()}
     now = log.edge.clock()
     with log.datastore.writing() as connection:
         if dict(_with_entry(connection, key, found[key], entry.position)) != found:
-            raise StaleAppend(talk.name, expected=0, found=0)
+            raise VersionConflictError(conversation.name, expected=0, found=0)
         salt, payload = connection.execute(STORED, (key, entry.position)).fetchone()
         erased = len(payload), content_hash(salt, payload)
         connection.execute(ERASE, (*erased, key, entry.position))
@@ -77,8 +81,10 @@ def _write(talk: Conversation, key: int, entry: Entry) -> list[int]:
         for stream, (position, controls) in stopped.items():
             head = events.head(connection, stream)
             if head is None or head.position != position:
-                raise StaleAppend(found[stream], expected=position, found=head.position if head else 0)
-            items = [appending.item(log.edge, Draft(event, at=now)) for event in controls]
+                raise VersionConflictError(
+                    found[stream], expected=position, found=head.position if head else 0
+                )
+            items = [appending.prepare(log.edge, NewEntry(event, time=now)) for event in controls]
             events.insert(connection, stream, appending.sealed(head, items))
     log.seals.renew(seal_key)
     return list(found)
@@ -93,19 +99,21 @@ def _with_entry(
         yield from _with_entry(connection, fork, fork_name, position)
 
 
-def _stopped(talk: Conversation, entry: Entry) -> tuple[int, list[Event]]:
+def _stopped(conversation: Conversation, entry: Entry) -> tuple[int, list[Event]]:
     """Return the conversation's last position, and what cancels each lane that the erasure would set to work.
 
-    Raises `ConversationInUse` while a call of the entry has no result.
+    Raises `ConversationExistsError` while a call of the entry has no result.
     """
     before: State = INITIAL
     after: State = INITIAL
     gone = Unknown(topic=ERASED, payload=b"", ignorable=True)
-    for each in talk.entries():
+    for each in conversation.entries():
         before = evolve(before, each)
         after = evolve(after, each._replace(event=gone) if each.position == entry.position else each)
     if any(call.position == entry.position for _, call in before.open_calls()):
-        raise ConversationInUse(f"{talk.name!r} at position {entry.position}: a call of it has no result yet")
+        raise ConversationExistsError(
+            f"{conversation.name!r} at position {entry.position}: a call of it has no result yet"
+        )
     awake = [
         lane for where, lane in after.lanes.items() if lane.status in BUSY and lane != before.lane(where)
     ]
@@ -113,10 +121,10 @@ def _stopped(talk: Conversation, entry: Entry) -> tuple[int, list[Event]]:
     return before.position, [UserMessage(author_kind="system", control=stop) for stop in stops]
 
 
-def _forget(talk: Conversation, key: int, changed: list[int], named: set[str]) -> None:
+def _forget(conversation: Conversation, key: int, changed: list[int], named: set[str]) -> None:
     """Remove what the files beside the log, and this process, still have of the words."""
-    log = talk.log
-    talk.stream.recent = talk.stream.head = None
+    log = conversation.log
+    conversation.stream.recent = conversation.stream.head = None
     for stream in changed:
         log.forget(stream)
         log.purge(stream, named if stream == key else ())

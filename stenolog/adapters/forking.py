@@ -5,11 +5,11 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
-from stenolog.domain.decide import unrun
-from stenolog.domain.entry import Draft, check_name
-from stenolog.domain.errors import ConversationInUse, UnknownConversation
+from stenolog.domain.decide import not_run_results
+from stenolog.domain.entry import NewEntry, check_name
+from stenolog.domain.errors import ConversationExistsError, ConversationNotFoundError
 from stenolog.domain.events import Event, ModeSwitch
-from stenolog.domain.values import Link
+from stenolog.domain.values import ConversationRef
 
 from . import asking
 from .stores import appending, events, reading, streams
@@ -18,33 +18,33 @@ from .stores.events import Head
 
 if TYPE_CHECKING:
     from .conversation import Conversation
-    from .edge import Edge
+    from .edge import Sources
 
 NOT_RUN = "not run in this fork"
 
 
-def fork(talk: Conversation, after: int | None, name: str | None, *, close: bool) -> Conversation:
+def fork(conversation: Conversation, after: int | None, name: str | None, *, close: bool) -> Conversation:
     """The new conversation; see `Conversation.fork`."""
-    head = reading.head(talk.log.datastore, talk.stream).position
+    head = reading.head(conversation.log.datastore, conversation.stream).position
     if not head:
-        raise asking.missing(talk.name, talk.log.path)
-    at = head if after is None else asking.position(talk, after)
-    digest = reading.digest_at(talk.log.datastore, talk.stream, at)
-    link = Link(conversation=talk.name, position=at, digest=digest.hex())
+        raise asking.missing(conversation.name, conversation.log.path)
+    at = head if after is None else asking.position(conversation, after)
+    digest = reading.digest_at(conversation.log.datastore, conversation.stream, at)
+    link = ConversationRef(conversation=conversation.name, position=at, digest=digest.hex())
     written: list[Event] = [ModeSwitch(fork=True, parent=link)]
     if close:
         # They run in the parent, if anywhere.
-        written += unrun((call for _, call in talk.state(upto=at).open_calls()), NOT_RUN)
-    now = talk.log.edge.clock()
-    items = [appending.item(talk.log.edge, Draft(event, at=now)) for event in written]
-    with talk.log.datastore.writing() as connection:
-        made = _create(connection, talk, at, None if name is None else check_name(name, what="fork"))
+        written += not_run_results((call for _, call in conversation.state(at=at).open_calls()), NOT_RUN)
+    now = conversation.log.edge.clock()
+    items = [appending.prepare(conversation.log.edge, NewEntry(event, time=now)) for event in written]
+    with conversation.log.datastore.writing() as connection:
+        made = _create(connection, conversation, at, None if name is None else check_name(name, what="fork"))
         assert made.key is not None
         events.insert(connection, made.key, appending.sealed(Head(at, digest), items))
-    return talk.log.handle(made)
+    return conversation.log.handle(made)
 
 
-def keep_branch(connection: sqlite3.Connection, edge: Edge, parent: Stream, at: Head, name: str) -> bool:
+def keep_branch(connection: sqlite3.Connection, edge: Sources, parent: Stream, at: Head, name: str) -> bool:
     """Fork a conversation inside a transaction that is under way, its open calls left open.
 
     False, and nothing written, where a conversation of that name exists already. `parent` has its key.
@@ -52,25 +52,27 @@ def keep_branch(connection: sqlite3.Connection, edge: Edge, parent: Stream, at: 
     assert parent.key is not None, "it has entries"
     if streams.find(connection, name) is not None:
         return False
-    link = Link(conversation=parent.name, position=at.position, digest=at.digest.hex())
+    link = ConversationRef(conversation=parent.name, position=at.position, digest=at.digest.hex())
     key = streams.create(connection, name, parent=parent.key, fork=at.position)
-    opening = appending.item(edge, Draft(ModeSwitch(fork=True, parent=link)))
+    opening = appending.prepare(edge, NewEntry(ModeSwitch(fork=True, parent=link)))
     events.insert(connection, key, appending.sealed(at, [opening]))
     return True
 
 
-def _create(connection: sqlite3.Connection, talk: Conversation, after: int, name: str | None) -> Stream:
+def _create(
+    connection: sqlite3.Connection, conversation: Conversation, after: int, name: str | None
+) -> Stream:
     """The stream of the fork, under the name asked for, or the first free one of `<name>~1`, `~2` …"""
-    parent = talk.stream.key
+    parent = conversation.stream.key
     assert parent is not None, "it has entries"
     if streams.name_of(connection, parent) is None:
-        raise UnknownConversation(f"{talk.name!r}: the conversation was deleted")
+        raise ConversationNotFoundError(f"{conversation.name!r}: the conversation was deleted")
     if name is not None:
         if streams.find(connection, name) is not None:
-            raise ConversationInUse(f"{name!r}: a conversation of this name exists already")
+            raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
         return Stream(name, streams.create(connection, name, parent=parent, fork=after))
     number = len(streams.forks(connection, parent)) + 1
-    while streams.find(connection, f"{talk.name}~{number}") is not None:
+    while streams.find(connection, f"{conversation.name}~{number}") is not None:
         number += 1
-    name = check_name(f"{talk.name}~{number}", what="name of the fork")
+    name = check_name(f"{conversation.name}~{number}", what="name of the fork")
     return Stream(name, streams.create(connection, name, parent=parent, fork=after))

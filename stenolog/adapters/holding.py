@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ModeSwitch
-from stenolog.domain.policy import Policy, PolicyLike, Rule
+from stenolog.domain.policy import Policy, PolicyLike, PolicyRule
 from stenolog.domain.policy import policy as policy_of
-from stenolog.projections.requests import Lane, Request, Wire
-from stenolog.projections.requests.live import Live
+from stenolog.projections.requests import Api, LaneId, Request
+from stenolog.projections.requests.live import RequestSession
 from stenolog.projections.requests.model import Explanation
 from stenolog.projections.requests.window import Window
 
 ROWS = 50_000
 """So many entries are held at most, over all windows of a log."""
 MOST = 8
-"""So many wires are written for at once."""
+"""So many APIs are written for at once."""
 NAMED = 64
 """So many policies are known by name at most."""
 LEAST = 32
@@ -37,26 +37,26 @@ class Key(NamedTuple):
     (empty: the one on the card)."""
 
     stream: int
-    lane: Lane
+    lane: LaneId
     policy: str
 
 
-class Marking:
+class SnapshotWriter:
     """What is done with a window as it goes on: nothing, for one that is not marked anywhere."""
 
     def take(self, entry: Entry) -> None:
         """The window has taken an entry in."""
 
-    def rest(self) -> None:
+    def finish(self) -> None:
         """That was the last one for now."""
 
 
-class Held:
-    """A window with the requests that are made of it, one after another, on each wire.
+class CachedWindow:
+    """A window with the requests that are made of it, one after another, on each API.
 
     `digest` is that of the last entry in it. `usable` turns false where a card brings another policy, or
     where the window is broken. Unless it is to stay `whole`, what is settled is let go of, and `explain` says
-    where the parts of a request on a wire at a position come from. `left` has what was left of each live for
+    where the parts of a request on an API at a position come from. `left` has what was left of each live for
     another process.
     """
 
@@ -64,8 +64,8 @@ class Held:
         self,
         window: Window,
         blobs: Mapping[str, bytes],
-        marking: Marking,
-        explain: Callable[[str | Wire, int], Explanation],
+        marking: SnapshotWriter,
+        explain: Callable[[str | Api, int], Explanation],
         *,
         by_card: bool,
         whole: bool = False,
@@ -74,8 +74,8 @@ class Held:
         self.digest = ""
         self.usable = True
         self.whole = whole
-        self.lives: dict[str | Wire, Live] = {}
-        self.left: dict[str | Wire, Any] = {}
+        self.lives: dict[str | Api, RequestSession] = {}
+        self.left: dict[str | Api, Any] = {}
         self._blobs = blobs
         self._by_card = by_card
         self._marking = marking
@@ -92,20 +92,20 @@ class Held:
                 agent, now = self.window.lane.agent, self.window.settings
                 self.usable &= before.card_of(agent).policy == now.card_of(agent).policy
         self.usable &= not self.window.broken
-        self._marking.rest()
+        self._marking.finish()
 
-    def live(self, wire: str | Wire) -> Live:
-        """The requests on a wire."""
-        if wire not in self.lives:
+    def live(self, api: str | Api) -> RequestSession:
+        """The requests on an API."""
+        if api not in self.lives:
             if len(self.lives) == MOST:
                 self.lives.clear()
-            self.lives[wire] = live = Live(self.window, wire, self._blobs)
-            live.explain = partial(self._explain, wire)
-        return self.lives[wire]
+            self.lives[api] = live = RequestSession(self.window, api, self._blobs)
+            live.explain = partial(self._explain, api)
+        return self.lives[api]
 
-    def request(self, wire: str | Wire) -> Request:
-        """The request on a wire. Raises `BrokenWindow` where what it needs was let go of."""
-        live = self.live(wire)
+    def request(self, api: str | Api) -> Request:
+        """The request on an API. Raises `BrokenWindow` where what it needs was let go of."""
+        live = self.live(api)
         request = live.request()
         if len(self.lives) == 1 and not self.whole:
             live.shed()
@@ -119,44 +119,44 @@ class Held:
         return LEAST + len(self.window.rows) + messages // 2 + len(self.window.pairing.pairs) // 4
 
 
-class Holding:
+class WindowCache:
     """The windows that a log holds, the last used ones; safe to share between threads.
 
     A window is one caller's at a time: whoever comes meanwhile finds none.
     """
 
     def __init__(self) -> None:
-        self._held: OrderedDict[Key, tuple[Held, int]] = OrderedDict()
+        self._held: OrderedDict[Key, tuple[CachedWindow, int]] = OrderedDict()
         self._rows = 0
         self._named: dict[int, tuple[PolicyLike, str]] = {}
         self._turn = Lock()
 
-    def __iter__(self) -> Iterator[tuple[Key, Held]]:
+    def __iter__(self) -> Iterator[tuple[Key, CachedWindow]]:
         with self._turn:
             return iter([(key, held) for key, (held, _) in self._held.items()])
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def named(self, policy: PolicyLike) -> str:
+    def policy_key(self, policy: PolicyLike) -> str:
         """The policy of a key. That of a value which never changes is written down once."""
         if policy is None:
             return ""
         found = self._named.get(id(policy))
         if found is None or found[0] is not policy:
             found = policy, json.dumps(policy_of(policy).json, sort_keys=True)
-            if isinstance(policy, Policy | Rule):
+            if isinstance(policy, Policy | PolicyRule):
                 self._named = {**self._named, id(policy): found} if len(self._named) < NAMED else {}
         return found[1]
 
-    def take(self, key: Key) -> Held | None:
+    def take(self, key: Key) -> CachedWindow | None:
         """The window of a key, which is the caller's until it is put back; None where none is held."""
         with self._turn:
             held, rows = self._held.pop(key, (None, 0))
             self._rows -= rows
             return held
 
-    def put(self, key: Key, held: Held) -> None:
+    def put(self, key: Key, held: CachedWindow) -> None:
         """Hold a window, and let go of those that were not used for longest where there are too many.
 
         One that rests on a blob which was not there is not held: the blob may be there the next time.

@@ -4,7 +4,7 @@
 >>> @fold(initial=0, name="entries")
 ... def count(total, entry):
 ...     return total + 1
->>> kept(count, int).dump(3)
+>>> persistent_fold(count, int).dump(3)
 b'3'
 """
 
@@ -21,7 +21,7 @@ from pydantic_core import from_json
 
 from stenolog.domain import turns
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import UnknownPosition
+from stenolog.domain.errors import PositionNotFoundError
 from stenolog.domain.events import ModeSwitch
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.state import State
@@ -30,7 +30,7 @@ from stenolog.projections.base import Fold
 
 from .rows import reader
 from .stores import reading
-from .stores.checkpoints import RUN, Run, room
+from .stores.checkpoints import RUN, CheckpointRun, interval_for
 from .stores.events import LAST, Head
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ BATCH = 32
 
 
 @dataclass(frozen=True)
-class Kept(Generic[S]):
+class PersistentFold(Generic[S]):
     """A fold whose state can be written down and read back: `load(dump(state)) == state`."""
 
     fold: Fold[S]
@@ -61,10 +61,10 @@ class Kept(Generic[S]):
         return " ".join((f"{self.fold.version} of {__version__}", *turns.registered()))
 
 
-def kept(fold: Fold[S], state: type[S]) -> Kept[S]:
+def persistent_fold(fold: Fold[S], state: type[S]) -> PersistentFold[S]:
     """The fold with its state written as JSON, by pydantic: `state` is its type."""
     json = Json(state)
-    return Kept(fold, json.dump, json.load)
+    return PersistentFold(fold, json.dump, json.load)
 
 
 class Json(Generic[S]):
@@ -100,64 +100,68 @@ class Rows(Json[S]):
         return reader(kind)
 
 
-def own(fold: Fold[S], state: type[S]) -> Kept[S]:
+def internal_fold(fold: Fold[S], state: type[S]) -> PersistentFold[S]:
     """As `kept`, for a fold of this package, whose state is a named tuple: read by its annotations."""
     rows = Rows(state)
-    return Kept(fold, rows.dump, rows.load)
+    return PersistentFold(fold, rows.dump, rows.load)
 
 
-STATE = own(Fold("state", INITIAL, evolve, version=4), State)
-SETTINGS = own(Fold("settings", NOTHING, configure, kinds=(ModeSwitch,), version=2), Settings)
+STATE = internal_fold(Fold("state", INITIAL, evolve, version=4), State)
+SETTINGS = internal_fold(Fold("settings", NOTHING, configure, kinds=(ModeSwitch,), version=2), Settings)
 
 
-def current(talk: Conversation, kept: Kept[S], upto: int | None = None) -> S:
-    """The state of the fold at `upto`: from a checkpoint that the log agrees with, and the entries since."""
+def fold_at(conversation: Conversation, kept: PersistentFold[S], at: int | None = None) -> S:
+    """The state of the fold at `at`: from a checkpoint that the log agrees with, and the entries since."""
     state: S
-    (state,) = together(talk, (kept,), upto)
+    (state,) = folds_at(conversation, (kept,), at)
     return state
 
 
-def together(talk: Conversation, folds: Sequence[Kept[Any]], upto: int | None = None) -> list[Any]:
+def folds_at(
+    conversation: Conversation, folds: Sequence[PersistentFold[Any]], at: int | None = None
+) -> list[Any]:
     """The states of several folds at one position, by one reading of the entries."""
-    return [each.state for each in under_way(talk, folds, upto)]
+    return [each.state for each in open_folds(conversation, folds, at)]
 
 
-def under_way(talk: Conversation, folds: Sequence[Kept[Any]], upto: int | None = None) -> list[Folding[Any]]:
+def open_folds(
+    conversation: Conversation, folds: Sequence[PersistentFold[Any]], at: int | None = None
+) -> list[FoldCursor[Any]]:
     """The same as folds that can go on from there."""
-    foldings = [Folding(talk, kept, upto) for kept in folds]
+    foldings = [FoldCursor(conversation, kept, at) for kept in folds]
     after = min(each.position for each in foldings)
     read: Entry | Head | None = None
-    for read in _read(talk, folds, after, upto) if after != upto else ():
+    for read in _read(conversation, folds, after, at) if after != at else ():
         for each in foldings:
             each.take(read)
     if read is not None:
         for each in foldings:
-            each.rest(read, at_head=upto is None)
+            each.finish(read, at_head=at is None)
     return foldings
 
 
 def _read(
-    talk: Conversation, folds: Sequence[Kept[Any]], after: int, upto: int | None
+    conversation: Conversation, folds: Sequence[PersistentFold[Any]], after: int, at: int | None
 ) -> Iterator[Entry | Head]:
     """The entries that any of the folds looks at, and where the reading stands between them."""
     if all(kept.fold.kinds for kept in folds):
         kinds = {kind for kept in folds for kind in kept.fold.kinds}
-        return reading.of_kinds(talk.log.datastore, talk.stream, kinds, after, upto)
-    return talk.entries(after, upto)
+        return reading.of_kinds(conversation.log.datastore, conversation.stream, kinds, after, at)
+    return conversation.entries(after, at)
 
 
-class Folding(Generic[S]):
+class FoldCursor(Generic[S]):
     """A fold on its way through a conversation. Each state that it comes by is kept, in runs of them; of
     those too large for that, one in so many positions."""
 
-    def __init__(self, talk: Conversation, kept: Kept[S], upto: int | None) -> None:
-        self.talk = talk
+    def __init__(self, conversation: Conversation, kept: PersistentFold[S], at: int | None) -> None:
+        self.conversation = conversation
         self.kept = kept
-        self.state, self.position = start(talk, kept, upto)
+        self.state, self.position = load_checkpoint(conversation, kept, at)
         self._begun = self.position
         self._after = kept.fold.after if kept.fold.kinds else kept.fold.evolve
         self._room = RUN
-        self._runs: list[Run] = []
+        self._runs: list[CheckpointRun] = []
         self._begin()
 
     def _begin(self) -> None:
@@ -177,7 +181,7 @@ class Folding(Generic[S]):
         if self.position - self._kept_at >= (self._room if self._changed else SPACING):
             self._keep(read)
 
-    def rest(self, read: Entry | Head, *, at_head: bool) -> None:
+    def finish(self, read: Entry | Head, *, at_head: bool) -> None:
         """Write down what is still to be written; at the head also where it stands, if it went far enough."""
         if at_head and self.position - self._begun >= WORTH_KEEPING and self.position > self._kept_at:
             self._keep(read)
@@ -191,53 +195,57 @@ class Folding(Generic[S]):
 
     def _keep(self, read: Entry | Head) -> None:
         last = self.kept.dump(self.state)
-        self._room = room(last)
+        self._room = interval_for(last)
         *before, changed = self._since
         past = [(at, self.kept.dump(self._since[at])) for at in before] if self._room == RUN else []
-        self._runs.append(Run(read.position, _digest(read), (*past, (changed, last))))
+        self._runs.append(CheckpointRun(read.position, _digest(read), (*past, (changed, last))))
         self._begin()
         if len(self._runs) >= BATCH:
             self._write()
 
     def _write(self) -> None:
         if self._runs:
-            _put(self.talk, self.kept, *self._runs)
+            _put(self.conversation, self.kept, *self._runs)
             self._runs.clear()
 
 
-def ends_a_stretch(entry: Entry) -> bool:
+def is_snapshot_position(entry: Entry) -> bool:
     """Whether the state at an entry is kept for good, so that the past is reached quickly too."""
     return entry.position % SPACING == SPACING - 1
 
 
-def start(talk: Conversation, kept: Kept[S], upto: int | None) -> tuple[S, int]:
+def load_checkpoint(conversation: Conversation, kept: PersistentFold[S], at: int | None) -> tuple[S, int]:
     """Where to begin: the last checkpoint's state and position, or the very beginning. A fork begins where
     the conversation that it was forked from has come to.
 
     What is of another log, or not what `dump` writes, is thrown away with all else of its conversation.
     """
-    checkpoints, datastore = talk.log.checkpoints, talk.log.datastore
-    for stream, last in reading.kept_in(datastore, talk.stream, LAST if upto is None else upto):
+    checkpoints, datastore = conversation.log.checkpoints, conversation.log.datastore
+    for stream, last in reading.ancestor_streams(datastore, conversation.stream, LAST if at is None else at):
         assert stream.key is not None, "it was asked for"
         found = checkpoints.get(stream.key, kept.fold.name, kept.version, last)
         if found is not None:
-            with suppress(UnknownPosition, ValueError):
+            with suppress(PositionNotFoundError, ValueError):
                 if reading.digest_at(datastore, stream, found.end) == found.digest:
                     return kept.load(found.state), found.position
             checkpoints.drop(stream.key)
     return kept.fold.initial, 0
 
 
-def keep(talk: Conversation, kept: Kept[S], entry: Entry, state: S) -> None:
+def save_checkpoint(conversation: Conversation, kept: PersistentFold[S], entry: Entry, state: S) -> None:
     """Keep the state of a fold at an entry."""
-    _put(talk, kept, Run(entry.position, _digest(entry), ((entry.position, kept.dump(state)),)))
+    _put(
+        conversation,
+        kept,
+        CheckpointRun(entry.position, _digest(entry), ((entry.position, kept.dump(state)),)),
+    )
 
 
-def _put(talk: Conversation, kept: Kept[S], *runs: Run) -> None:
-    assert talk.stream.key is not None, "a conversation with entries has a stream"
-    talk.log.checkpoints.put(talk.stream.key, kept.fold.name, kept.version, *runs)
-    if not reading.exists(talk.log.datastore, talk.stream.key):  # it was deleted elsewhere
-        talk.log.checkpoints.erase_stream(talk.stream.key)
+def _put(conversation: Conversation, kept: PersistentFold[S], *runs: CheckpointRun) -> None:
+    assert conversation.stream.key is not None, "a conversation with entries has a stream"
+    conversation.log.checkpoints.put(conversation.stream.key, kept.fold.name, kept.version, *runs)
+    if not reading.exists(conversation.log.datastore, conversation.stream.key):  # it was deleted elsewhere
+        conversation.log.checkpoints.erase_stream(conversation.stream.key)
 
 
 def _digest(read: Entry | Head) -> bytes:

@@ -22,11 +22,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from stenolog.domain.entry import Entry, check_name
-from stenolog.domain.errors import ConversationInUse, MachineError, StoredDataError, StoreFailed
+from stenolog.domain.errors import ConversationExistsError, OperationalError, StoredDataError, StoreError
 
 from . import asking
 from .conversation import Conversation
-from .edge import Edge, new_id, now, random_bytes
+from .edge import Sources, new_id, now, random_bytes
 from .search.index import Index
 from .stores import checkpoints, pins, reading, streams, unnamed
 from .stores.appending import Stream
@@ -42,7 +42,7 @@ from .tailing import follow
 
 if TYPE_CHECKING:
     from .claiming import OpenClaim
-    from .holding import Holding
+    from .holding import WindowCache
     from .search.finding import Hit
 
 REMEMBERED = 1000
@@ -64,14 +64,15 @@ def open(
     ones then, though never after a mere `kill -9`. No call waits longer than `deadline` seconds for others
     that write. `clock`, `ids` and `entropy` give times, entry ids and random bytes.
 
-    Raises `NotALog`, `LaterRelease`, `CorruptLog`, `StoreBusy`, `StoreFailed`.
+    Raises `NotADatabaseError`, `UnsupportedVersionError`, `CorruptLogError`, `StoreTimeoutError`,
+    `StoreError`.
     """
     env = {
         "SQLITE_DBNAME": os.fspath(path),
         "SQLITE_SYNCHRONOUS": synchronous,
         "SQLITE_LOCK_TIMEOUT": str(deadline),
     }
-    return Log(LogApplication(env, Edge(clock, ids, entropy)))
+    return Log(LogApplication(env, Sources(clock, ids, entropy)))
 
 
 class Log:
@@ -107,11 +108,11 @@ class Log:
         return self.datastore.path
 
     @cached_property
-    def holding(self) -> Holding:
+    def holding(self) -> WindowCache:
         """The windows that are held in memory for the next requests."""
-        from .holding import Holding  # late: a program that builds no request need not wait for it
+        from .holding import WindowCache  # late: a program that builds no request need not wait for it
 
-        return Holding()
+        return WindowCache()
 
     def close(self) -> None:
         """Give the file back; the write-ahead log is folded in."""
@@ -162,7 +163,7 @@ class Log:
         of these are older than; `limit`, at most so many, counted in `order`: "oldest" or "newest" by when
         they were begun, "latest" by the time of their last entries, "a-z" or "z-a" by name. With "latest",
         `before` goes by that time too, and of very many conversations those begun last are compared.
-        Raises `InvalidEvent` for what is none of these.
+        Raises `InvalidEventError` for what is none of these.
         """
         if limit is not None:
             asking.number("limit", limit)
@@ -214,8 +215,8 @@ class Log:
         those of events, or one; `since` and `until` are aware times. The first search of a log indexes it, a
         later one what was appended; `progress` is told how far that has come, in notification ids.
 
-        Raises `InvalidEvent` for a query without a word and whatever else cannot be looked for, and
-        `UnknownConversation`.
+        Raises `InvalidEventError` for a query without a word and whatever else cannot be looked for, and
+        `ConversationNotFoundError`.
         """
         from .search import finding  # late: a program that looks for nothing need not wait for it
 
@@ -247,7 +248,7 @@ class Log:
     def claims(self, conversation: str | None = None) -> list[OpenClaim]:
         """Return the effects that runners are at, in a conversation or everywhere, the oldest first.
 
-        Raises `UnknownConversation`.
+        Raises `ConversationNotFoundError`.
         """
         from . import claiming  # late, as above
 
@@ -258,7 +259,7 @@ class Log:
 
         For a process that hangs: what it appends of these effects later is refused, and the next runner
         settles them as those of a dead one. `owner`: only those of this process id, or of this runner.
-        Raises `UnknownConversation`.
+        Raises `ConversationNotFoundError`.
         """
         from . import claiming  # late, as above
 
@@ -267,7 +268,7 @@ class Log:
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the log into a new file, as it stands now, while others go on writing to it.
 
-        Raises `StoreFailed` where the file exists or cannot be written; nothing is left behind then.
+        Raises `StoreError` where the file exists or cannot be written; nothing is left behind then.
         """
         self.datastore.backup(Path(path))
 
@@ -286,7 +287,7 @@ class Log:
         key = self._existing(stream)
         with self.datastore.writing() as connection:
             if streams.find(connection, name) not in (None, key):
-                raise ConversationInUse(f"{name!r}: a conversation of this name exists already")
+                raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
             streams.rename(connection, key, name)
         stream.name = name
 
@@ -305,7 +306,7 @@ class Log:
         named = unnamed.named_by(self.datastore, key)
         with forgetting(self.index, source, key), self.datastore.writing() as connection:
             if living := streams.forks(connection, key):
-                raise ConversationInUse(f"{stream.name!r}: forks of it exist: {', '.join(living[:5])}")
+                raise ConversationExistsError(f"{stream.name!r}: forks of it exist: {', '.join(living[:5])}")
             streams.delete(connection, key)
         stream.head = None
         stream.recent = None
@@ -328,21 +329,21 @@ class Log:
         self.bookmarks.forget(key)
         for stream in (key, checkpoints.WHOLE_LOG):
             self.checkpoints.erase_stream(stream)
-        with suppress(MachineError, StoredDataError):
+        with suppress(OperationalError, StoredDataError):
             if named and pins.SUPPORTED:
                 unnamed.collect(self.datastore, self.blobs.pins, named)
-        with suppress(MachineError):
+        with suppress(OperationalError):
             self.datastore.fold()
 
     def collect(self) -> Collected:
         """Remove the blobs that no entry names, and empty the write-ahead log.
 
         A blob that a living process has put stays until an entry names it or the process closes its log. One
-        whose sha256 is kept outside of this log alone is removed. Raises `StoreBusy`, `StoreFailed` (always
-        on a system other than Linux).
+        whose sha256 is kept outside of this log alone is removed. Raises `StoreTimeoutError`, `StoreError`
+        (always on a system other than Linux).
         """
         if not pins.SUPPORTED:
-            raise StoreFailed(f"{self.path}: whether a blob is in use is known on Linux alone")
+            raise StoreError(f"{self.path}: whether a blob is in use is known on Linux alone")
         found = unnamed.collect(self.datastore, self.blobs.pins)
         return found._replace(folded=self.datastore.fold())
 

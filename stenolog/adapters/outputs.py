@@ -1,6 +1,6 @@
 """The whole of what tools gave back, by the alias that a request shows in the place of a large one.
 
-    talk.outputs["@state/logs/tool-results/8f3a1b2c4d5e6f70.json"]
+    conversation.outputs["@state/logs/tool-results/8f3a1b2c4d5e6f70.json"]
 
 An alias is looked up in the log and never joined to a path.
 """
@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import CallerError, MissingBlob, StenologError, UnknownPosition
+from stenolog.domain.errors import BlobNotFoundError, CallerError, PositionNotFoundError, StenologError
 from stenolog.domain.events import ToolResult
 from stenolog.domain.parts import ToolCall
-from stenolog.domain.policy import Compact
+from stenolog.domain.policy import TruncateToolOutput
 from stenolog.domain.values import Tool
 from stenolog.projections.artifacts import ARTIFACTS, Artifact, artifacts, artifacts_of, is_artifact
 from stenolog.projections.requests.compact import (
@@ -34,7 +34,7 @@ from stenolog.projections.requests.cutting import cut_before
 from stenolog.projections.requests.tokens import ESTIMATE, Counter
 
 from . import workspace
-from .keeping import kept
+from .keeping import persistent_fold
 from .stores import reading
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 READ = 3_000
 """How many characters are read at a time, unless it is said."""
-KEPT = kept(artifacts, dict[str, Artifact])
+KEPT = persistent_fold(artifacts, dict[str, Artifact])
 
 
 class Excerpt(NamedTuple):
@@ -79,12 +79,12 @@ class Outputs(Mapping[str, str]):
     """The texts of a conversation's tool results and artifacts by their aliases.
 
     `outputs[alias]` raises `CallerError` for what is no alias (and for content that is no text),
-    `UnknownPosition` where no entry has it, `MissingBlob` where the content is gone. Iterating gives the
-    results in the order of their entries, then the artifacts.
+    `PositionNotFoundError` where no entry has it, `BlobNotFoundError` where the content is gone. Iterating
+    gives the results in the order of their entries, then the artifacts.
     """
 
-    def __init__(self, talk: Conversation) -> None:
-        self._talk = talk
+    def __init__(self, conversation: Conversation) -> None:
+        self._talk = conversation
 
     def __getitem__(self, path: str) -> str:
         output = self.find(path)
@@ -121,7 +121,7 @@ class Outputs(Mapping[str, str]):
             yield Output(name, *artifact)
 
     def find(self, path: object) -> Output:
-        """What the alias stands for. Raises `CallerError` and `UnknownPosition`."""
+        """What the alias stands for. Raises `CallerError` and `PositionNotFoundError`."""
         id = entry_of(path) if isinstance(path, str) else None
         if id is not None:
             found = self._result(str(path), id)
@@ -130,17 +130,17 @@ class Outputs(Mapping[str, str]):
         else:
             raise CallerError(f"expected {RESULTS}<entry id>.json or {ARTIFACTS}<name>, found {path!r:.200}")
         if found is None:
-            raise UnknownPosition(f"{self._talk.name!r}: no entry has the alias {path}")
+            raise PositionNotFoundError(f"{self._talk.name!r}: no entry has the alias {path}")
         return found
 
     def content(self, output: Output) -> bytes:
-        """All of an output. Raises `MissingBlob`."""
+        """All of an output. Raises `BlobNotFoundError`."""
         if not output.blob:
             return output.text.encode()
         try:
             return self._talk.log.blobs[output.blob]
-        except MissingBlob as error:
-            raise MissingBlob(f"{output.alias}: {error}") from None
+        except BlobNotFoundError as error:
+            raise BlobNotFoundError(f"{output.alias}: {error}") from None
 
     def read(self, path: str, offset: int = 0, limit: int | None = READ) -> Excerpt:
         """Up to `limit` characters (None: all) from the character `offset` on; `next` is where to go on.
@@ -162,7 +162,7 @@ class Outputs(Mapping[str, str]):
 
         What is there already stays as it is. A new version of an artifact takes the place of the one
         before. Raises `CallerError` where a file stands that was not made so, or where a link leads
-        elsewhere, `MissingBlob` and `StoreFailed`.
+        elsewhere, `BlobNotFoundError` and `StoreError`.
         """
         versions: dict[str, set[str]] = {}
         for entry in self._talk.entries():
@@ -217,22 +217,22 @@ def read_output_tool() -> Tool:
     )
 
 
-def run_read_output(talk: Conversation, arguments: str) -> str:
+def run_read_output(conversation: Conversation, arguments: str) -> str:
     """What `read_output` gives for a call's arguments (raw JSON): the text, and a line on where to go on.
 
     Raises `CallerError` for arguments that the tool does not take, and what `Outputs.read` raises.
     """
     given = _arguments(arguments)
     limit = min(_argument(given, "limit", READ), LONGEST_READ)
-    read = talk.outputs.read(_argument(given, "path", ""), _argument(given, "offset", 0), limit)
+    read = conversation.outputs.read(_argument(given, "path", ""), _argument(given, "offset", 0), limit)
     ending = f"go on with offset={read.next}" if read.next is not None else "this is the end"
     return f"{read.text}\n[characters {read.offset:,} to {read.end:,} of {read.total:,}; {ending}]"
 
 
-def read_output(talk: Conversation, call: ToolCall) -> ToolResult:
+def read_output(conversation: Conversation, call: ToolCall) -> ToolResult:
     """The result of a call of `read_output`, ready to be appended; what went wrong is told to the agent."""
     try:
-        text, failed = run_read_output(talk, call.arguments), False
+        text, failed = run_read_output(conversation, call.arguments), False
     except StenologError as error:
         text, failed = str(error), True
     return ToolResult(call_id=call.id, name=READ_OUTPUT, text=text, is_error=failed)
@@ -262,18 +262,20 @@ def store_large(
     log: Log, event: ToolResult, over: int | None = None, counter: Counter = ESTIMATE
 ) -> ToolResult:
     """The result to append for one that may be large: of more than `over` tokens (1,000 unless given) only a
-    preview is left in its parts, and the whole text is a blob of the log, which `talk.outputs` reads.
+    preview is left in its parts, and the whole text is a blob of the log, which `conversation.outputs` reads.
     """
-    return large_apart(event, log.blobs.put, over, counter)
+    return offload_large(event, log.blobs.put, over, counter)
 
 
-def large_apart(
+def offload_large(
     event: ToolResult, put: Callable[[bytes], str], over: int | None = None, counter: Counter = ESTIMATE
 ) -> ToolResult:
     """`store_large` with whatever keeps bytes and gives their sha256."""
     if event.blob or event.name == READ_OUTPUT:
         return event
-    shorter = shortened(event.text, Compact() if over is None else Compact(over=over), counter)
+    shorter = shortened(
+        event.text, TruncateToolOutput() if over is None else TruncateToolOutput(over=over), counter
+    )
     if shorter is None:
         return event
     return replace(event, parts=with_text(event.parts, shorter.text), blob=put(event.text.encode()))

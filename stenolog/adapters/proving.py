@@ -17,7 +17,7 @@ from stenolog.projections.requests.tokens import Counter
 from .conversation import Conversation
 from .counters import COUNTERS
 from .log import Log
-from .side_by_side import Share, cores, heads, shares, together
+from .side_by_side import Chunk, cores, heads, run_in_processes, shares
 
 SIZE = 1_000
 """So many positions are a task: a second or some."""
@@ -44,29 +44,29 @@ def prove(
     found = heads(log, [subject.name] if isinstance(subject, Conversation) else log.names(archived=True))
     if jobs is None:
         jobs = cores() if sum(found.values()) > WORTH else 1
-    made = together(log, partial(_proved, whole, counters), shares(found, SIZE, split=jobs > 1), jobs)
+    made = run_in_processes(log, partial(_proved, whole, counters), shares(found, SIZE, split=jobs > 1), jobs)
     for name, parts in groupby(chain.from_iterable(made), lambda part: part.conversation):
         yield Proved(name, [proof for part in parts for proof in part.proofs])
 
 
-def _proved(whole: bool, counters: Mapping[str, Counter], log: Log, task: Sequence[Share]) -> list[Proved]:
+def _proved(whole: bool, counters: Mapping[str, Counter], log: Log, task: Sequence[Chunk]) -> list[Proved]:
     """What became of the receipts of each share; with `whole`, of those too that a fork inherits."""
     return [_of_share(log, share, whole, counters) for share in task]
 
 
-def _of_share(log: Log, share: Share, whole: bool, counters: Mapping[str, Counter]) -> Proved:
+def _of_share(log: Log, share: Chunk, whole: bool, counters: Mapping[str, Counter]) -> Proved:
     entries = [*_readable(log[share.conversation])]
     own = 0 if whole else _inherited(entries)
     within = range(max(share.positions.start, own + 1), share.positions.stop)
     return Proved(share.conversation, proofs(entries, within=within, blobs=log.blobs, counters=counters))
 
 
-def _readable(talk: Conversation) -> Iterator[Entry]:
+def _readable(conversation: Conversation) -> Iterator[Entry]:
     """The entries that can still be read, up to where even their places are lost."""
     with suppress(StoredDataError):
-        for record in talk.records():
+        for record in conversation.records():
             with suppress(StoredDataError, ValueError, TypeError, OverflowError):
-                yield to_entry(talk.name, record)
+                yield to_entry(conversation.name, record)
 
 
 def _inherited(entries: list[Entry]) -> int:

@@ -9,11 +9,11 @@ from glob import escape, glob
 from pathlib import Path
 from typing import NamedTuple
 
-from stenolog.domain.errors import CallerError, CorruptLog, NotALog, StoreFailed
+from stenolog.domain.errors import CallerError, CorruptLogError, NotADatabaseError, StoreError
 
 from .stores import backups, replacing
 from .stores.datastore import DEADLINE
-from .stores.failures import RAISED, translated
+from .stores.failures import RAISED, to_store_error
 
 
 class Restored(NamedTuple):
@@ -33,20 +33,20 @@ def restore(
     The files of the log that is there are moved aside and never deleted: `<path>.before-<time>`, which can
     be opened as a log. Where there is no log, the backup becomes one.
 
-    Raises `StoreBusy` while any process has the log open, `CorruptLog` and `NotALog` for a backup that is
-    damaged or none, `LaterRelease`, `StoreFailed`. The log is as it was then.
+    Raises `StoreTimeoutError` while any process has the log open, `CorruptLogError` and `NotADatabaseError`
+    for a backup that is damaged or none, `UnsupportedVersionError`, `StoreError`. The log is as it was then.
     """
     source, target = Path(backup).absolute(), Path(path).absolute()
     if not source.is_file():
-        raise NotALog(
+        raise NotADatabaseError(
             f"{backup}: expected a backup, found {'something else' if source.exists() else 'no file'}"
         )
     if target.is_symlink() or (target.exists() and not target.is_file()):
-        raise NotALog(f"{path}: expected a log to replace, found a link or something else")
+        raise NotADatabaseError(f"{path}: expected a log to replace, found a link or something else")
     if target.exists() and os.path.samefile(source, target):
         raise CallerError(f"{path}: the backup itself cannot be replaced by the backup")
     if not target.parent.is_dir():
-        raise StoreFailed(f"{path}: the directory {target.parent} does not exist")
+        raise StoreError(f"{path}: the directory {target.parent} does not exist")
     with backups.part(target) as part:
         _copy(source, part)
         conversations, entries = _verified(part, source)
@@ -63,11 +63,11 @@ def _copy(source: Path, part: Path) -> None:
         with closing(sqlite3.connect(uri, uri=True)) as connection:
             backups.fill(connection, part)
     except RAISED as error:
-        raise translated(error, str(source)) from error
+        raise to_store_error(error, str(source)) from error
 
 
 def _verified(part: Path, source: Path) -> tuple[int, int]:
-    """Return how many conversations and entries the copy has. Raises `CorruptLog`."""
+    """Return how many conversations and entries the copy has. Raises `CorruptLogError`."""
     from .log import open as open_log  # late: it imports this module
     from .verify import verify
 
@@ -80,7 +80,7 @@ def _verified(part: Path, source: Path) -> tuple[int, int]:
     if not report.ok:
         first = report.problems[0]
         where = f"{first.conversation!r} at position {first.position}: " if first.conversation else ""
-        raise CorruptLog(
+        raise CorruptLogError(
             f"{source}: not restored, because it is damaged: {where}{first.code}: expected {first.expected}, "
             f"found {first.found}"
         )

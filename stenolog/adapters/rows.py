@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from stenolog.domain.values import trusted
+from stenolog.domain.values import construct
 
 Reader: TypeAlias = Callable[[Any], Any]
 """What makes a value of what JSON made of it; it may change lists that it is given."""
@@ -58,7 +58,7 @@ def reader(kind: Any) -> Reader:
     if kind is JsonValue:
         return same
     if hasattr(kind, "_fields"):
-        return _named(kind)
+        return _reader_of_tuple(kind)
     if hasattr(kind, "__pydantic_validator__"):
         return _value(kind)
     raise TypeError(f"expected a type that can be read by its annotations, found {kind!r}")
@@ -90,7 +90,7 @@ def _dict(key: Any, kind: Any) -> Reader:
     return same if read is same else lambda values: {key: read(value) for key, value in values.items()}
 
 
-def _named(kind: Any) -> Reader:
+def _reader_of_tuple(kind: Any) -> Reader:
     hints = get_type_hints(kind, include_extras=True)
     readers = [
         (place, read) for place, name in enumerate(kind._fields) if (read := reader(hints[name])) is not same
@@ -112,4 +112,4 @@ def _value(kind: Any) -> Reader:
         readers = {field.name: reader(hints[field.name]) for field in fields(kind)}
     except TypeError:
         return lambda value: kind.__pydantic_validator__.validate_json(to_json(value))
-    return lambda value: trusted(kind, **{name: readers[name](inner) for name, inner in value.items()})
+    return lambda value: construct(kind, **{name: readers[name](inner) for name, inner in value.items()})

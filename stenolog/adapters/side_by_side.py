@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from stenolog.domain.errors import MachineError
+from stenolog.domain.errors import OperationalError
 
 from .log import Log
 from .log import open as open_log
@@ -30,7 +30,7 @@ AHEAD = 4
 """So many tasks are handed out for each process: none waits for its next one, and few wait in memory."""
 
 
-class Share(NamedTuple):
+class Chunk(NamedTuple):
     """A part of the work on a log: some positions of a conversation."""
 
     conversation: str
@@ -43,17 +43,17 @@ def heads(log: Log, names: Iterable[str]) -> dict[str, int]:
     return {name: last if isinstance(last, int) else 0 for name, last in found.items()}
 
 
-def shares(heads: Mapping[str, int], size: int, *, split: bool = True) -> Iterator[list[Share]]:
+def shares(heads: Mapping[str, int], size: int, *, split: bool = True) -> Iterator[list[Chunk]]:
     """Conversations, each with its last position, in tasks of about `size` positions.
 
     Short ones go together; a long one is done in several tasks, unless `split` is false.
     """
-    task: list[Share] = []
+    task: list[Chunk] = []
     held = 0
     for name, last in heads.items():
         length = size if split else last + 1
         for first in range(1, max(last, 1) + 1, length):
-            share = Share(name, range(first, min(first + length, last + 1)))
+            share = Chunk(name, range(first, min(first + length, last + 1)))
             if task and held + len(share.positions) > size:
                 yield task
                 task, held = [], 0
@@ -70,11 +70,11 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def together(log: Log, work: Callable[[Log, T], R], tasks: Iterable[T], jobs: int) -> Iterator[R]:
+def run_in_processes(log: Log, work: Callable[[Log, T], R], tasks: Iterable[T], jobs: int) -> Iterator[R]:
     """What the work finds in each task, in their order, by so many processes.
 
     With more than one, `work` is a function of a module, and all that it takes and gives can be pickled.
-    Raises what the work raises, and `MachineError` where a process was killed.
+    Raises what the work raises, and `OperationalError` where a process was killed.
     """
     if jobs < 2 or log.datastore.in_memory:
         yield from (work(log, task) for task in tasks)
@@ -100,7 +100,9 @@ def _pool(log: Log, jobs: int) -> Iterator[ProcessPoolExecutor]:
     try:
         yield pool
     except BrokenProcessPool:
-        raise MachineError(f"{log.path}: a process that worked on it was ended before it was done") from None
+        raise OperationalError(
+            f"{log.path}: a process that worked on it was ended before it was done"
+        ) from None
     finally:
         pool.shutdown(cancel_futures=True)
 

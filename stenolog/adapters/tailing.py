@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import StoreFailed
+from stenolog.domain.errors import StoreError
 
 from .stores.datastore import LogDatastore
 
@@ -22,7 +22,7 @@ def follow(datastore: LogDatastore, unread: Unread, mark: int, timeout: float | 
     It ends when `timeout` seconds pass without a new one (None: never), and when the log is closed.
     """
     woken = threading.Event()
-    with datastore.bell.listening(woken.set):
+    with datastore.bell.subscribe(woken.set):
         quiet_until = _from_now(timeout)
         while not datastore.closed:
             woken.clear()  # before reading: what comes after that wakes us again
@@ -31,7 +31,7 @@ def follow(datastore: LogDatastore, unread: Unread, mark: int, timeout: float | 
                     mark = last
                     yield entry
                     quiet_until = _from_now(timeout)
-            except StoreFailed:
+            except StoreError:
                 if not datastore.closed:
                     raise
             left = quiet_until - time.monotonic()

@@ -18,10 +18,10 @@ from . import verify_bookmarks, verify_history
 from .conversation import Conversation
 from .log import Log
 from .report import Findings, Problem, Report, of_file
-from .side_by_side import cores, together
+from .side_by_side import cores, run_in_processes
 from .stores import inspecting, noted, reading
 from .stores.failures import RAISED
-from .stores.inspecting import Held
+from .stores.inspecting import ConversationRow
 from .verify_conversation import Check, Forks, Watch
 
 TOGETHER = 16
@@ -50,7 +50,7 @@ def verify(
     found = Findings(head.lower() if head else None)
     with inspecting.inspecting(log.datastore) as connection:
         if only is None:
-            found.problems += [of_file(fault) for fault in inspecting.faults(connection)]
+            found.problems += [of_file(fault) for fault in inspecting.integrity_errors(connection)]
             _check_note(log, connection, found)
         try:
             held = [one for one in inspecting.conversations(connection) if only in (None, one.name)]
@@ -75,29 +75,31 @@ def verify(
 def _check_note(log: Log, connection: sqlite3.Connection, found: Findings) -> None:
     """Compare the log with the note beside it of what is durable."""
     note = None if log.datastore.in_memory else noted.read(log.datastore.file)
-    with suppress(*RAISED):  # reported already, by `inspecting.faults`
+    with suppress(*RAISED):  # reported already, by `inspecting.integrity_errors`
         if note is not None and (there := noted.missing(connection, note)):
-            found.problems.append(Problem("", 0, "", "noted", noted.told(note), there))
+            found.problems.append(Problem("", 0, "", "noted", noted.in_words(note), there))
 
 
 def _each(
-    log: Log, connection: sqlite3.Connection, held: Sequence[Held], head: str | None, jobs: int
+    log: Log, connection: sqlite3.Connection, held: Sequence[ConversationRow], head: str | None, jobs: int
 ) -> Iterator[Findings]:
     """What is found in each of the conversations."""
     if jobs < 2 or log.datastore.in_memory:
         forks = Forks(held)
         return (_in_one(log, connection, one, head, forks) for one in held)
     tasks = (held[first : first + TOGETHER] for first in range(0, len(held), TOGETHER))
-    return chain.from_iterable(together(log, partial(_in_some, head), tasks, jobs))
+    return chain.from_iterable(run_in_processes(log, partial(_in_some, head), tasks, jobs))
 
 
-def _in_some(head: str | None, log: Log, task: Sequence[Held]) -> list[Findings]:
+def _in_some(head: str | None, log: Log, task: Sequence[ConversationRow]) -> list[Findings]:
     forks = Forks(task)
     with inspecting.inspecting(log.datastore) as connection:
         return [_in_one(log, connection, one, head, forks) for one in task]
 
 
-def _in_one(log: Log, connection: sqlite3.Connection, held: Held, head: str | None, forks: Forks) -> Findings:
+def _in_one(
+    log: Log, connection: sqlite3.Connection, held: ConversationRow, head: str | None, forks: Forks
+) -> Findings:
     found = Findings(head)
     _run(Check(log, connection, held, found, None, forks=forks))
     return found

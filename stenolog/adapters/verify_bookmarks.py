@@ -10,11 +10,11 @@ from contextlib import suppress
 from stenolog.domain.entry import Entry, to_entry
 from stenolog.domain.errors import StenologError
 from stenolog.domain.policy import policy
-from stenolog.projections.requests import PIPELINE, WIRES
+from stenolog.projections.requests import APIS, PIPELINE
 from stenolog.projections.requests.build import windows
-from stenolog.projections.requests.live import Live
+from stenolog.projections.requests.live import RequestSession
 from stenolog.projections.requests.model import Body
-from stenolog.projections.requests.visible import Lane
+from stenolog.projections.requests.visible import LaneId
 
 from . import bookmarking
 from .counters import COUNTERS
@@ -22,16 +22,16 @@ from .holding import Key
 from .log import Log
 from .report import Findings, Problem
 from .stores import inspecting, reading, streams
-from .stores.inspecting import Held, Unreadable
+from .stores.inspecting import ConversationRow, DamagedRow
 
 
-def check(log: Log, connection: sqlite3.Connection, held: Held, found: Findings) -> None:
+def check(log: Log, connection: sqlite3.Connection, held: ConversationRow, found: Findings) -> None:
     """Compare each bookmark of a conversation that a request would go on from."""
     for name in log.bookmarks.names(held.stream):
         try:
-            agent, task, given, wire, pipeline, _ = json.loads(name)
-            key = Key(held.stream, Lane(agent, task), given)
-            kept = bookmarking.find(log, key, wire) if (pipeline, wire in WIRES) == (PIPELINE, True) else None
+            agent, task, given, api, pipeline, _ = json.loads(name)
+            key = Key(held.stream, LaneId(agent, task), given)
+            kept = bookmarking.find(log, key, api) if (pipeline, api in APIS) == (PIPELINE, True) else None
         except (TypeError, ValueError):
             continue  # a name that this release does not write
         if kept is None:
@@ -42,28 +42,28 @@ def check(log: Log, connection: sqlite3.Connection, held: Held, found: Findings)
             continue  # of another log: no request goes on from it
         with suppress(StenologError):  # what cannot be built is reported where it stands
             entries = _entries(connection, held, position)
-            true = _messages(entries, key, wire, log) if len(entries) == position else None
+            true = _messages(entries, key, api, log) if len(entries) == position else None
             if true is not None and true[: len(kept.messages)] != kept.messages:
                 there = "other messages"
-                expected = f"the messages of {key.lane.address} on {wire}"
+                expected = f"the messages of {key.lane.address} on {api}"
                 found.problems.append(Problem(held.name, position, "/bookmark", "bookmark", expected, there))
 
 
-def _entries(connection: sqlite3.Connection, held: Held, upto: int) -> list[Entry]:
+def _entries(connection: sqlite3.Connection, held: ConversationRow, upto: int) -> list[Entry]:
     entries: list[Entry] = []
     for segment in streams.lineage(connection, held.stream, upto):
         for record in inspecting.records(connection, segment.stream, segment.after, segment.upto):
-            if isinstance(record, Unreadable):
+            if isinstance(record, DamagedRow):
                 return entries
             entries.append(to_entry(held.name, record))
     return entries
 
 
-def _messages(entries: Sequence[Entry], key: Key, wire: str, log: Log) -> list[Body] | None:
+def _messages(entries: Sequence[Entry], key: Key, api: str, log: Log) -> list[Body] | None:
     """Return the settled messages of a lane, made of the whole log; None where none can be kept."""
     given = policy(json.loads(key.policy)) if key.policy else None
     *_, window = windows(entries, key.lane, given, COUNTERS, log.blobs)
-    live = Live(window, WIRES[wire], log.blobs)
+    live = RequestSession(window, APIS[api], log.blobs)
     live.request()
     made = live.bookmark()
     return None if made is None else made[1]

@@ -20,13 +20,13 @@ from stenolog.projections.difference import first_difference
 
 from . import viewing
 from .counters import COUNTERS
-from .keeping import SETTINGS, STATE, Kept
+from .keeping import SETTINGS, STATE, PersistentFold
 from .log import Log
 from .report import Anomaly, Checked, Code, Findings, Problem
 from .stores import inspecting, reading, streams
-from .stores.checkpoints import Run
+from .stores.checkpoints import CheckpointRun
 from .stores.events import LAST
-from .stores.inspecting import Held, Unreadable
+from .stores.inspecting import ConversationRow, DamagedRow
 from .stores.streams import Segment
 
 Watch: TypeAlias = Callable[[Iterable[Any], str, int | None], Iterable[Any]]
@@ -53,7 +53,7 @@ class Forks:
     Without it a chain of forks would be folded again from its beginning for each of them.
     """
 
-    def __init__(self, held: Iterable[Held]) -> None:
+    def __init__(self, held: Iterable[ConversationRow]) -> None:
         self._wanted = Counter(Place(one.parent, one.fork) for one in held if one.parent is not None)
         self._reached: dict[Place, Reached] = {}
 
@@ -75,7 +75,7 @@ class Check:
         self,
         log: Log,
         connection: sqlite3.Connection,
-        held: Held,
+        held: ConversationRow,
         found: Findings,
         watch: Watch | None,
         *,
@@ -93,7 +93,7 @@ class Check:
         self.entries = 0
         self.state = INITIAL
         self.settings = NOTHING
-        self.kept: list[tuple[Kept[Any], Kepts]] = [
+        self.kept: list[tuple[PersistentFold[Any], Kepts]] = [
             (kept, Kepts(log, connection, held.stream, kept)) for kept in (STATE, SETTINGS)
         ]
         self.windows = [
@@ -108,11 +108,11 @@ class Check:
         for wrong in inspecting.outside(self.connection, self.held):
             self._problem(wrong.pointer, "gap", wrong.expected, wrong.found, wrong.position)
         self._go_on_from_parent()
-        records: Iterable[Record | Unreadable] = self._records()
+        records: Iterable[Record | DamagedRow] = self._records()
         if self.watch:
             records = self.watch(records, f"verifying {self.held.name}", None)
         for record in records:
-            if isinstance(record, Unreadable):
+            if isinstance(record, DamagedRow):
                 self._lost(record)
             else:
                 self._take(record)
@@ -129,7 +129,7 @@ class Check:
             self.previous, self.state, self.settings = reached
             self.position = held.fork
 
-    def _records(self) -> Iterator[Record | Unreadable]:
+    def _records(self) -> Iterator[Record | DamagedRow]:
         if self.position:
             yield from inspecting.records(self.connection, self.held.stream, self.position, LAST)
             return
@@ -137,9 +137,9 @@ class Check:
             yield from inspecting.records(self.connection, segment.stream, segment.after, segment.upto)
             if segment.stream != self.held.stream and self.position < segment.upto:
                 self.position = segment.upto
-                yield Unreadable(segment.upto, "/position", "the entry that was forked from", "nothing")
+                yield DamagedRow(segment.upto, "/position", "the entry that was forked from", "nothing")
 
-    def _lost(self, place: Unreadable) -> None:
+    def _lost(self, place: DamagedRow) -> None:
         """An entry is missing: neither the next digest nor a later checkpoint can be compared."""
         self._problem(place.pointer, "unreadable", place.expected, place.found, place.position)
         self.position = max(self.position, place.position)
@@ -217,7 +217,7 @@ class Check:
                 self._check_checkpoints(kept, kepts, told, state, entry.position)
         for kept, kepts, window in self.windows:
             if told := kepts.at(entry.position):
-                self._check_checkpoints(kept, kepts, told, window.mark, entry.position)
+                self._check_checkpoints(kept, kepts, told, window.snapshot, entry.position)
 
     def _check_link(self, entry: Entry) -> None:
         """A fork's opening names the position that its row in the table forks at."""
@@ -227,7 +227,7 @@ class Check:
             self._problem("/event/parent/position", "link", str(self.held.fork), str(stands), entry.position)
 
     def _check_checkpoints(
-        self, kept: Kept[Any], kepts: Kepts, told: list[bytes], folded: Any, position: int
+        self, kept: PersistentFold[Any], kepts: Kepts, told: list[bytes], folded: Any, position: int
     ) -> None:
         """A checkpoint equals the fold from zero; of several that do not, the first tells all."""
         true = kept.dump(folded)
@@ -246,12 +246,14 @@ class Check:
 class Kepts:
     """What checkpoints tell of a fold, position by position; those of another log nobody would use."""
 
-    def __init__(self, log: Log, connection: sqlite3.Connection, stream: int, kept: Kept[Any]) -> None:
+    def __init__(
+        self, log: Log, connection: sqlite3.Connection, stream: int, kept: PersistentFold[Any]
+    ) -> None:
         self._connection = connection
         self._stream = stream
         self._coming = log.checkpoints.runs(stream, kept.fold.name, kept.version)
         self._next = next(self._coming, None)
-        self._here: list[Run] = []
+        self._here: list[CheckpointRun] = []
 
     def at(self, position: int) -> list[bytes]:
         """The states that are kept for a position; positions are asked for in order."""
@@ -270,7 +272,7 @@ class Kepts:
     def _segments(self) -> tuple[Segment, ...]:
         return streams.lineage(self._connection, self._stream, LAST)
 
-    def _agrees(self, run: Run) -> bool:
+    def _agrees(self, run: CheckpointRun) -> bool:
         return reading.digest_on(self._connection, self._segments, run.last) == run.digest
 
 

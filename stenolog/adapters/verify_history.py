@@ -9,7 +9,7 @@ from stenolog.domain.history import Fault, History, Listed, LogHead, differences
 
 from .report import Code, Findings, Problem
 from .stores import events, inspecting, reading
-from .stores.inspecting import Held, Unreadable
+from .stores.inspecting import ConversationRow, DamagedRow
 
 SEQUENCE = "SELECT seq FROM sqlite_sequence WHERE name = 'stored_events'"
 """The newest notification id that was ever given."""
@@ -32,7 +32,7 @@ def _check(connection: sqlite3.Connection, found: Findings, only: str | None) ->
     then = (history.digest, dict(history.listed)) if kept is not None and not kept.number else None
     unreadable = False
     for record in inspecting.history(connection):
-        if isinstance(record, Unreadable):
+        if isinstance(record, DamagedRow):
             found.problems.append(_problem("", record.pointer, record.expected, record.found))
             unreadable = True
             break
@@ -61,7 +61,7 @@ def _check_newest(connection: sqlite3.Connection, history: History, newest: int,
 
 
 def _compare(
-    held: Sequence[Held], history: History, found: Findings, only: str | None, *, whole: bool
+    held: Sequence[ConversationRow], history: History, found: Findings, only: str | None, *, whole: bool
 ) -> None:
     """Compare the table of conversations with what the history tells."""
     rows = {one.stream: Listed(one.name, one.parent, _fork(one), one.archived_at) for one in held}
@@ -73,7 +73,7 @@ def _compare(
             found.problems.append(_problem(name, _pointer(fault), fault.expected, fault.found))
 
 
-def _fork(held: Held) -> int | None:
+def _fork(held: ConversationRow) -> int | None:
     return None if held.parent is None and not held.fork else held.fork
 
 

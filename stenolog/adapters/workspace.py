@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
-from stenolog.domain.errors import CallerError, StoreFailed
+from stenolog.domain.errors import CallerError, StoreError
 
 READ_ONLY = 0o400
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -25,10 +25,10 @@ def write(root: Path, path: str, content: bytes, earlier: Container[str] = ()) -
     """Put the content at `path` under the root, all of it or none; False where it stands there already.
 
     Another content is replaced only if its sha256 is among `earlier`. Raises `CallerError` where it is
-    not, or where something else than a folder or a file stands on the way, and `StoreFailed`.
+    not, or where something else than a folder or a file stands on the way, and `StoreError`.
     """
     if os.open not in os.supports_dir_fd:
-        raise StoreFailed(f"{root}: files are written on POSIX systems alone")
+        raise StoreError(f"{root}: files are written on POSIX systems alone")
     *folders, name = path.split("/")
     try:
         with _opened(root, folders) as folder:
@@ -37,7 +37,7 @@ def write(root: Path, path: str, content: bytes, earlier: Container[str] = ()) -
                 return False
             if there is not None and sha256(there).hexdigest() not in earlier:
                 raise FileExistsError
-            _place(folder, name, content, replace=there is not None)
+            _write_file(folder, name, content, replace=there is not None)
     except FileExistsError:
         raise CallerError(
             f"{root / path}: expected no file, or one that was made here; what stands there is kept"
@@ -47,7 +47,7 @@ def write(root: Path, path: str, content: bytes, earlier: Container[str] = ()) -
             raise CallerError(
                 f"{root / path}: expected folders, and at their end a file; found a link, or something else"
             ) from None
-        raise StoreFailed(f"{root / path}: {error.strerror or error}") from None
+        raise StoreError(f"{root / path}: {error.strerror or error}") from None
     return True
 
 
@@ -83,7 +83,7 @@ def _read(folder: int, name: str) -> bytes | None:
         os.close(found)
 
 
-def _place(folder: int, name: str, content: bytes, *, replace: bool) -> None:
+def _write_file(folder: int, name: str, content: bytes, *, replace: bool) -> None:
     """A file that takes its name once everything is in it; without `replace` never that of another."""
     part = f".stenolog-{os.urandom(8).hex()}.part"
     made = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, READ_ONLY, dir_fd=folder)

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from .errors import CorruptLog, InvalidEvent
+from .errors import CorruptLogError, InvalidEventError
 from .events import (
     ERASED,
     AssistantMessage,
@@ -32,7 +32,7 @@ from .events import (
     Unknown,
     UserMessage,
 )
-from .values import complaint
+from .values import first_error
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -66,20 +66,21 @@ class Registry:
         return tuple(topic for topic in known if self.events[self._newest(topic)] in wanted)
 
     def dump(self, event: Event) -> tuple[str, bytes]:
-        """The topic and payload of an event. Raises `InvalidEvent` where it cannot be stored."""
+        """The topic and payload of an event. Raises `InvalidEventError` where it cannot be stored."""
         if isinstance(event, Unknown):
             return self._dump_unknown(event)
         topic = self._topics.get(type(event))
         if topic is None:
-            raise InvalidEvent(_no_event(event))
+            raise InvalidEventError(_no_event(event))
         try:
             encoder = self._classes[topic].__pydantic_serializer__
             return topic, encoder.to_json(event, exclude_defaults=True)
         except (PydanticSerializationError, UnicodeEncodeError) as error:
-            raise InvalidEvent(f"{event.kind} cannot be written as JSON: {error}") from None
+            raise InvalidEventError(f"{event.kind} cannot be written as JSON: {error}") from None
 
     def load(self, topic: str, payload: bytes) -> Event:
-        """The event of a stored payload. Raises `CorruptLog` where the bytes are not what `dump` wrote."""
+        """The event of a stored payload. Raises `CorruptLogError` where the bytes are not what `dump`
+        wrote."""
         cls = self._classes.get(topic)
         try:
             if cls is not None:
@@ -88,13 +89,13 @@ class Registry:
             if topic in self.upcasts:
                 return self.load(*self._upcast(topic, payload))
         except ValidationError as error:
-            raise CorruptLog(f"{topic} does not decode: {complaint(error, cls)}") from None
+            raise CorruptLogError(f"{topic} does not decode: {first_error(error, cls)}") from None
         return _unknown(topic, payload)
 
     def _dump_unknown(self, event: Unknown) -> tuple[str, bytes]:
         known = event.topic in self.events or event.topic in self.upcasts
         if known or not event.topic.isprintable() or event != _unknown(event.topic, event.payload):
-            raise InvalidEvent(
+            raise InvalidEventError(
                 f"unknown event {event.topic!r:.60}: expected a topic that this release does not know, "
                 "and of `ignorable` and `needs` what the payload says"
             )
@@ -105,7 +106,7 @@ class Registry:
         try:
             return upcast.to, to_json(upcast.change(from_json(payload)))
         except Exception as error:  # an upcaster is made for what `dump` wrote, and may fail in its own way
-            raise CorruptLog(f"{topic} cannot be made {upcast.to}: {type(error).__name__}") from error
+            raise CorruptLogError(f"{topic} cannot be made {upcast.to}: {type(error).__name__}") from error
 
     def _newest(self, topic: str) -> str:
         """Where the upcasts lead from a topic; where they go round in a circle, to one of them again."""

@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from .errors import IllegalCommand, LaterRelease
+from .errors import IllegalCommandError, UnsupportedVersionError
 from .events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
-from .floor import addressed, concerned, hearing
+from .floor import addressed, control_targets, hearing
 from .impulses import cover_fault, takes_turn, turns_fault
 from .lifecycle import Trigger, legal
-from .state import Lane, OpenCall, State, address, blocked_reason, find_call, named_call
+from .state import LaneState, OpenCall, State, address, blocked_reason, find_call, named_call
 from .summaries import Summary
 from .turns import RULES
-from .values import CallRef, Control, Turns
+from .values import CallRef, Control, TurnPolicy
 
 REFUSED = "The user refused this call; it was not run."
 CANCELLED = "Cancelled by the user before a result was there."
@@ -27,11 +27,11 @@ LEFT = "The agent left before a result was there."
 def decide(state: State, command: Event) -> tuple[Event, ...]:
     """The events that record the command.
 
-    Raises `IllegalCommand`, naming the state, the command and what would be legal, and `LaterRelease`
-    where the log holds an event that only a later release understands.
+    Raises `IllegalCommandError`, naming the state, the command and what would be legal, and
+    `UnsupportedVersionError` where the log holds an event that only a later release understands.
     """
     if state.blocked is not None:
-        raise LaterRelease(blocked_reason(state.blocked))
+        raise UnsupportedVersionError(blocked_reason(state.blocked))
     match command:
         case UserMessage():
             return _user(state, command)
@@ -46,14 +46,16 @@ def decide(state: State, command: Event) -> tuple[Event, ...]:
         case ModeSwitch():
             return _switch(state, command)
         case Unknown():
-            raise LaterRelease(f"{command.topic} is unknown to this release, so it cannot be decided")
+            raise UnsupportedVersionError(
+                f"{command.topic} is unknown to this release, so it cannot be decided"
+            )
 
 
-def _illegal(command: Event, found: str, legal_now: str) -> IllegalCommand:
-    return IllegalCommand(f"{command.kind}: {found}; legal now: {legal_now}")
+def _illegal(command: Event, found: str, legal_now: str) -> IllegalCommandError:
+    return IllegalCommandError(f"{command.kind}: {found}; legal now: {legal_now}")
 
 
-def _check_listed(lane: Lane, trigger: Trigger, command: Event) -> None:
+def _check_listed(lane: LaneState, trigger: Trigger, command: Event) -> None:
     if trigger not in legal(lane.status):
         listed = ", ".join(legal(lane.status))
         raise _illegal(command, f"{trigger}, but lane {lane.address} is {lane.status}", listed)
@@ -80,7 +82,7 @@ def _user(state: State, message: UserMessage) -> tuple[Event, ...]:
         return _control(state, message.control, message)
     for where in addressed(state, message):
         _check_listed(state.lane(where), "asked", message)
-    refused = unrun(_refused_by(state, message), REFUSED)
+    refused = not_run_results(_refused_by(state, message), REFUSED)
     return (*refused, message) if message != UserMessage() else ()
 
 
@@ -99,16 +101,16 @@ def _control(state: State, control: Control, command: UserMessage) -> tuple[Even
         case "cancel":
             busy = [lane for lane in _able(state, control, "cancelled", command) if lane.status != "idle"]
             calls = (call for lane in busy for call in lane.calls)
-            return (*unrun(calls, CANCELLED), command) if busy else ()
+            return (*not_run_results(calls, CANCELLED), command) if busy else ()
         case "continue":
             lanes = _able(state, control, "continued", command)
             halted = [lane for lane in lanes if lane.status != "awaiting_llm" or lane.retry_at is not None]
             return (command,) if halted else ()
 
 
-def _able(state: State, control: Control, trigger: Trigger, command: Event) -> tuple[Lane, ...]:
+def _able(state: State, control: Control, trigger: Trigger, command: Event) -> tuple[LaneState, ...]:
     """The lanes that a cancel or a continue is for; every one of them has to be able to."""
-    lanes = concerned(state, control)
+    lanes = control_targets(state, control)
     if not lanes:
         known = ", ".join(f"{lane.address} is {lane.status}" for lane in state.lanes.values()) or "no lane"
         raise _illegal(command, f"nothing to {control.action} ({known})", "to name a lane that is there")
@@ -123,7 +125,7 @@ def _judge(state: State, control: Control, command: UserMessage) -> tuple[Event,
     if control.arguments and (control.action != "approve" or not _is_object(control.arguments)):
         raise _illegal(command, f"arguments {control.arguments:.100}", "a JSON object, of an approve")
     if found is not None and found[1].approval:
-        return (command, *unrun([found[1]], REFUSED)) if control.action == "refuse" else (command,)
+        return (command, *not_run_results([found[1]], REFUSED)) if control.action == "refuse" else (command,)
     if found is not None and control.action == "approve":
         return ()
     awaiting = [call for _, call in state.open_calls() if call.approval]
@@ -142,7 +144,7 @@ def _is_object(text: str) -> bool:
         return False
 
 
-def unrun(calls: Iterable[OpenCall], text: str) -> tuple[ToolResult, ...]:
+def not_run_results(calls: Iterable[OpenCall], text: str) -> tuple[ToolResult, ...]:
     """Results that say why there is none, so that every call has exactly one."""
     return tuple(
         ToolResult(
@@ -172,7 +174,7 @@ def _error(state: State, error: LlmError) -> tuple[Event, ...]:
     lane = state.lane(address(error.agent, error.task))
     cancelled = error.category == "cancelled"
     _check_listed(lane, "cancelled" if cancelled else "erred", error)
-    return (*unrun(lane.calls, CANCELLED), error) if cancelled else (error,)
+    return (*not_run_results(lane.calls, CANCELLED), error) if cancelled else (error,)
 
 
 def _switch(state: State, switch: ModeSwitch) -> tuple[Event, ...]:
@@ -180,7 +182,7 @@ def _switch(state: State, switch: ModeSwitch) -> tuple[Event, ...]:
     strangers = [agent for agent in switch.leaves if agent not in state.members or agent in switch.joins]
     if strangers:
         raise _illegal(switch, f"{strangers} cannot leave", f"members {list(state.members)}")
-    if isinstance(switch.turns, Turns) and (wrong := turns_fault(switch.turns)):
+    if isinstance(switch.turns, TurnPolicy) and (wrong := turns_fault(switch.turns)):
         raise _illegal(switch, wrong, f"a rule of turns that is known: {', '.join(RULES)}")
     start = switch.context_from
     if isinstance(start, int) and not 1 <= start <= state.position + 1:
@@ -190,4 +192,4 @@ def _switch(state: State, switch: ModeSwitch) -> tuple[Event, ...]:
             raise _illegal(switch, f"hides {span.first}-{span.last}", f"spans within 1 to {state.position}")
     gone = (lane for agent in dict.fromkeys(switch.leaves) for lane in state.lanes_of(agent))
     calls = (call for lane in gone for call in lane.calls)
-    return (*unrun(calls, LEFT), switch) if switch != ModeSwitch() else ()
+    return (*not_run_results(calls, LEFT), switch) if switch != ModeSwitch() else ()

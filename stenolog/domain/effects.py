@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from .entry import Entry
 from .events import LATE, AssistantMessage, Event, LlmError, ToolResult, UserMessage
 from .parts import AssistantPart
-from .state import Lane, OpenCall, State, address, decision, named_call
+from .state import LaneState, OpenCall, State, address, decision, named_call
 from .values import CallRef, Receipt
 
 MODEL = "model"
@@ -21,20 +21,20 @@ UNKNOWN: dict[str, Any] = {"stenolog": {"outcome": "unknown"}}
 """How the result of a call is marked that nobody knows the outcome of."""
 
 
-class ModelCall(NamedTuple):
+class CallModel(NamedTuple):
     """A lane's model is to answer `cause`, not before `at`."""
 
-    lane: Lane
+    lane: LaneState
     cause: int
     attempt: int = 1
-    at: datetime | None = None
+    time: datetime | None = None
     name: str = MODEL
 
 
-class ToolRun(NamedTuple):
+class RunTool(NamedTuple):
     """One call of a lane's last answer is to be run."""
 
-    lane: Lane
+    lane: LaneState
     call: OpenCall
 
     @property
@@ -48,7 +48,7 @@ class ToolRun(NamedTuple):
         return self.call.position
 
 
-Effect: TypeAlias = ModelCall | ToolRun
+Effect: TypeAlias = CallModel | RunTool
 
 
 def effects(state: State) -> Iterator[Effect]:
@@ -57,21 +57,21 @@ def effects(state: State) -> Iterator[Effect]:
         next_is = decision(state, lane)
         match next_is.do:
             case "call_model":
-                yield ModelCall(lane, next_is.cause, next_is.attempt, next_is.at)
+                yield CallModel(lane, next_is.cause, next_is.attempt, next_is.time)
             case "run_tools" | "ask_approval":  # what is approved does not wait for what is not
-                yield from (ToolRun(lane, call) for call in lane.calls if not call.approval)
+                yield from (RunTool(lane, call) for call in lane.calls if not call.approval)
             case _:
                 pass
 
 
-def wanted(state: State, effect: Effect) -> bool:
+def is_still_needed(state: State, effect: Effect) -> bool:
     """Whether an effect that has begun is still to be done: its lane was not stopped, its call not closed."""
-    if isinstance(effect, ToolRun):
+    if isinstance(effect, RunTool):
         return named_call(state, ref(effect.call)) is not None
     return state.lane(effect.lane.address).status == "awaiting_llm"
 
 
-def recorded(event: AssistantMessage | LlmError, is_wanted: bool) -> tuple[Event, ...]:
+def events_for(event: AssistantMessage | LlmError, is_wanted: bool) -> tuple[Event, ...]:
     """What came of a model call, as it is recorded; `is_wanted`: the log has not stopped it meanwhile.
 
     An answer that comes too late is kept, and calls nothing; a failure does not start its lane again.
@@ -101,8 +101,8 @@ def _too_late(answer: AssistantMessage) -> LlmError:
     )
 
 
-def orphaned(
-    lane: Lane,
+def interrupted_call(
+    lane: LaneState,
     cause: int,
     attempt: int,
     parts: tuple[AssistantPart, ...],
@@ -136,7 +136,7 @@ def unknown_outcome(call: OpenCall, why: str) -> ToolResult:
     )
 
 
-def asks_first(lane: Lane, since: Iterable[Entry]) -> str:
+def needs_confirmation(lane: LaneState, since: Iterable[Entry]) -> str:
     """Why a person is to be asked before the lane goes on; empty where there is no reason.
 
     `since` are the entries from the lane's last answer on. A call of it whose outcome is unknown is the
@@ -164,7 +164,7 @@ def asks_first(lane: Lane, since: Iterable[Entry]) -> str:
     )
 
 
-def _goes_on(message: UserMessage, lane: Lane) -> bool:
+def _goes_on(message: UserMessage, lane: LaneState) -> bool:
     """Whether somebody tells the lane to go on: by words that it is to hear, or by a `continue`."""
     if not message.in_context or message.author_kind == "system":
         return False

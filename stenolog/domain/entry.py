@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from .codec import REGISTRY, Registry
-from .errors import CorruptLog, InvalidEvent
+from .errors import CorruptLogError, InvalidEventError
 from .events import ERASED, Event
 from .scalars import EPOCH as EPOCH
 from .scalars import in_utc
@@ -34,17 +34,17 @@ class Entry(NamedTuple):
     conversation: str
     position: int
     id: str
-    at: datetime
+    time: datetime
     digest: str
     event: Event
 
 
-class Draft(NamedTuple):
+class NewEntry(NamedTuple):
     """An event on its way into the log. Id and time are made at the edge where they are omitted."""
 
     event: Event
     id: str | None = None
-    at: datetime | None = None
+    time: datetime | None = None
 
 
 class Record(NamedTuple):
@@ -56,7 +56,7 @@ class Record(NamedTuple):
 
     position: int
     id: str
-    at: int
+    time: int
     topic: str
     salt: bytes
     payload: bytes
@@ -90,43 +90,43 @@ def digest_of(previous: bytes, record: Record) -> bytes:
         content = content_hash(record.salt, record.payload)
     elif record.salt or record.payload:
         content = b""  # no hash at all: beside a payload, the hash of another would vouch for it
-    return chain(previous, record.position, record.id, record.at, record.topic, record.size, content)
+    return chain(previous, record.position, record.id, record.time, record.topic, record.size, content)
 
 
 def to_entry(conversation: str, record: Record, registry: Registry = REGISTRY) -> Entry:
     """Return the record with its event decoded; an erased one as an `Unknown` of the topic "erased".
 
-    Raises `CorruptLog`, naming conversation and position, where the bytes do not decode.
+    Raises `CorruptLogError`, naming conversation and position, where the bytes do not decode.
     """
     try:
         stored = (record.topic, record.payload) if record.erased is None else (ERASED, b"")
         event = registry.load(*stored)
-        at = EPOCH + record.at * MICROSECOND
-    except (CorruptLog, OverflowError) as error:
-        raise CorruptLog(f"{conversation!r} at position {record.position}: {error}") from None
+        at = EPOCH + record.time * MICROSECOND
+    except (CorruptLogError, OverflowError) as error:
+        raise CorruptLogError(f"{conversation!r} at position {record.position}: {error}") from None
     return Entry(conversation, record.position, record.id, at, record.digest.hex(), event)
 
 
-def microseconds(at: datetime) -> int:
-    """Microseconds since 1970 (UTC) of an aware time. Raises `InvalidEvent` for a naive one."""
+def microseconds(time: datetime) -> int:
+    """Microseconds since 1970 (UTC) of an aware time. Raises `InvalidEventError` for a naive one."""
     try:
-        return (in_utc(at) - EPOCH) // MICROSECOND
+        return (in_utc(time) - EPOCH) // MICROSECOND
     except ValueError as error:
-        found = at.isoformat() if isinstance(at, datetime) else f"{at!r:.60}"
-        raise InvalidEvent(f"at: {error}, found {found}") from None
+        found = time.isoformat() if isinstance(time, datetime) else f"{time!r:.60}"
+        raise InvalidEventError(f"at: {error}, found {found}") from None
 
 
 def check_name(text: str, *, what: str) -> str:
     """The text, if it can name a conversation or an entry: 1 to 200 printable characters."""
     try:
         if not 0 < len(text) <= LONGEST_NAME:
-            raise InvalidEvent(f"{what}: expected 1 to {LONGEST_NAME} characters, found {text!r:.60}")
+            raise InvalidEventError(f"{what}: expected 1 to {LONGEST_NAME} characters, found {text!r:.60}")
         if not text.isprintable() or text != text.strip():
-            raise InvalidEvent(
+            raise InvalidEventError(
                 f"{what}: expected printable text without blanks at its ends, found {text!r:.60}"
             )
     except (TypeError, AttributeError):
-        raise InvalidEvent(f"{what}: expected text, found {text!r:.60}") from None
+        raise InvalidEventError(f"{what}: expected text, found {text!r:.60}") from None
     return text
 
 
@@ -134,6 +134,8 @@ def contiguous(entries: Iterable[Entry], *, after: int = 0) -> Iterator[Entry]:
     """The entries, checked to follow each other without a gap from `after` on."""
     for entry in entries:
         if entry.position != after + 1:
-            raise CorruptLog(f"{entry.conversation!r}: expected position {after + 1}, found {entry.position}")
+            raise CorruptLogError(
+                f"{entry.conversation!r}: expected position {after + 1}, found {entry.position}"
+            )
         after = entry.position
         yield entry

@@ -17,11 +17,24 @@ from typing import (
 
 from pydantic import Field
 
-from .errors import InvalidEvent
-from .parts import AssistantPart, Text, ToolCall, UserPart, calls_of, text_of
+from .errors import InvalidEventError
+from .parts import AssistantPart, TextPart, ToolCall, UserPart, calls_of, text_of
 from .scalars import Integer, Json, Key, Name, Utc
-from .turns import Rule
-from .values import CallRef, Card, Control, Link, Many, Receipt, Run, Source, Span, Turns, Usage, value
+from .turns import TurnRule
+from .values import (
+    AgentCard,
+    CallRef,
+    Control,
+    ConversationRef,
+    Many,
+    Origin,
+    PositionRange,
+    Receipt,
+    TurnPolicy,
+    Usage,
+    WorkflowRun,
+    frozen_value,
+)
 
 ErrorCategory: TypeAlias = Literal[
     "timeout",
@@ -61,17 +74,17 @@ def spoken(fields: dict[str, Any]) -> dict[str, Any]:
     if not text and not calls:
         return rest
     if rest.get("parts"):
-        raise InvalidEvent("give parts=, or text= and tool_calls=, not both")
-    return {**rest, "parts": ((Text(text=text),) if text else ()) + calls}
+        raise InvalidEventError("give parts=, or text= and tool_calls=, not both")
+    return {**rest, "parts": ((TextPart(text=text),) if text else ()) + calls}
 
 
 def by_rule(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields with a rule of turns, such as `RoundRobin()`, as it stands in the log."""
     given = fields.get("turns")
-    return {**fields, "turns": given.turns} if isinstance(given, Rule) else fields
+    return {**fields, "turns": given.turns} if isinstance(given, TurnRule) else fields
 
 
-@value
+@frozen_value
 class Common:
     """What every event may carry.
 
@@ -86,10 +99,10 @@ class Common:
     run: str = ""
     node: str = ""
     in_context: bool = True
-    source: Source | None = None
+    source: Origin | None = None
 
 
-@value
+@frozen_value
 class Spoken(Common):
     """An event with words in it: `text=` is short for one text among its `parts`, and reads them all."""
 
@@ -103,7 +116,7 @@ class Spoken(Common):
             return text_of(self.parts)
 
 
-@value
+@frozen_value
 class Calling(Spoken):
     """An event of a model: `tool_calls=` is short for the calls among its `parts`, and reads them."""
 
@@ -116,7 +129,7 @@ class Calling(Spoken):
             return calls_of(self.parts)
 
 
-@value
+@frozen_value
 class UserMessage(Spoken):
     """Words that come from outside: from a person, the system, a schedule, or an agent that briefs another.
 
@@ -136,7 +149,7 @@ class UserMessage(Spoken):
     replaces: Integer | None = None
 
 
-@value
+@frozen_value
 class AssistantMessage(Calling):
     """What an agent said, part by part.
 
@@ -153,7 +166,7 @@ class AssistantMessage(Calling):
     parts: Many[AssistantPart] = ()
     cause: Integer | None = None
     purpose: Purpose = "answer"
-    covers: Many[Span] = ()
+    covers: Many[PositionRange] = ()
     to: Many[str] = ()
     model: str = ""
     finish_reason: str = ""
@@ -165,7 +178,7 @@ class AssistantMessage(Calling):
     receipt: Receipt | None = None
 
 
-@value
+@frozen_value
 class ToolResult(Spoken):
     """What a tool gave back.
 
@@ -185,7 +198,7 @@ class ToolResult(Spoken):
     duration_ms: Integer | None = None
 
 
-@value
+@frozen_value
 class LlmError(Calling):
     """A model call that failed, with the parts that had already arrived.
 
@@ -212,7 +225,7 @@ class LlmError(Calling):
     receipt: Receipt | None = None
 
 
-@value
+@frozen_value
 class ModeSwitch(Common):
     """A change of settings: a field left alone is unchanged, None clears it; the fold is the setting.
 
@@ -228,25 +241,25 @@ class ModeSwitch(Common):
 
     agents: Many[str] = ()
     mode: str | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
-    cards: dict[Key, Card | None] = Field(default_factory=dict)
+    cards: dict[Key, AgentCard | None] = Field(default_factory=dict)
     joins: Many[str] = ()
     leaves: Many[str] = ()
     scope: Literal["open", "addressed"] | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
-    active_run: Run | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
+    active_run: WorkflowRun | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     handoff: str | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     if TYPE_CHECKING:
-        turns: Turns | Rule | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
+        turns: TurnPolicy | TurnRule | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     else:
-        turns: Turns | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
+        turns: TurnPolicy | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     title: str | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     context_from: Integer | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
-    hides: Many[Span] | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
-    parent: Link | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
+    hides: Many[PositionRange] | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
+    parent: ConversationRef | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     fork: bool = False
     """True in the opening of a fork: the positions up to `parent.position` are the parent's."""
 
 
-@value
+@frozen_value
 class Unknown:
     """An event of a kind or version that this release does not know, kept byte for byte.
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from .entry import Entry
 from .events import AssistantMessage, Event, LlmError, UserMessage
 from .lifecycle import BUSY
-from .replacing import replacing
-from .state import Floor, Lane, State, address
-from .turns import CANCELLED, How, Next, Turn, around, rule_of
-from .values import Control, Turns
+from .replacing import field_replacer
+from .state import LaneState, State, TurnState, address
+from .turns import CANCELLED, How, NextTurn, TurnView, around, rule_of
+from .values import Control, TurnPolicy
 
-_with_floor = replacing(State, "floor")
+_with_floor = field_replacer(State, "floor")
 
 
 def is_pass(message: AssistantMessage, pass_token: str) -> bool:
@@ -23,30 +23,32 @@ def is_pass(message: AssistantMessage, pass_token: str) -> bool:
     return not message.tool_calls and message.text.strip() == pass_token
 
 
-def told(state: State, message: UserMessage, position: int) -> tuple[State, Next]:
+def asked_lanes(state: State, message: UserMessage, position: int) -> tuple[State, NextTurn]:
     """The lanes that have to answer a message, and the state once they are asked.
 
     Those it names; where it names nobody, those whom the rule of turns gives the turn. What the system notes,
     or what is for the timeline alone, asks nobody.
     """
     if message.author_kind == "system" or not message.in_context:
-        return state, Next()
+        return state, NextTurn()
     rule = rule_of(state.turns)
     if not rule.opens(message.to):
-        return state, Next(tuple(dict.fromkeys(state.lane(where).address for where in message.to)))
+        return state, NextTurn(tuple(dict.fromkeys(state.lane(where).address for where in message.to)))
     if not rule.keeps_floor:
         return state, rule.begin(state)
-    floor = state.floor._replace(words=position, turns=0, passes=0, fails=0, ended="")
+    floor = state.floor._replace(
+        last_person_at=position, turns_since=0, passes_in_row=0, failures_in_row=0, end_reason=""
+    )
     lanes = {where: lane._replace(steps=0) if lane.steps else lane for where, lane in state.lanes.items()}
     state = state._replace(floor=floor, lanes=lanes)
-    if floor.holds and rule.one_at_a_time:
-        return state, Next()
-    return _give(state, rule.begin(state), position)
+    if floor.holders and rule.one_at_a_time:
+        return state, NextTurn()
+    return grant_turn(state, rule.begin(state), position)
 
 
 def addressed(state: State, message: UserMessage) -> tuple[str, ...]:
     """The lanes that would have to answer a message, were it said now."""
-    return told(state, message, state.position + 1)[1].lanes
+    return asked_lanes(state, message, state.position + 1)[1].lanes
 
 
 def hearing(state: State, message: UserMessage) -> tuple[str, ...]:
@@ -54,11 +56,11 @@ def hearing(state: State, message: UserMessage) -> tuple[str, ...]:
     if message.author_kind == "system" or not message.in_context:
         return ()
     rule = rule_of(state.turns)
-    holding = state.floor.holds if rule.keeps_floor and rule.opens(message.to) else ()
+    holding = state.floor.holders if rule.keeps_floor and rule.opens(message.to) else ()
     return tuple(dict.fromkeys((*addressed(state, message), *holding)))
 
 
-def concerned(state: State, control: Control) -> tuple[Lane, ...]:
+def control_targets(state: State, control: Control) -> tuple[LaneState, ...]:
     """The lanes that a `cancel` or a `continue` is for: the one it names, else all that it can concern.
 
     Where one speaks at a time, one goes on at a time: whoever had the turn last, else who comes first.
@@ -71,27 +73,27 @@ def concerned(state: State, control: Control) -> tuple[Lane, ...]:
     failed = [where for where, lane in state.lanes.items() if lane.status == "failed"]
     rule = rule_of(state.turns)
     if rule.one_at_a_time:
-        last = state.floor.last
+        last = state.floor.last_holder
         in_order = (last, *around(rule.line(state), last), *failed)
-        failed = [where for where in in_order if where in failed][: 0 if state.floor.holds else 1]
+        failed = [where for where in in_order if where in failed][: 0 if state.floor.holders else 1]
     return tuple(state.lanes[where] for where in failed)
 
 
-def resumed(state: State, lanes: Iterable[Lane], message: UserMessage, position: int) -> State:
+def resume_turn(state: State, lanes: Iterable[LaneState], message: UserMessage, position: int) -> State:
     """The state in which lanes that failed in their turn, and are told to go on, have it again."""
     rule = rule_of(state.turns)
-    if not rule.keeps_floor or state.floor.holds:
+    if not rule.keeps_floor or state.floor.holders:
         return state
     line = rule.line(state)
     again = tuple(lane.address for lane in lanes if lane.status == "failed" and lane.address in line)
     if not again:
         return state
-    words = position if message.parts else state.floor.words
-    floor = state.floor._replace(words=words, turns=0, passes=0, fails=0)
-    return _give(state._replace(floor=floor), Next(again), position)[0]
+    words = position if message.parts else state.floor.last_person_at
+    floor = state.floor._replace(last_person_at=words, turns_since=0, passes_in_row=0, failures_in_row=0)
+    return grant_turn(state._replace(floor=floor), NextTurn(again), position)[0]
 
 
-def named(state: State, where: str, to: Iterable[str]) -> tuple[State, tuple[str, ...]]:
+def mentioned_lanes(state: State, where: str, to: Iterable[str]) -> tuple[State, tuple[str, ...]]:
     """What an answer does by naming others: whom it asks at once, or the state that keeps them for later.
 
     Who takes no part, or has left, is only spoken of.
@@ -102,12 +104,14 @@ def named(state: State, where: str, to: Iterable[str]) -> tuple[State, tuple[str
     rule, floor = rule_of(state.turns), state.floor
     if not rule.keeps_floor:
         return state, others
-    if where in floor.holds and rule.hands_on(where):
-        state = state._replace(floor=floor._replace(named=tuple(dict.fromkeys((*floor.named, *others)))))
+    if where in floor.holders and rule.hands_on(where):
+        state = state._replace(
+            floor=floor._replace(handed_to=tuple(dict.fromkeys((*floor.handed_to, *others))))
+        )
     return state, ()
 
 
-def ruled(before: State, now: State, turns: Turns | None, is_set: bool) -> State:
+def apply_turn_rule(before: State, now: State, turns: TurnPolicy | None, is_set: bool) -> State:
     """The state after a switch of settings: a new rule, or other members.
 
     Who has the turn keeps it. Where who had it last is no longer in line, the one before is who had it.
@@ -115,54 +119,54 @@ def ruled(before: State, now: State, turns: Turns | None, is_set: bool) -> State
     if is_set:
         now = now._replace(turns=turns)
         if not rule_of(turns).keeps_floor:
-            return now if now.floor == Floor() else now._replace(floor=Floor())
-    last = before.floor.last
+            return now if now.floor == TurnState() else now._replace(floor=TurnState())
+    last = before.floor.last_holder
     if not last or now.members == before.members:
         return now
     was, line = rule_of(before.turns).line(before), rule_of(now.turns).line(now)
     if last in line:
         return now
     earlier = reversed([*around(was, last)])
-    return now._replace(floor=now.floor._replace(last=next((w for w in earlier if w in line), "")))
+    return now._replace(floor=now.floor._replace(last_holder=next((w for w in earlier if w in line), "")))
 
 
-def resting(floor: Floor, lanes: Mapping[str, Lane]) -> list[str]:
+def resting(floor: TurnState, lanes: Mapping[str, LaneState]) -> list[str]:
     """Those who have the turn and have come to rest."""
-    return [where for where in floor.holds if where not in lanes or lanes[where].status not in BUSY]
+    return [where for where in floor.holders if where not in lanes or lanes[where].status not in BUSY]
 
 
-def passed_on(state: State, entry: Entry) -> tuple[State, Next]:
+def after_turn(state: State, entry: Entry) -> tuple[State, NextTurn]:
     """Who has the turn after an entry by which somebody who had it has come to rest."""
     floor, done = state.floor, resting(state.floor, state.lanes)
     if not done:
-        return state, Next()
-    rule, turn = rule_of(state.turns), Turn("", "answered")
+        return state, NextTurn()
+    rule, turn = rule_of(state.turns), TurnView("", "answered")
     for where in done:
         turn = _turn(state, where, entry)
         floor = _counted(floor, turn, entry.position)
-    left = tuple([where for where in floor.holds if where not in done])
-    state = _with_floor(state, floor._replace(holds=left))
+    left = tuple([where for where in floor.holders if where not in done])
+    state = _with_floor(state, floor._replace(holders=left))
     if left:
-        return state, Next()
-    following = Next(reason=CANCELLED) if _stops_all(entry.event) else rule.after(state, turn)
-    if floor.named:
-        state = _with_floor(state, state.floor._replace(named=()))
-    return _give(state, following, entry.position)
+        return state, NextTurn()
+    following = NextTurn(reason=CANCELLED) if _stops_all(entry.event) else rule.after(state, turn)
+    if floor.handed_to:
+        state = _with_floor(state, state.floor._replace(handed_to=()))
+    return grant_turn(state, following, entry.position)
 
 
-def _give(state: State, given: Next, position: int) -> tuple[State, Next]:
+def grant_turn(state: State, given: NextTurn, position: int) -> tuple[State, NextTurn]:
     """The turn to those lanes, beside those who have it; or to nobody any more."""
     floor = state.floor
     lanes = tuple([where for where in dict.fromkeys(given.lanes) if state.is_open(where)])
     if lanes:
-        holds = tuple(dict.fromkeys((*floor.holds, *lanes)))
-        floor = floor._replace(holds=holds, last=lanes[-1], given=position, ended="")
-    elif not floor.holds:
-        floor = floor._replace(ended=given.reason)
-    return _with_floor(state, floor), Next(lanes, given.reason)
+        holds = tuple(dict.fromkeys((*floor.holders, *lanes)))
+        floor = floor._replace(holders=holds, last_holder=lanes[-1], granted_at=position, end_reason="")
+    elif not floor.holders:
+        floor = floor._replace(end_reason=given.reason)
+    return _with_floor(state, floor), NextTurn(lanes, given.reason)
 
 
-def _turn(state: State, where: str, entry: Entry) -> Turn:
+def _turn(state: State, where: str, entry: Entry) -> TurnView:
     """The turn that a lane has ended by the entry."""
     lane, event, floor = state.lane(where), entry.event, state.floor
     how: How = "cancelled"
@@ -176,20 +180,26 @@ def _turn(state: State, where: str, entry: Entry) -> Turn:
     elif lane.status == "failed":
         how = "failed"
         view = event.receipt.view if isinstance(event, LlmError) and event.receipt else view
-    return Turn(where, how, saw=floor.words <= max(floor.given, view))
+    return TurnView(where, how, saw=floor.last_person_at <= max(floor.granted_at, view))
 
 
-def _counted(floor: Floor, turn: Turn, position: int) -> Floor:
+def _counted(floor: TurnState, turn: TurnView, position: int) -> TurnState:
     """The floor with one more turn; one that did not see the person's last words is none of their round."""
     if turn.how == "answered":
-        before = floor.before if floor.by == turn.lane else floor.said
-        floor = floor._replace(said=position, by=turn.lane, before=before, passes=0, fails=0)
+        before = floor.previous_answer_at if floor.last_answer_by == turn.lane else floor.last_answer_at
+        floor = floor._replace(
+            last_answer_at=position,
+            last_answer_by=turn.lane,
+            previous_answer_at=before,
+            passes_in_row=0,
+            failures_in_row=0,
+        )
     if not turn.saw or turn.how in ("cancelled", "left"):
         return floor
     return floor._replace(
-        turns=floor.turns + 1,
-        passes=floor.passes + (turn.how == "passed"),
-        fails=floor.fails + (turn.how == "failed"),
+        turns_since=floor.turns_since + 1,
+        passes_in_row=floor.passes_in_row + (turn.how == "passed"),
+        failures_in_row=floor.failures_in_row + (turn.how == "failed"),
     )
 
 

@@ -181,10 +181,10 @@ def differences(told: Mapping[int, Listed], rows: Mapping[int, Listed]) -> Itera
     for stream in sorted({*told, *rows}):
         expected, found = told.get(stream), rows.get(stream)
         if expected != found:
-            yield Fault(0, stream, _words(expected), _words(found))
+            yield Fault(0, stream, _listing(expected), _listing(found))
 
 
-def _words(listed: Listed | None) -> str:
+def _listing(listed: Listed | None) -> str:
     if listed is None:
         return "no conversation"
     fork = f", forked from stream {listed.parent} at {listed.fork}" if listed.parent is not None else ""

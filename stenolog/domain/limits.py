@@ -1,6 +1,6 @@
 """How far a lane may go by itself: what it has done since a person last spoke to it, and when that is enough.
 
-`watch` folds the accounts of all lanes from the log; `exceeded` says in words which limit one has reached.
+`track_usage` folds the usage of all lanes from the log; `limit_reached` says which limit one has reached.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pydantic import Field, JsonValue
 
 from .entry import Entry
 from .events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
-from .parts import File, Opaque, Text, ToolCall, UserPart
+from .parts import FilePart, ProviderPart, TextPart, ToolCall, UserPart
 from .placed import rule
 from .scalars import Natural
 from .state import address
-from .values import Turns, Usage
+from .values import TurnPolicy, Usage
 
 MOST = 10**12
 """No call has used so many tokens."""
@@ -79,7 +79,7 @@ class Tokens(NamedTuple):
         )
 
 
-class Tried(NamedTuple):
+class RecentCall(NamedTuple):
     """A call of the lane's last answer: its entry, its place there and its id, and how it is quoted.
 
     `call` is a hash of its name and arguments, `result` of what it gave back (empty: nothing yet).
@@ -94,14 +94,14 @@ class Tried(NamedTuple):
     failed: bool = False
 
 
-class Round(NamedTuple):
+class CallRound(NamedTuple):
     """What a step came to: a hash of its calls with their results, and how they are quoted."""
 
     hash: str = ""
     words: str = ""
 
 
-class Account(NamedTuple):
+class LaneUsage(NamedTuple):
     """What a lane has done since a person last spoke to it.
 
     `tokens` are by model, `billed` those of calls that state their cost. `calls` are those of its last
@@ -114,16 +114,16 @@ class Account(NamedTuple):
     steps: int = 0
     tokens: dict[str, Tokens] = {}  # noqa: RUF012 - never changed in place; watch makes a new one
     answered: int = 0
-    calls: tuple[Tried, ...] = ()
-    last: Round = Round()
-    before: Round = Round()
+    calls: tuple[RecentCall, ...] = ()
+    last: CallRound = CallRound()
+    before: CallRound = CallRound()
     same: int = 0
     turned: int = 0
-    error: Round = Round()
+    error: CallRound = CallRound()
     failed: int = 0
-    third: Round = Round()
+    third: CallRound = CallRound()
     cycled: int = 0
-    said: Round = Round()
+    said: CallRound = CallRound()
     again: int = 0
     since: datetime | None = None
     billed: dict[str, Tokens] = {}  # noqa: RUF012 - as above
@@ -135,48 +135,48 @@ class Account(NamedTuple):
         return sum(each.input + each.output for each in used)
 
 
-NEW = Account()
+NEW = LaneUsage()
 
 
-class Accounts(NamedTuple):
+class UsageByLane(NamedTuple):
     """The account of every lane that has done something, by its address.
 
     `since` is when a person last spoke to all. An answer that is just the `pass_token` repeats nothing.
     """
 
-    lanes: dict[str, Account] = {}  # noqa: RUF012 - never changed in place; watch makes a new one
+    lanes: dict[str, LaneUsage] = {}  # noqa: RUF012 - never changed in place; watch makes a new one
     since: datetime | None = None
     pass_token: str = ""
 
-    def lane(self, where: str) -> Account:
+    def lane(self, where: str) -> LaneUsage:
         """The account of a lane; an empty one where it has done nothing."""
         return self.lanes.get(where) or NEW._replace(since=self.since)
 
 
-def watch(accounts: Accounts, entry: Entry) -> Accounts:
+def track_usage(accounts: UsageByLane, entry: Entry) -> UsageByLane:
     """The accounts after the entry."""
     event = entry.event
     match event:
         case UserMessage():
-            return _told(accounts, event, entry.at)
+            return _on_user_message(accounts, event, entry.time)
         case AssistantMessage(agent=agent, task=task):
             where = address(agent, task)
-            return _set(accounts, where, _said(accounts.lane(where), event, entry, accounts.pass_token))
+            return _set(accounts, where, _on_answer(accounts.lane(where), event, entry, accounts.pass_token))
         case LlmError(agent=agent, task=task, usage=Usage() as used, model=model):
             where = address(agent, task)
             return _set(accounts, where, _paid(accounts.lane(where), model, used))
         case ToolResult():
             return _resulted(accounts, event)
-        case ModeSwitch(turns=Turns(options=options)):
+        case ModeSwitch(turns=TurnPolicy(options=options)):
             token = options.get("pass_token")
             return accounts._replace(pass_token=token if isinstance(token, str) else "")
         case _:
             return accounts
 
 
-def exceeded(
+def limit_reached(
     limits: Limits,
-    account: Account,
+    account: LaneUsage,
     cost: int | None = None,
     now: datetime | None = None,
     unpriced: Sequence[str] = (),
@@ -212,7 +212,7 @@ def no_price(models: Sequence[str]) -> str:
     )
 
 
-def _stuck(limits: Limits, account: Account) -> str:
+def _stuck(limits: Limits, account: LaneUsage) -> str:
     if limits.same_error and account.failed >= limits.same_error:
         return f"stuck: {account.error.words} failed with the same error {account.failed} times"
     if limits.same_call and account.same >= limits.same_call:
@@ -228,38 +228,38 @@ def _stuck(limits: Limits, account: Account) -> str:
     return ""
 
 
-def _set(accounts: Accounts, where: str, account: Account) -> Accounts:
+def _set(accounts: UsageByLane, where: str, account: LaneUsage) -> UsageByLane:
     return accounts._replace(lanes={**accounts.lanes, where: account})
 
 
-def _told(accounts: Accounts, message: UserMessage, at: datetime) -> Accounts:
+def _on_user_message(accounts: UsageByLane, message: UserMessage, time: datetime) -> UsageByLane:
     """A message, or a word to go on, starts anew those that it is for; a decision, the time of its lane."""
     control = message.control
     if message.author_kind == "system" or not message.in_context:
         return accounts
     if control is not None and control.call is not None:
-        return _decided(accounts, control.call.entry, at)
+        return _decided(accounts, control.call.entry, time)
     if control is not None and control.action != "continue":
         return accounts
     to: Sequence[str] = message.to
     if control is not None and control.agent:
         to = (address(control.agent, control.task),)
     if not to:
-        return Accounts(since=at, pass_token=accounts.pass_token)
-    return accounts._replace(lanes={**accounts.lanes, **dict.fromkeys(to, NEW._replace(since=at))})
+        return UsageByLane(since=time, pass_token=accounts.pass_token)
+    return accounts._replace(lanes={**accounts.lanes, **dict.fromkeys(to, NEW._replace(since=time))})
 
 
-def _decided(accounts: Accounts, entry: str, at: datetime) -> Accounts:
+def _decided(accounts: UsageByLane, entry: str, time: datetime) -> UsageByLane:
     """The time that a person took for a decision is not the lane's own."""
     waited = {
-        where: account._replace(since=at)
+        where: account._replace(since=time)
         for where, account in accounts.lanes.items()
         if any(call.entry == entry for call in account.calls)
     }
     return accounts._replace(lanes={**accounts.lanes, **waited})
 
 
-def _paid(account: Account, model: str, used: Usage) -> Account:
+def _paid(account: LaneUsage, model: str, used: Usage) -> LaneUsage:
     if used.cost is not None:
         return account._replace(billed=added(account.billed, model, used))
     return account._replace(tokens=added(account.tokens, model, used))
@@ -270,7 +270,7 @@ def added(tokens: dict[str, Tokens], model: str, used: Usage) -> dict[str, Token
     return {**tokens, model: tokens.get(model, Tokens()).plus(used)}
 
 
-def _said(account: Account, message: AssistantMessage, entry: Entry, pass_token: str) -> Account:
+def _on_answer(account: LaneUsage, message: AssistantMessage, entry: Entry, pass_token: str) -> LaneUsage:
     """An answer is a step; one that calls nothing ends the row of calls."""
     if message.usage is not None:
         account = _paid(account, message.model, message.usage)
@@ -281,23 +281,23 @@ def _said(account: Account, message: AssistantMessage, entry: Entry, pass_token:
         tuple(_tried(entry.id, nth, call) for nth, call in enumerate(message.tool_calls)),
     )
     if calls:
-        return account._replace(steps=steps, answered=entry.position, calls=calls, said=Round(), again=0)
+        return account._replace(steps=steps, answered=entry.position, calls=calls, said=CallRound(), again=0)
     kept = {name: getattr(account, name) for name in ("tokens", "billed", "since", "said", "again")}
-    rested = Account(steps, **kept)
+    rested = LaneUsage(steps, **kept)
     words = " ".join(message.text.split())
     if not words or message.text.strip() == pass_token:
         return rested
-    said = Round(_hash((words,)), words if len(words) <= SHOWN else f"{words[: SHOWN - 1]}…")
+    said = CallRound(_hash((words,)), words if len(words) <= SHOWN else f"{words[: SHOWN - 1]}…")
     return rested._replace(said=said, again=account.again + 1 if said.hash == account.said.hash else 1)
 
 
-def _tried(entry: str, nth: int, call: ToolCall) -> Tried:
+def _tried(entry: str, nth: int, call: ToolCall) -> RecentCall:
     words = f"{call.name}({call.arguments})"
     quoted = words if len(words) <= SHOWN else f"{words[: SHOWN - 2]}…)"
-    return Tried(entry, nth, call.id, quoted, _hash((call.name, call.arguments)))
+    return RecentCall(entry, nth, call.id, quoted, _hash((call.name, call.arguments)))
 
 
-def _resulted(accounts: Accounts, result: ToolResult) -> Accounts:
+def _resulted(accounts: UsageByLane, result: ToolResult) -> UsageByLane:
     """A result closes its call, the nearest of its id where it names none; the last one ends the round."""
     found = [
         (account.answered, -call.nth, where)
@@ -309,12 +309,12 @@ def _resulted(accounts: Accounts, result: ToolResult) -> Accounts:
         return accounts
     _, nth, where = max(found)
     account = accounts.lanes[where]
-    for model, used in spent_of(result):
+    for model, used in delegated_usage(result):
         account = _paid(account, model, used)
     return _set(accounts, where, _closed(account, -nth, result))
 
 
-def spent_of(result: ToolResult) -> Iterator[tuple[str, Usage]]:
+def delegated_usage(result: ToolResult) -> Iterator[tuple[str, Usage]]:
     """Yield each model that a call has used, where a worker was behind it, and its tokens.
 
     A model comes twice where only some of its calls stated their cost.
@@ -336,13 +336,13 @@ def _usage(given: Mapping[str, JsonValue]) -> Usage:
     return Usage(**{kind: n for kind, n in known.items() if type(n) is int and 0 <= n < MOST})
 
 
-def _belongs(result: ToolResult, call: Tried) -> bool:
+def _belongs(result: ToolResult, call: RecentCall) -> bool:
     if result.call is not None:
         return (result.call.entry, result.call.index) == (call.entry, call.nth)
     return result.call_id == call.id
 
 
-def _closed(account: Account, nth: int, result: ToolResult) -> Account:
+def _closed(account: LaneUsage, nth: int, result: ToolResult) -> LaneUsage:
     came = _hash((str(result.is_error), result.blob, *map(_content, result.parts)))
     calls = tuple(
         call._replace(result=came, failed=result.is_error) if call.nth == nth else call
@@ -354,22 +354,22 @@ def _closed(account: Account, nth: int, result: ToolResult) -> Account:
 
 def _content(part: UserPart) -> str:
     match part:
-        case Text(text=text):
+        case TextPart(text=text):
             return text
-        case Opaque(raw=raw):
+        case ProviderPart(raw=raw):
             return raw
-        case File(id=id) if id:
+        case FilePart(id=id) if id:
             return id
         case _:
             return part.blob or part.url
 
 
-def _rounded(account: Account) -> Account:
+def _rounded(account: LaneUsage) -> LaneUsage:
     """The account once every call of the last answer has its result."""
     calls, last, before = account.calls, account.last, account.before
-    now = Round(_hash(part for each in calls for part in (each.call, each.result)), _words(calls))
+    now = CallRound(_hash(part for each in calls for part in (each.call, each.result)), _call_text(calls))
     failing = tuple(each for each in calls if each.failed)
-    error = Round(_hash(each.result for each in failing), _words(failing)) if failing else Round()
+    error = CallRound(_hash(each.result for each in failing), _call_text(failing)) if failing else CallRound()
     same = now.hash == last.hash
     again = now.hash == before.hash and not same
     cycles = now.hash == account.third.hash and not same and not again
@@ -386,7 +386,7 @@ def _rounded(account: Account) -> Account:
     )
 
 
-def _words(calls: Sequence[Tried]) -> str:
+def _call_text(calls: Sequence[RecentCall]) -> str:
     rest = f" and {len(calls) - 1} more" if len(calls) > 1 else ""
     return f"{calls[0].words}{rest}" if calls else ""
 

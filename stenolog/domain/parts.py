@@ -5,11 +5,11 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from .values import tag, value
+from .values import frozen_value, tag
 
 
-@value
-class Text:
+@frozen_value
+class TextPart:
     """Plain text, as it was said.
 
     `phase` is what OpenAI calls the message that it is of (`commentary`, `final_answer`), and takes back.
@@ -20,8 +20,8 @@ class Text:
     phase: str = ""
 
 
-@value
-class Image:
+@frozen_value
+class ImagePart:
     """A picture: bytes by the sha256 of a blob, or a URL."""
 
     type: Literal["image"] = tag("image")
@@ -30,8 +30,8 @@ class Image:
     url: str = ""
 
 
-@value
-class File:
+@frozen_value
+class FilePart:
     """A file: bytes by the sha256 of a blob, a URL, or the id that it has at a provider."""
 
     type: Literal["file"] = tag("file")
@@ -43,8 +43,8 @@ class File:
     id: str = ""
 
 
-@value
-class Reasoning:
+@frozen_value
+class ReasoningPart:
     """What a model thought before it spoke.
 
     `signature` and `encrypted` are the provider's proof and ciphertext: they go back unmodified,
@@ -60,7 +60,7 @@ class Reasoning:
     encrypted: str = ""
 
 
-@value
+@frozen_value
 class ToolCall:
     """A call of a tool. `arguments` is the provider's raw string; where it gave an object, that object
     dumped compact in its own order. Ids repeat in real logs: the call is known by its entry and index.
@@ -77,16 +77,16 @@ class ToolCall:
     form: str = ""
 
 
-@value
-class Refusal:
+@frozen_value
+class RefusalPart:
     """The model declined, in its provider's own form."""
 
     type: Literal["refusal"] = tag("refusal")
     text: str
 
 
-@value
-class Opaque:
+@frozen_value
+class ProviderPart:
     """A part that only its provider understands, as raw JSON text.
 
     It goes back to the provider and model family that made it, and to nobody else.
@@ -98,22 +98,22 @@ class Opaque:
     raw: str
 
 
-UserPart: TypeAlias = Annotated[Text | Image | File | Opaque, Field(discriminator="type")]
+UserPart: TypeAlias = Annotated[TextPart | ImagePart | FilePart | ProviderPart, Field(discriminator="type")]
 AssistantPart: TypeAlias = Annotated[
-    Text | Reasoning | ToolCall | Refusal | Opaque, Field(discriminator="type")
+    TextPart | ReasoningPart | ToolCall | RefusalPart | ProviderPart, Field(discriminator="type")
 ]
-Part: TypeAlias = Text | Image | File | Reasoning | ToolCall | Refusal | Opaque
+Part: TypeAlias = TextPart | ImagePart | FilePart | ReasoningPart | ToolCall | RefusalPart | ProviderPart
 
 
 def text_of(parts: tuple[Part, ...]) -> str:
     """The text among the parts, one line break between two texts."""
-    return "\n".join([part.text for part in parts if isinstance(part, Text)])
+    return "\n".join([part.text for part in parts if isinstance(part, TextPart)])
 
 
 def says_something(parts: Iterable[Part]) -> bool:
     """Whether anything in it can be heard: a text that is not blank, or a call."""
     return any(
-        part.text.strip() if isinstance(part, Text | Refusal) else isinstance(part, ToolCall)
+        part.text.strip() if isinstance(part, TextPart | RefusalPart) else isinstance(part, ToolCall)
         for part in parts
     )
 

@@ -16,17 +16,17 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from pydantic import Field as Declared
 
-from .errors import InvalidPolicy
-from .placed import changed, rule
+from .errors import InvalidPolicyError
+from .placed import non_default_fields, rule
 from .scalars import Natural, Positive
-from .values import Many, trusted
+from .values import Many, construct
 
 T = TypeVar("T")
 DEFAULT_COUNTER = "bytes4"
 """The counter of tokens where a policy names none: a documented estimate that needs nothing installed."""
 
 
-class Rule:
+class PolicyRule:
     """One rule of a policy. `slot` is its key in the policy: a policy has one rule in each."""
 
     __slots__ = ()
@@ -48,7 +48,7 @@ class Rule:
         return policy(other) | self
 
 
-class History(Rule):
+class History(PolicyRule):
     """Which part of the conversation is wanted; `kind` names it in JSON.
 
     `window` is how many messages are shown (None: all), and by how many the cut moves when there are more.
@@ -81,7 +81,7 @@ class FullHistory(History):
 
 
 @rule
-class Delta(History):
+class SinceLastTurn(History):
     """What came since the agent's own last turn: for a backend that remembers the rest itself.
 
     It is the full history again after the log says that the backend died, or that its session changed; also
@@ -130,7 +130,7 @@ class SummaryAndRecent(Recent):
 
 
 @rule
-class MemoryBank(Recent):
+class MemoriesAndRecent(Recent):
     """Every fact that the agent keeps (`purpose="memory"`), and the last `recent` messages."""
 
     kind: ClassVar[str] = "memory"
@@ -138,7 +138,7 @@ class MemoryBank(Recent):
 
 
 @rule
-class Pins(Rule):
+class Pins(PolicyRule):
     """What no budget removes: entries by position, by who said them, or by tag.
 
     `authors` are agents and authors by name; `person`, `system` and `schedule` are those without one.
@@ -151,7 +151,7 @@ class Pins(Rule):
 
 
 @rule
-class Budget(Rule):
+class Budget(PolicyRule):
     """How large a request may be: in messages, characters, tokens and bytes, each of them or several.
 
     `reserve` (tokens) is kept free for what stands before and behind the conversation: unless given, what
@@ -177,7 +177,7 @@ class Budget(Rule):
 
 
 @rule
-class Compact(Rule):
+class TruncateToolOutput(PolicyRule):
     """Tool output of more than `over` tokens is shown as its first `head` and last `tail` tokens, and the
     alias that the whole of it is read by.
     """
@@ -189,7 +189,7 @@ class Compact(Rule):
 
 
 @rule
-class Voices(Rule):
+class Attribution(PolicyRule):
     """How others are heard. `others` is the line put over somebody else's words, such as `💬 {name}:`
     (empty: delimiters that name the sender). An answer that is just `pass_token` is left out for others.
     """
@@ -200,7 +200,7 @@ class Voices(Rule):
 
 
 @rule
-class Away(Rule):
+class MissedMessages(PolicyRule):
     """What was said since the agent's last turn and was not for it stands under a title of its own."""
 
     slot: ClassVar[str] = "away"
@@ -208,7 +208,7 @@ class Away(Rule):
 
 
 @rule
-class Reminder(Rule):
+class Reminder(PolicyRule):
     """After every `every` answers of the agent that were no passes: its persona again, the words that are
     pinned, and `text`.
     """
@@ -221,7 +221,7 @@ class Reminder(Rule):
 
 
 @rule
-class Rewrites(Rule):
+class Transforms(PolicyRule):
     """Rules of an application's own, by name and in order: see `stenolog.projections.requests.rewrites`."""
 
     slot: ClassVar[str] = "rewrites"
@@ -229,7 +229,7 @@ class Rewrites(Rule):
 
 
 @rule
-class Instructions(Rule):
+class Prompt(PolicyRule):
     """What stands around the conversation, beside the persona.
 
     `base` and `tools` (how to use tools) never change and stand first. `modes` has rules for each mode, and
@@ -249,24 +249,26 @@ class Instructions(Rule):
 
 
 HISTORIES: dict[str, type[History]] = {}
-"""Every history by its kind; an application's own are added by `register`."""
+"""Every history by its kind; an application's own are added by `register_history`."""
 H = TypeVar("H", bound=type[History])
 
 
-def register(cls: H) -> H:
+def register_history(cls: H) -> H:
     """Make a history known by its kind, so that a card can name it: once, where the program begins."""
     if HISTORIES.setdefault(cls.kind, cls) is not cls:
-        raise InvalidPolicy(
+        raise InvalidPolicyError(
             f"a history of the kind {cls.kind!r} is known already: {HISTORIES[cls.kind].__name__}"
         )
     return cls
 
 
-for _known in (FullHistory, Delta, LastN, SummaryAndRecent, MemoryBank):
-    register(_known)
-RULES: Mapping[str, type[Rule]] = MappingProxyType(
-    {each.slot: each for each in (Pins, Budget, Compact, Voices, Rewrites, Away, Reminder, Instructions)}
+for _known in (FullHistory, SinceLastTurn, LastN, SummaryAndRecent, MemoriesAndRecent):
+    register_history(_known)
+_RULES = (
+    *(Pins, Budget, TruncateToolOutput, Attribution),
+    *(Transforms, MissedMessages, Reminder, Prompt),
 )
+RULES: Mapping[str, type[PolicyRule]] = MappingProxyType({each.slot: each for each in _RULES})
 """Every other rule by its slot."""
 
 
@@ -280,12 +282,12 @@ class Policy:
     chosen: History | None = None
     pins: Pins | None = None
     budget: Budget | None = None
-    compact: Compact | None = None
-    voices: Voices | None = None
-    rewrites: Rewrites | None = None
-    away: Away | None = None
+    compact: TruncateToolOutput | None = None
+    voices: Attribution | None = None
+    rewrites: Transforms | None = None
+    away: MissedMessages | None = None
     reminder: Reminder | None = None
-    instructions: Instructions | None = None
+    instructions: Prompt | None = None
 
     def __or__(self, other: PolicyLike) -> Policy:
         """Both together; where both have a rule in a slot, the other's."""
@@ -305,11 +307,13 @@ class Policy:
     def json(self) -> dict[str, Any]:
         """The policy as it stands in a card and in a receipt: defaults left out."""
         chosen = self.chosen
-        shown: dict[str, Any] = {"history": {"kind": chosen.kind, **changed(chosen)}} if chosen else {}
+        shown: dict[str, Any] = {}
+        if chosen:
+            shown["history"] = {"kind": chosen.kind, **non_default_fields(chosen)}
         for slot in RULES:
             rule = getattr(self, slot)
             if rule is not None:
-                shown[slot] = changed(rule)
+                shown[slot] = non_default_fields(rule)
         return shown
 
     @property
@@ -320,18 +324,18 @@ class Policy:
 
 @cache
 def _everything() -> History:
-    return trusted(FullHistory)
+    return construct(FullHistory)
 
 
 PolicyLike: TypeAlias = (
-    "Policy | Rule | Mapping[str, Any] | Iterable[Policy | Rule | Mapping[str, Any]] | None"
+    "Policy | PolicyRule | Mapping[str, Any] | Iterable[Policy | PolicyRule | Mapping[str, Any]] | None"
 )
 
 
 def policy(*given: PolicyLike) -> Policy:
     """The policy of a rule, of its JSON, or of several; the later one counts where two are of one slot.
 
-    Raises `InvalidPolicy`, which says what was expected, what was found, and where.
+    Raises `InvalidPolicyError`, which says what was expected, what was found, and where.
     """
     return _policy(given[0] if len(given) == 1 else given)
 
@@ -344,12 +348,12 @@ def _policy(given: Any) -> Policy:
             return given
         case History():
             return Policy(given)
-        case Rule():
+        case PolicyRule():
             return Policy(**{given.slot: given})  # type: ignore[arg-type]
         case Mapping():
             return _load(given)
         case str() | bytes():
-            raise InvalidPolicy(f"expected a policy, found the text {given!r}")
+            raise InvalidPolicyError(f"expected a policy, found the text {given!r}")
         case Iterable():
             whole = Policy()
             for each in given:
@@ -357,33 +361,33 @@ def _policy(given: Any) -> Policy:
             return whole
         case _:
             what = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
-            raise InvalidPolicy(f"expected a policy, found {what}")
+            raise InvalidPolicyError(f"expected a policy, found {what}")
 
 
 def _load(given: Mapping[str, Any]) -> Policy:
     loaded: dict[str, Any] = {}
     for slot, body in given.items():
         if not isinstance(body, Mapping):
-            raise InvalidPolicy(f"/{slot}: expected an object, found {type(body).__name__}")
+            raise InvalidPolicyError(f"/{slot}: expected an object, found {type(body).__name__}")
         if slot == History.slot:
             loaded["chosen"] = _history(body)
         elif slot in RULES:
-            loaded[slot] = _made(RULES[slot], slot, body)
+            loaded[slot] = _build(RULES[slot], slot, body)
         else:
             known = ", ".join(["history", *RULES])
-            raise InvalidPolicy(f"/{slot}: no such rule; expected one of {known}")
+            raise InvalidPolicyError(f"/{slot}: no such rule; expected one of {known}")
     return Policy(**loaded)
 
 
 def _history(body: Mapping[str, Any]) -> History:
     kind = body.get("kind")
     if not isinstance(kind, str) or kind not in HISTORIES:
-        raise InvalidPolicy(f"/history/kind: expected one of {', '.join(HISTORIES)}, found {kind!r}")
-    return _made(HISTORIES[kind], "history", {key: v for key, v in body.items() if key != "kind"})
+        raise InvalidPolicyError(f"/history/kind: expected one of {', '.join(HISTORIES)}, found {kind!r}")
+    return _build(HISTORIES[kind], "history", {key: v for key, v in body.items() if key != "kind"})
 
 
-def _made(cls: type[T], slot: str, body: Mapping[str, Any]) -> T:
+def _build(cls: type[T], slot: str, body: Mapping[str, Any]) -> T:
     try:
         return cls(**body)
-    except InvalidPolicy as error:
-        raise InvalidPolicy(f"/{slot}: {error}") from None
+    except InvalidPolicyError as error:
+        raise InvalidPolicyError(f"/{slot}: {error}") from None

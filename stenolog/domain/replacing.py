@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 T = TypeVar("T", bound="tuple[Any, ...]")
 
 
-def replacing(cls: type[T], *names: str) -> Callable[..., T]:
+def field_replacer(cls: type[T], *names: str) -> Callable[..., T]:
     """What makes of a `cls`, and of new values for these fields in this order, another one."""
     fields: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
     places = {name: len(fields) + nth for nth, name in enumerate(names)}

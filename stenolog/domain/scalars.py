@@ -17,15 +17,15 @@ LARGEST = 10**1000
 """What integers in JSON stay below: JSON Schemas hold more than 64 bits, the decoder reads 4300 digits."""
 
 
-def in_utc(at: datetime) -> datetime:
+def in_utc(time: datetime) -> datetime:
     """The same instant in UTC. Raises `ValueError` where it has no offset, or no year from 1 to 9999."""
     try:
-        return EPOCH + (at - EPOCH)
+        return EPOCH + (time - EPOCH)
     except (OverflowError, TypeError):
         raise ValueError("expected an aware datetime of the years 1 to 9999 in UTC") from None
 
 
-def readable(value: Any, depth: int = 0) -> Any:
+def check_json(value: Any, depth: int = 0) -> Any:
     """The JSON value itself, if what is written of it can be read again; else a `ValueError`.
 
     No NaN, no infinity, no half of a surrogate pair, no integer from `LARGEST` on, at most `DEEPEST`
@@ -35,7 +35,7 @@ def readable(value: Any, depth: int = 0) -> Any:
         raise ValueError(f"expected JSON of at most {DEEPEST} levels")
     match value:
         case str():
-            whole(value)
+            check_utf8(value)
         case float():
             if not -float("inf") < value < float("inf"):
                 raise ValueError("expected a finite number")
@@ -44,24 +44,24 @@ def readable(value: Any, depth: int = 0) -> Any:
                 raise ValueError("expected an integer of at most 1000 digits")
         case list():
             for inner in value:
-                readable(inner, depth + 1)
+                check_json(inner, depth + 1)
         case dict():
             for key, inner in value.items():
-                whole(key)
-                readable(inner, depth + 1)
+                check_utf8(key)
+                check_json(inner, depth + 1)
         case _:
             pass
     return value
 
 
-def copied(value: Any) -> Any:
+def deep_copy_json(value: Any) -> Any:
     """The JSON value with objects and lists of its own."""
     if isinstance(value, dict):
-        return {key: copied(inner) for key, inner in value.items()}
-    return [copied(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return {key: deep_copy_json(inner) for key, inner in value.items()}
+    return [deep_copy_json(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def whole(text: str) -> str:
+def check_utf8(text: str) -> str:
     """The text, if it can be written as UTF-8; else a `ValueError`."""
     text.encode()
     return text
@@ -70,6 +70,6 @@ def whole(text: str) -> str:
 Name: TypeAlias = Annotated[str, Field(min_length=1, pattern=r"\A[^/]*\z")]
 """An agent's name: `agent/task` is the address of one of its lanes, so it holds no slash."""
 Integer: TypeAlias = Annotated[int, Field(ge=-(2**63), lt=2**63)]
-Key: TypeAlias = Annotated[str, AfterValidator(whole)]
-Json: TypeAlias = Annotated[dict[str, JsonValue], AfterValidator(readable)]
+Key: TypeAlias = Annotated[str, AfterValidator(check_utf8)]
+Json: TypeAlias = Annotated[dict[str, JsonValue], AfterValidator(check_json)]
 Utc: TypeAlias = Annotated[AwareDatetime, AfterValidator(in_utc)]

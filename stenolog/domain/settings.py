@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from .entry import Entry
 from .events import UNCHANGED, ModeSwitch
-from .values import Card, Link, Run, Span, Turns, trusted
+from .values import AgentCard, ConversationRef, PositionRange, TurnPolicy, WorkflowRun, construct
 
 T = TypeVar("T")
 DEFAULT_MODE = "chat"
@@ -25,21 +25,21 @@ class Settings(NamedTuple):
     modes: dict[str, str] = {}  # noqa: RUF012 - never changed in place; configure makes a new one
     scope: str = DEFAULT_SCOPE
     scopes: dict[str, str] = {}  # noqa: RUF012 - as above
-    cards: dict[str, Card] = {}  # noqa: RUF012 - as above
+    cards: dict[str, AgentCard] = {}  # noqa: RUF012 - as above
     members: tuple[str, ...] = ()
-    active_run: Run | None = None
+    active_run: WorkflowRun | None = None
     handoff: str = ""
-    turns: Turns | None = None
+    turns: TurnPolicy | None = None
     title: str = ""
     context_from: int = 0
-    hides: tuple[Span, ...] = ()
-    parent: Link | None = None
+    hides: tuple[PositionRange, ...] = ()
+    parent: ConversationRef | None = None
     is_fork: bool = False
     contexts: dict[str, int] = {}  # noqa: RUF012 - as above
 
-    def card_of(self, agent: str) -> Card:
+    def card_of(self, agent: str) -> AgentCard:
         """An agent's card; an empty one where it has none."""
-        return self.cards.get(agent) or trusted(Card)
+        return self.cards.get(agent) or construct(AgentCard)
 
     def mode_of(self, agent: str) -> str:
         """The mode that an agent works in."""

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from .events import ToolResult
 from .lifecycle import Status
 from .summaries import Summary
-from .values import CallRef, Turns
+from .values import CallRef, TurnPolicy
 
 
 class OpenCall(NamedTuple):
@@ -31,7 +31,7 @@ class OpenCall(NamedTuple):
     edited: bool = False
 
 
-class Lane(NamedTuple):
+class LaneState(NamedTuple):
     """One line of work.
 
     `asked` is the position that the lane has to answer (a message or a tool result; 0: none), `answered`
@@ -69,28 +69,29 @@ class Blocked(NamedTuple):
     needs: str
 
 
-class Floor(NamedTuple):
+class TurnState(NamedTuple):
     """Who has the turn, under a rule that hands it on; see `turns`.
 
-    `holds` are the lanes that have it, `last` is the last that got it, at the position `given`. `words` is
-    that of the person's last words to nobody by name; `turns` counts those that have ended since, `passes`
-    and `fails` those since somebody said something. `said` is the position of the last answer in turn that
-    was no pass, and `by` whose it was; `before` that of the last one by another. `named` are those to be
-    handed on to. `ended` says why nobody has the turn any more.
+    `holders` are the lanes that have it, `last` is the last that got it, at the position `given`.
+    `last_person_at` is that of the person's last words to nobody by name; `turns` counts those that have
+    ended since, `passes_in_row` and `failures_in_row` those since somebody said something. `said` is the
+    position of the last answer in turn that was no pass, and `last_answer_by` whose it was;
+    `previous_answer_at` that of the last one by another. `named` are those to be handed on to. `end_reason`
+    says why nobody has the turn any more.
     """
 
-    holds: tuple[str, ...] = ()
-    last: str = ""
-    given: int = 0
-    words: int = 0
-    turns: int = 0
-    passes: int = 0
-    fails: int = 0
-    said: int = 0
-    by: str = ""
-    before: int = 0
-    named: tuple[str, ...] = ()
-    ended: str = ""
+    holders: tuple[str, ...] = ()
+    last_holder: str = ""
+    granted_at: int = 0
+    last_person_at: int = 0
+    turns_since: int = 0
+    passes_in_row: int = 0
+    failures_in_row: int = 0
+    last_answer_at: int = 0
+    last_answer_by: str = ""
+    previous_answer_at: int = 0
+    handed_to: tuple[str, ...] = ()
+    end_reason: str = ""
 
 
 class State(NamedTuple):
@@ -103,25 +104,25 @@ class State(NamedTuple):
     """
 
     position: int = 0
-    lanes: dict[str, Lane] = {}  # noqa: RUF012 - never changed in place; evolve makes a new one
+    lanes: dict[str, LaneState] = {}  # noqa: RUF012 - never changed in place; evolve makes a new one
     members: tuple[str, ...] = ()
     waiting: int = 0
     approvals: dict[str, tuple[str, ...]] = {}  # noqa: RUF012 - as above
     summaries: tuple[Summary, ...] = ()
     blocked: Blocked | None = None
     anomalies: int = 0
-    turns: Turns | None = None
-    floor: Floor = Floor()
+    turns: TurnPolicy | None = None
+    floor: TurnState = TurnState()
 
-    def lane(self, where: str) -> Lane:
+    def lane(self, where: str) -> LaneState:
         """The lane of an address; a new, idle one where nobody has worked yet."""
         found = self.lanes.get(where)
         if found is not None:
             return found
         agent, _, task = where.partition("/")
-        return Lane(agent, task, asked=self.waiting)
+        return LaneState(agent, task, asked=self.waiting)
 
-    def lanes_of(self, agent: str) -> tuple[Lane, ...]:
+    def lanes_of(self, agent: str) -> tuple[LaneState, ...]:
         """The agent's own lane, be it a new one, and those of its tasks."""
         tasks = (lane for lane in self.lanes.values() if lane.task and lane.agent == agent)
         return (self.lane(agent), *tasks)
@@ -136,7 +137,7 @@ class State(NamedTuple):
         known = where in self.lanes or where.partition("/")[0] in self.members
         return known and self.is_open(where)
 
-    def open_calls(self) -> Iterator[tuple[Lane, OpenCall]]:
+    def open_calls(self) -> Iterator[tuple[LaneState, OpenCall]]:
         """Every call without a result, with its lane."""
         return ((lane, call) for lane in self.lanes.values() for call in lane.calls)
 
@@ -146,7 +147,7 @@ def address(agent: str, task: str = "") -> str:
     return f"{agent}/{task}" if task else agent
 
 
-def find_call(state: State, result: ToolResult) -> tuple[Lane, OpenCall] | None:
+def find_call(state: State, result: ToolResult) -> tuple[LaneState, OpenCall] | None:
     """The open call that a result belongs to: the one it names, else the nearest of its id."""
     if result.call is not None:
         return named_call(state, result.call)
@@ -156,7 +157,7 @@ def find_call(state: State, result: ToolResult) -> tuple[Lane, OpenCall] | None:
     return max(same, key=lambda pair: (pair[1].position, -pair[1].nth))
 
 
-def named_call(state: State, ref: CallRef) -> tuple[Lane, OpenCall] | None:
+def named_call(state: State, ref: CallRef) -> tuple[LaneState, OpenCall] | None:
     """The open call of that entry and index, with its lane."""
     for lane in state.lanes.values():
         for call in lane.calls:
@@ -178,17 +179,17 @@ class Decision(NamedTuple):
     cause: int = 0
     calls: tuple[OpenCall, ...] = ()
     attempt: int = 0
-    at: datetime | None = None
+    time: datetime | None = None
     reason: str = ""
 
 
-def decision(state: State, lane: Lane) -> Decision:
+def decision(state: State, lane: LaneState) -> Decision:
     """What the lane must do next, from the state alone."""
     if state.blocked is not None:
         return Decision("stop", reason=blocked_reason(state.blocked))
     match lane.status:
         case "awaiting_llm":
-            return Decision("call_model", cause=lane.asked, attempt=lane.attempt + 1, at=lane.retry_at)
+            return Decision("call_model", cause=lane.asked, attempt=lane.attempt + 1, time=lane.retry_at)
         case "awaiting_tools":
             return Decision("run_tools", cause=lane.answered, calls=lane.calls)
         case "awaiting_approval":
@@ -204,11 +205,11 @@ def decision(state: State, lane: Lane) -> Decision:
             return Decision("wait", reason=_quiet(state.floor))
 
 
-def _quiet(floor: Floor) -> str:
+def _quiet(floor: TurnState) -> str:
     """What an idle lane waits for, where turns are handed on."""
-    if not floor.holds:
-        return floor.ended
-    return f"{', '.join(floor.holds)} {'has' if len(floor.holds) == 1 else 'have'} the turn"
+    if not floor.holders:
+        return floor.end_reason
+    return f"{', '.join(floor.holders)} {'has' if len(floor.holders) == 1 else 'have'} the turn"
 
 
 def blocked_reason(blocked: Blocked) -> str:

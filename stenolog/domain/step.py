@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 from .entry import Entry
 from .floor import resting
-from .impulses import Impulse, following, take
+from .impulses import LaneTrigger, following, interpret
 from .lifecycle import Row, Status, Trigger, move
-from .replacing import replacing
-from .state import Decision, Lane, State, decision
+from .replacing import field_replacer
+from .state import Decision, LaneState, State, decision
 
 INITIAL = State()
-_stands = replacing(State, "position", "lanes", "anomalies")
-_in_status = replacing(Lane, "status")
-HOLDS: MappingProxyType[str, Callable[[Lane], bool]] = MappingProxyType(
+_stands = field_replacer(State, "position", "lanes", "anomalies")
+_in_status = field_replacer(LaneState, "status")
+HOLDS: MappingProxyType[str, Callable[[LaneState], bool]] = MappingProxyType(
     {
         "has_calls": lambda lane: bool(lane.calls),
         "awaits_approval": lambda lane: True in [call.approval for call in lane.calls],
@@ -52,7 +52,7 @@ class Transition(NamedTuple):
     reason: str = ""
 
 
-class Step(NamedTuple):
+class StepResult(NamedTuple):
     """The next state, and the transitions that led to it."""
 
     state: State
@@ -63,7 +63,7 @@ class _Move(NamedTuple):
     """What the lifecycle said to an impulse: where the lane was, how it is, and the row; None: not listed."""
 
     source: Status
-    after: Lane
+    after: LaneState
     trigger: Trigger
     row: Row | None
     reason: str = ""
@@ -79,18 +79,18 @@ def fold(entries: Iterable[Entry], state: State = INITIAL) -> State:
     return reduce(evolve, entries, state)
 
 
-def step(state: State, entry: Entry) -> Step:
+def step(state: State, entry: Entry) -> StepResult:
     """The next state, and what each lane did on the way."""
     now, moves, anomaly = _advance(state, entry)
     quiet = Transition(entry.position, entry.event.kind, anomaly=anomaly)
-    return Step(now, tuple(_transition(now, made, quiet) for made in moves) or (quiet,))
+    return StepResult(now, tuple(_transition(now, made, quiet) for made in moves) or (quiet,))
 
 
 def _advance(state: State, entry: Entry) -> tuple[State, list[_Move], str]:
     """The state after an entry, the moves that led to it, and what is out of order in the entry itself."""
-    taken, impulses, anomaly = take(state, entry)
+    taken, impulses, anomaly = interpret(state, entry)
     lanes, moves = _moved(taken, impulses)
-    if taken.waiting or (taken.floor.holds and resting(taken.floor, lanes)):
+    if taken.waiting or (taken.floor.holders and resting(taken.floor, lanes)):
         taken, asked, _ = following(taken._replace(lanes=lanes), entry)
         lanes, more = _moved(taken, asked)
         moves += more
@@ -98,7 +98,7 @@ def _advance(state: State, entry: Entry) -> tuple[State, list[_Move], str]:
     return _stands(taken, entry.position, lanes, state.anomalies + odd), moves, anomaly
 
 
-def _moved(state: State, impulses: Sequence[Impulse]) -> tuple[dict[str, Lane], list[_Move]]:
+def _moved(state: State, impulses: Sequence[LaneTrigger]) -> tuple[dict[str, LaneState], list[_Move]]:
     """The lanes once the lifecycle has answered the impulses, and its answers."""
     if not impulses:
         return state.lanes, []
@@ -110,7 +110,7 @@ def _moved(state: State, impulses: Sequence[Impulse]) -> tuple[dict[str, Lane], 
     return lanes, moves
 
 
-def _move(taken: State, impulse: Impulse) -> _Move:
+def _move(taken: State, impulse: LaneTrigger) -> _Move:
     """The lane as the impulse leaves it; as it was where the lifecycle does not list that."""
     lane, trigger, reason = impulse
     source = lane.status

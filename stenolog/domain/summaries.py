@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from .values import Span
+from .values import PositionRange
 
 
 class Summary(NamedTuple):
@@ -13,7 +13,7 @@ class Summary(NamedTuple):
 
     position: int
     agent: str
-    spans: tuple[Span, ...]
+    spans: tuple[PositionRange, ...]
 
     @property
     def last(self) -> int:
@@ -59,6 +59,6 @@ def joined(summaries: Iterable[Summary], made: Summary) -> tuple[Summary, ...]:
     return (*(other for other in summaries if not made.holds(other)), made)
 
 
-def in_words(spans: Sequence[Span]) -> str:
+def in_words(spans: Sequence[PositionRange]) -> str:
     """The spans as `1-4, 7-9`."""
     return ", ".join(f"{span.first}-{span.last}" for span in spans)

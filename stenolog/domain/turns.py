@@ -4,7 +4,7 @@
 
 A rule stands in the log by its name and its options. A message that names somebody asks those, under every
 rule; a rule says who is asked by one that names nobody, and who after that. One of your own is a subclass of
-`Rule` with a name, made known by `register`; what it may look at is the state alone.
+`TurnRule` with a name, made known by `register_turn_rule`; what it may look at is the state alone.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
-from .errors import InvalidPolicy
-from .placed import changed, rule
+from .errors import InvalidPolicyError
+from .placed import non_default_fields, rule
 from .scalars import Natural
-from .values import Many, Turns
+from .values import Many, TurnPolicy
 
 if TYPE_CHECKING:
     from .state import State
@@ -30,14 +30,14 @@ ROUNDS = 10
 How: TypeAlias = Literal["answered", "passed", "failed", "cancelled", "left"]
 
 
-class Next(NamedTuple):
+class NextTurn(NamedTuple):
     """The lanes that have the turn now, and why; no lanes: the turns are over, and why."""
 
     lanes: tuple[str, ...] = ()
     reason: str = ""
 
 
-class Turn(NamedTuple):
+class TurnView(NamedTuple):
     """A turn that is over: whose it was, how it ended, and whether it saw the person's last words."""
 
     lane: str
@@ -45,7 +45,7 @@ class Turn(NamedTuple):
     saw: bool = True
 
 
-class Rule:
+class TurnRule:
     """Who takes turns, and in which order.
 
     `name` is what the log calls it. `keeps_floor`: it hands the turn on when those that have it have come to
@@ -64,9 +64,9 @@ class Rule:
         return ""
 
     @property
-    def turns(self) -> Turns:
+    def turns(self) -> TurnPolicy:
         """The rule as it stands in the log: defaults left out."""
-        return Turns(rule=self.name, options=changed(self))
+        return TurnPolicy(rule=self.name, options=non_default_fields(self))
 
     def line(self, state: State) -> tuple[str, ...]:
         """Those that take turns, in order, be they there or not; the members, in the order of joining."""
@@ -80,30 +80,30 @@ class Rule:
         """Whether those whom an answer of the lane names are known to `after`, as `state.floor.named`."""
         return False
 
-    def begin(self, state: State) -> Next:
+    def begin(self, state: State) -> NextTurn:
         """Who has the turn once a person has spoken."""
         raise NotImplementedError
 
-    def after(self, state: State, turn: Turn) -> Next:
+    def after(self, state: State, turn: TurnView) -> NextTurn:
         """Who has the turn once nobody has it any more; `turn` is the last that ended."""
-        return Next(reason="all have had their turn")
+        return NextTurn(reason="all have had their turn")
 
 
-R = TypeVar("R", bound=type[Rule])
-RULES: dict[str, type[Rule]] = {}
-"""Every rule by its name; an application's own are added by `register`."""
+R = TypeVar("R", bound=type[TurnRule])
+RULES: dict[str, type[TurnRule]] = {}
+"""Every rule by its name; an application's own are added by `register_turn_rule`."""
 
 
-def register(cls: R) -> R:
+def register_turn_rule(cls: R) -> R:
     """Make a rule known by its name: once, where the program begins, before a log that names it is read."""
     if RULES.setdefault(cls.name, cls) is not cls:
-        raise InvalidPolicy(f"a rule of turns {cls.name!r} is known already: {RULES[cls.name].__name__}")
+        raise InvalidPolicyError(f"a rule of turns {cls.name!r} is known already: {RULES[cls.name].__name__}")
     return cls
 
 
-@register
+@register_turn_rule
 @rule
-class Addressed(Rule):
+class ByAddress(TurnRule):
     """Who is named is asked; where nobody is, `default`, else all. Answers hand on to those they name."""
 
     name: ClassVar[str] = "addressed"
@@ -111,19 +111,19 @@ class Addressed(Rule):
     one_at_a_time: ClassVar[bool] = False
     default: Many[str] = ()
 
-    def begin(self, state: State) -> Next:
+    def begin(self, state: State) -> NextTurn:
         """The default; where there is none, the members; where nobody has joined, whoever has spoken."""
-        if self.default and (chosen := seats(state, self.default)):
-            return Next(chosen)
+        if self.default and (chosen := present(state, self.default)):
+            return NextTurn(chosen)
         if state.members:
-            return Next(state.members)
+            return NextTurn(state.members)
         there = [where for where, lane in state.lanes.items() if not lane.task and lane.status != "closed"]
-        return Next(tuple(there))
+        return NextTurn(tuple(there))
 
 
-@register
+@register_turn_rule
 @rule
-class RoundRobin(Rule):
+class RoundRobin(TurnRule):
     """One after the other, in `order` (else that of joining), until nobody has anything new to say.
 
     A person's words go to the one after who had the turn last. An answer that is just `pass_token` is a pass.
@@ -147,23 +147,23 @@ class RoundRobin(Rule):
         """The order, else the members."""
         return tuple(self.order) or state.members
 
-    def begin(self, state: State) -> Next:
+    def begin(self, state: State) -> NextTurn:
         """The one after who had it last."""
-        line = seats(state, around(self.line(state), state.floor.last))
-        return Next(line[:1], SPOKEN if line else NOBODY)
+        line = present(state, around(self.line(state), state.floor.last_holder))
+        return NextTurn(line[:1], SPOKEN if line else NOBODY)
 
-    def after(self, state: State, turn: Turn) -> Next:
+    def after(self, state: State, turn: TurnView) -> NextTurn:
         """The next one who has heard something new; nobody when all are done."""
-        line = seats(state, around(self.line(state), state.floor.last))
+        line = present(state, around(self.line(state), state.floor.last_holder))
         if over := self._over(state, turn, len(line)):
-            return Next(reason=over)
-        done = state.floor.passes + state.floor.fails
+            return NextTurn(reason=over)
+        done = state.floor.passes_in_row + state.floor.failures_in_row
         for where in line[: max(0, len(line) - done)]:
             if has_news(state, where):
-                return Next((where,), f"after {turn.lane}")
-        return Next(reason=_all_done(state, len(line)))
+                return NextTurn((where,), f"after {turn.lane}")
+        return NextTurn(reason=_all_done(state, len(line)))
 
-    def _over(self, state: State, turn: Turn, number: int) -> str:
+    def _over(self, state: State, turn: TurnView, number: int) -> str:
         """Why the turns are over, whoever may have something to say; empty where they are not."""
         if not number:
             return NOBODY
@@ -171,14 +171,14 @@ class RoundRobin(Rule):
             return CANCELLED
         if turn.how == "passed" and turn.saw and turn.lane == self.moderator:
             return f"{turn.lane}, who moderates, passed"
-        if self.max_rounds and state.floor.turns >= self.max_rounds * number:
+        if self.max_rounds and state.floor.turns_since >= self.max_rounds * number:
             return f"max_rounds: {self.max_rounds}"
         return ""
 
 
-@register
+@register_turn_rule
 @rule
-class Pipeline(Rule):
+class Sequential(TurnRule):
     """Each once, in `order`; who has left is passed over. The turns end with the last, or where one fails.
 
     Words that come meanwhile begin it anew once the turn is over.
@@ -195,29 +195,29 @@ class Pipeline(Rule):
         """The order."""
         return tuple(self.order)
 
-    def begin(self, state: State) -> Next:
+    def begin(self, state: State) -> NextTurn:
         """The first."""
-        line = seats(state, self.order)
-        return Next(line[:1], SPOKEN if line else NOBODY)
+        line = present(state, self.order)
+        return NextTurn(line[:1], SPOKEN if line else NOBODY)
 
-    def after(self, state: State, turn: Turn) -> Next:
+    def after(self, state: State, turn: TurnView) -> NextTurn:
         """The next in order, or the first again where a person has spoken during the turn."""
         if turn.how == "cancelled":
-            return Next(reason=CANCELLED)
-        first, failed = seats(state, self.order)[:1], turn.how == "failed"
-        spoken = state.floor.given < state.floor.words
+            return NextTurn(reason=CANCELLED)
+        first, failed = present(state, self.order)[:1], turn.how == "failed"
+        spoken = state.floor.granted_at < state.floor.last_person_at
         if spoken and (failed or not turn.saw or first != (turn.lane,)):
             return self.begin(state)
         if failed:
-            return Next(reason=f"{turn.lane} failed")
+            return NextTurn(reason=f"{turn.lane} failed")
         at = self.order.index(turn.lane) + 1 if turn.lane in self.order else len(self.order)
-        line = seats(state, self.order[at:])
-        return Next(line[:1], f"after {turn.lane}" if line else "each has had its turn")
+        line = present(state, self.order[at:])
+        return NextTurn(line[:1], f"after {turn.lane}" if line else "each has had its turn")
 
 
-@register
+@register_turn_rule
 @rule
-class Orchestrator(Rule):
+class Orchestrator(TurnRule):
     """`agent` is asked, and hands on to those that its answer names; when they have all come to rest, it is
     asked again. The turns end with an answer of its own that names nobody.
     """
@@ -238,29 +238,29 @@ class Orchestrator(Rule):
         """The agent alone hands on."""
         return lane == self.agent
 
-    def begin(self, state: State) -> Next:
+    def begin(self, state: State) -> NextTurn:
         """The agent."""
-        line = seats(state, (self.agent,))
-        return Next(line, SPOKEN if line else f"{self.agent} is not there")
+        line = present(state, (self.agent,))
+        return NextTurn(line, SPOKEN if line else f"{self.agent} is not there")
 
-    def after(self, state: State, turn: Turn) -> Next:
+    def after(self, state: State, turn: TurnView) -> NextTurn:
         """Those that were named; else the agent, where it has not seen all that was answered."""
         if turn.lane == self.agent and turn.how in ("failed", "cancelled"):
-            return Next(reason=f"{self.agent} failed" if turn.how == "failed" else CANCELLED)
-        if named := seats(state, state.floor.named):
-            return Next(named, f"{self.agent} handed on")
-        if not seats(state, (self.agent,)):
-            return Next(reason=f"{self.agent} is not there")
+            return NextTurn(reason=f"{self.agent} failed" if turn.how == "failed" else CANCELLED)
+        if named := present(state, state.floor.handed_to):
+            return NextTurn(named, f"{self.agent} handed on")
+        if not present(state, (self.agent,)):
+            return NextTurn(reason=f"{self.agent} is not there")
         if has_news(state, self.agent):
-            return Next((self.agent,), "all that were asked have come to rest")
+            return NextTurn((self.agent,), "all that were asked have come to rest")
         if turn.lane == self.agent:
-            return Next(reason=f"{self.agent} handed on to nobody")
-        return Next(reason=f"nothing new for {self.agent}: {turn.lane} {turn.how}")
+            return NextTurn(reason=f"{self.agent} handed on to nobody")
+        return NextTurn(reason=f"nothing new for {self.agent}: {turn.lane} {turn.how}")
 
 
-@register
+@register_turn_rule
 @rule
-class Parallel(Rule):
+class Parallel(TurnRule):
     """All at once: those of `order`, which may name tasks (`writer/1`), else the members."""
 
     name: ClassVar[str] = "parallel"
@@ -275,10 +275,10 @@ class Parallel(Rule):
         """The order, else the members."""
         return tuple(self.order) or state.members
 
-    def begin(self, state: State) -> Next:
+    def begin(self, state: State) -> NextTurn:
         """All of them."""
-        line = seats(state, self.line(state))
-        return Next(line, SPOKEN if line else NOBODY)
+        line = present(state, self.line(state))
+        return NextTurn(line, SPOKEN if line else NOBODY)
 
 
 def registered() -> tuple[str, ...]:
@@ -287,40 +287,40 @@ def registered() -> tuple[str, ...]:
     return tuple(sorted(f"{known.name}@{known.version}" for known in own))
 
 
-def load(turns: Turns) -> Rule:
-    """The rule that a log names. Raises `InvalidPolicy` where none of that name and options is known."""
+def load(turns: TurnPolicy) -> TurnRule:
+    """The rule that a log names. Raises `InvalidPolicyError` where none of that name and options is known."""
     if turns.rule not in RULES:
-        raise InvalidPolicy(
+        raise InvalidPolicyError(
             f"expected a rule of turns: {', '.join(RULES)}; found {turns.rule!r}: import the module that "
             "registers it"
         )
     known: Any = RULES[turns.rule]
-    return _made(known, json.dumps(turns.options))
+    return _rule_from_json(known, json.dumps(turns.options))
 
 
 @lru_cache(maxsize=64)
-def _made(known: Any, options: str) -> Rule:
+def _rule_from_json(known: Any, options: str) -> TurnRule:
     """The rule of these options, as JSON; it is asked for at each turn, and takes long to make."""
-    made: Rule = known(**json.loads(options))
+    made: TurnRule = known(**json.loads(options))
     return made
 
 
-def rule_of(turns: Turns | None) -> Rule:
+def rule_of(turns: TurnPolicy | None) -> TurnRule:
     """The rule that holds: by address where none is set, or none of that name and options is known."""
     if turns is not None:
         try:
             return load(turns)
-        except InvalidPolicy:
+        except InvalidPolicyError:
             pass
     return _addressed()
 
 
 @cache
-def _addressed() -> Rule:
-    return Addressed()
+def _addressed() -> TurnRule:
+    return ByAddress()
 
 
-def seats(state: State, line: Iterable[str]) -> tuple[str, ...]:
+def present(state: State, line: Iterable[str]) -> tuple[str, ...]:
     """Those of a line who can be given the turn: who take part, each once; where nobody has joined, all."""
     there = state.is_open if not state.members else state.takes_part
     return tuple(filter(there, dict.fromkeys(line)))
@@ -336,12 +336,15 @@ def around(line: Sequence[str], last: str) -> Iterator[str]:
 def has_news(state: State, where: str) -> bool:
     """Whether the lane has yet to see a person's last words, or the last that another said in turn."""
     seen, floor = state.lane(where).seen, state.floor
-    return seen < max(floor.words, floor.said if floor.by != where else floor.before)
+    return seen < max(
+        floor.last_person_at,
+        floor.last_answer_at if floor.last_answer_by != where else floor.previous_answer_at,
+    )
 
 
 def _all_done(state: State, number: int) -> str:
     """Why a round is over in which nobody has said anything new."""
-    passes, fails = state.floor.passes, state.floor.fails
+    passes, fails = state.floor.passes_in_row, state.floor.failures_in_row
     if not passes and not fails:
         return "nobody else is there to answer"
     if not fails:

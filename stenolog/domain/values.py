@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic.fields import FieldInfo
 
-from .errors import InvalidEvent
+from .errors import InvalidEventError
 from .scalars import Integer, Json, Positive
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, defer_build=True)
@@ -31,13 +31,13 @@ else:
             return tuple[item, ...]
 
 
-class Made(type):
+class ValueMeta(type):
     """The type of values: what their constructors take, before it is validated. Decoding passes it by."""
 
     from_short: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
     def __call__(cls, /, **fields: Any) -> Any:
-        """A value of these fields; a list stands for a tuple. Raises `InvalidEvent`."""
+        """A value of these fields; a list stands for a tuple. Raises `InvalidEventError`."""
         prepared = cls.prepare(fields)
         for name, given in prepared.items():
             if type(given) is list:
@@ -46,8 +46,8 @@ class Made(type):
             return super().__call__(**prepared)
         except ValidationError as error:
             strangers = ", ".join(sorted(prepared.keys() - vars(cls)["__dataclass_fields__"].keys()))
-            what = f"no such field: {strangers}" if strangers else complaint(error, cls)
-            raise InvalidEvent(f"{cls.__name__}: {what}") from None
+            what = f"no such field: {strangers}" if strangers else first_error(error, cls)
+            raise InvalidEventError(f"{cls.__name__}: {what}") from None
 
     def prepare(cls, fields: dict[str, Any]) -> dict[str, Any]:
         """The fields as they are stored, from the fields as they are given."""
@@ -58,7 +58,7 @@ class Made(type):
         return type(given).__name__
 
 
-def complaint(error: ValidationError, cls: Any) -> str:
+def first_error(error: ValidationError, cls: Any) -> str:
     """The first complaint, with its place and what was found."""
     first = error.errors(include_url=False, include_context=False)[0]
     ours = takewhile(lambda step: isinstance(step, int) or step in cls.__dataclass_fields__, first["loc"])
@@ -71,7 +71,7 @@ def complaint(error: ValidationError, cls: Any) -> str:
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
-def value(cls: type[T], made_by: type[Made] = Made) -> type[T]:
+def frozen_value(cls: type[T], made_by: type[ValueMeta] = ValueMeta) -> type[T]:
     """A frozen, slotted, strictly validated dataclass with keyword-only fields; lists become tuples."""
     body = {name: thing for name, thing in vars(cls).items() if name not in ("__dict__", "__weakref__")}
     made: Any = dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)(
@@ -81,7 +81,7 @@ def value(cls: type[T], made_by: type[Made] = Made) -> type[T]:
     return result
 
 
-def trusted(cls: type[T], **fields: Any) -> T:
+def construct(cls: type[T], **fields: Any) -> T:
     """A value of fields that are known to be right, as they are stored, and the defaults of the others.
 
     Nothing is validated: a program that asks one question need not wait until a validator is built.
@@ -110,8 +110,8 @@ def tag(name: str) -> Any:
     return Field(default_factory=lambda _data: name)
 
 
-@value
-class Source:
+@frozen_value
+class Origin:
     """Where an imported event came from: the foreign system, and the ids and role it had there."""
 
     system: str
@@ -121,8 +121,8 @@ class Source:
     """The foreign records this event was made of, so that an import can be taken up again."""
 
 
-@value
-class Span:
+@frozen_value
+class PositionRange:
     """The positions `first` to `last`, both included."""
 
     first: Positive
@@ -132,7 +132,7 @@ class Span:
         return self.first <= position <= self.last
 
 
-@value
+@frozen_value
 class CallRef:
     """One tool call: the id of the entry that holds it, and its index among that entry's calls."""
 
@@ -140,8 +140,8 @@ class CallRef:
     index: Integer = 0
 
 
-@value
-class Link:
+@frozen_value
+class ConversationRef:
     """A named link to another conversation: its name then, a position in it, and the digest there."""
 
     conversation: str
@@ -149,7 +149,7 @@ class Link:
     digest: str
 
 
-@value
+@frozen_value
 class Control:
     """What a person tells the engine to do.
 
@@ -165,7 +165,7 @@ class Control:
     arguments: str = ""
 
 
-@value
+@frozen_value
 class Usage:
     """Tokens, as the provider counted them. `input` counts what was read from the cache too.
 
@@ -180,25 +180,25 @@ class Usage:
     cost: Integer | None = None
 
 
-@value
+@frozen_value
 class Receipt:
     """What an answer or an error keeps of the request that caused it: enough to build it again.
 
-    `view`: the position that the request was built at. `policy`, `pipeline`, `wire` and `counter`:
+    `view`: the position that the request was built at. `policy`, `pipeline`, `api` and `counter`:
     what built it, with versions. `plan`: the choices (cut, kept runs, previews). `sha256`: of the
     body handed to the SDK, as compact UTF-8 JSON in the order sent, blobs by hash.
     """
 
     view: Integer
     sha256: str
-    wire: str = ""
+    api: str = ""
     pipeline: str = ""
     counter: str = ""
     policy: Json = Field(default_factory=dict)
     plan: Json = Field(default_factory=dict)
 
 
-@value
+@frozen_value
 class Tool:
     """A tool that an agent may call. `parameters` is its JSON Schema, of type object."""
 
@@ -220,8 +220,8 @@ def with_policy(fields: dict[str, Any]) -> dict[str, Any]:
     return {**fields, "policy": policy(fields["policy"]).json}
 
 
-@value
-class Card:
+@frozen_value
+class AgentCard:
     """An agent's configuration: never a message, always a setting.
 
     `tools` None means that they are not known: stubs are made for those it called.
@@ -242,8 +242,8 @@ class Card:
         policy: Json = Field(default_factory=dict)
 
 
-@value
-class Run:
+@frozen_value
+class WorkflowRun:
     """A workflow run: its id, its directive, and the brief and context of the node it is at."""
 
     id: str
@@ -253,8 +253,8 @@ class Run:
     context: str = ""
 
 
-@value
-class Turns:
+@frozen_value
+class TurnPolicy:
     """Whose turn it is when a message names nobody: a rule by name, and its options."""
 
     rule: str

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from stenolog.domain.events import Event, LlmError
-from stenolog.domain.parts import Opaque
+from stenolog.domain.parts import ProviderPart
 
 PROVIDERS = ("acp", "claude-code", "codex", "command-line")
 """Whose opaque parts are acts."""
@@ -21,15 +21,15 @@ def act_in_words(raw: str) -> str:
         thing = json.loads(raw)
     except ValueError:
         return ""
-    return _line(_words(thing)) if isinstance(thing, dict) else ""
+    return _line(_describe(thing)) if isinstance(thing, dict) else ""
 
 
 def is_act(part: object) -> bool:
     """Whether a part of an answer is something that a program did, in words that a person can read."""
-    return isinstance(part, Opaque) and part.provider in PROVIDERS and bool(act_in_words(part.raw))
+    return isinstance(part, ProviderPart) and part.provider in PROVIDERS and bool(act_in_words(part.raw))
 
 
-def _words(thing: dict[str, Any]) -> str:
+def _describe(thing: dict[str, Any]) -> str:
     match thing:
         case {"type": "tool_use", "name": str(name)}:
             return _call(name, thing.get("input"))

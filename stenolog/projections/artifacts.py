@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ToolResult, UserMessage
-from stenolog.domain.parts import File
+from stenolog.domain.parts import FilePart
 
 from .base import fold
 
@@ -22,11 +22,11 @@ def is_artifact(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def artifacts_of(entry: Entry) -> list[File]:
+def artifacts_of(entry: Entry) -> list[FilePart]:
     """The artifacts that an entry brings; one of a name that was there before is its new version."""
     match entry.event:
         case UserMessage(parts=parts) | ToolResult(parts=parts):
-            files = (part for part in parts if isinstance(part, File) and part.blob)
+            files = (part for part in parts if isinstance(part, FilePart) and part.blob)
             return [file for file in files if is_artifact(file.name)]
         case _:
             return []

@@ -12,7 +12,7 @@ from stenolog.domain.settings import settings
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, evolve
 from stenolog.domain.summaries import Summary
-from stenolog.domain.values import Span
+from stenolog.domain.values import PositionRange
 
 from .pairing import pair
 
@@ -20,7 +20,7 @@ LEAST = 2
 """A summary takes the place of so many messages at least."""
 
 
-def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[Span, ...]:
+def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[PositionRange, ...]:
     """The spans that a summary for a lane may cover; none where there is too little that is new.
 
     What stays as it is: the last `keep` messages, what somebody last said to the lane, or to another that has
@@ -57,14 +57,14 @@ def _beginning(messages: Sequence[Entry], lane: str, state: State, reset: int) -
     """Where a summary may begin, and which positions stay, but for those that are covered already."""
     taken = [span for summary in state.summaries for span in summary.spans]
     at_work = (where for where, other in state.lanes.items() if other.status in (*BUSY, "failed"))
-    own = {_asked(messages, where) for where in (lane, *at_work)}
+    own = {_last_question(messages, where) for where in (lane, *at_work)}
     own |= {entry.position for entry in messages if _is_systems(entry)}
     stays = {position for position in own if not any(position in span for span in taken)}
     said = [entry.position for entry in messages if entry.position >= reset and entry.position not in stays]
     return min([*said[:1], *(span.first for span in taken)], default=1), stays
 
 
-def _asked(messages: Sequence[Entry], lane: str) -> int:
+def _last_question(messages: Sequence[Entry], lane: str) -> int:
     """The position of what somebody last said to the lane; 0: nobody has."""
     for entry in reversed(messages):
         match entry.event:
@@ -93,17 +93,17 @@ def _is_systems(entry: Entry) -> bool:
     return isinstance(entry.event, UserMessage) and entry.event.author_kind == "system"
 
 
-def _around(stays: Iterable[int], first: int, last: int) -> Iterator[Span]:
+def _around(stays: Iterable[int], first: int, last: int) -> Iterator[PositionRange]:
     """The positions from first to last without those that stay."""
     for position in sorted(p for p in stays if first <= p <= last):
         if first < position:
-            yield Span(first=first, last=position - 1)
+            yield PositionRange(first=first, last=position - 1)
         first = position + 1
     if first <= last:
-        yield Span(first=first, last=last)
+        yield PositionRange(first=first, last=last)
 
 
-def _new(messages: Iterable[Entry], spans: Sequence[Span], state: State) -> int:
+def _new(messages: Iterable[Entry], spans: Sequence[PositionRange], state: State) -> int:
     """How many of the messages in the spans no summary has taken the place of, nor is one."""
     summaries = {summary.position for summary in state.summaries}
     taken = [span for summary in state.summaries for span in summary.spans]

@@ -12,12 +12,12 @@ from stenolog.domain.settings import Settings, settings
 from stenolog.domain.step import INITIAL, evolve
 from stenolog.domain.summaries import Summary as Summary
 from stenolog.domain.summaries import fault, joined
-from stenolog.domain.values import Span
+from stenolog.domain.values import PositionRange
 
-from .pairing import Pairing, pair
+from .pairing import ToolCallIndex, pair
 
 
-class Made(NamedTuple):
+class SummaryRecord(NamedTuple):
     """A summary as it was made, and the positions of the calls that were open then."""
 
     summary: Summary
@@ -32,7 +32,7 @@ class Context(NamedTuple):
     """
 
     settings: Settings
-    pairing: Pairing
+    pairing: ToolCallIndex
     out: dict[int, tuple[str, int]]
     replaced_by: dict[int, int]
     edits: dict[int, int]
@@ -41,11 +41,15 @@ class Context(NamedTuple):
 
 def context(log: Sequence[Entry]) -> Context:
     """Read the context off the whole log."""
-    return read(log, settings(log), pair(log), tuple(_made(log)))
+    return read(log, settings(log), pair(log), tuple(_summary_records(log)))
 
 
 def read(
-    entries: Sequence[Entry], now: Settings, pairing: Pairing, made: Iterable[Made], agent: str = ""
+    entries: Sequence[Entry],
+    now: Settings,
+    pairing: ToolCallIndex,
+    made: Iterable[SummaryRecord],
+    agent: str = "",
 ) -> Context:
     """The context of some entries of a log, from what is known of the whole.
 
@@ -65,10 +69,10 @@ def read(
     replaced |= latest
     for old, new in replaced.items():
         out.setdefault(old, ("replaced", new))
-    return Context(now, pairing, out, replaced, edits, _held(made, out, pairing))
+    return Context(now, pairing, out, replaced, edits, _valid_summaries(made, out, pairing))
 
 
-def _start(entry: Entry, now: Settings, pairing: Pairing) -> int:
+def _start(entry: Entry, now: Settings, pairing: ToolCallIndex) -> int:
     """Return where the context begins for all agents that an entry concerns."""
     if not now.contexts:
         return now.context_from
@@ -85,7 +89,7 @@ def _start(entry: Entry, now: Settings, pairing: Pairing) -> int:
     return min(map(now.context_from_of, concerned), default=now.context_from)
 
 
-def within(spans: Iterable[Span]) -> Callable[[int], bool]:
+def within(spans: Iterable[PositionRange]) -> Callable[[int], bool]:
     """Whether a position is in one of the spans."""
     merged: list[tuple[int, int]] = []
     for first, last in sorted((span.first, span.last) for span in spans):
@@ -124,19 +128,21 @@ def _edits(entries: Sequence[Entry], out: dict[int, tuple[str, int]]) -> dict[in
     return edits
 
 
-def _made(log: Sequence[Entry]) -> Iterator[Made]:
+def _summary_records(log: Sequence[Entry]) -> Iterator[SummaryRecord]:
     """Every summary of the log."""
     found = [made for entry in log if (made := summary_of(entry.position, entry.event))]
     state, remaining = INITIAL, iter(found)
     summary = next(remaining, None)
     for entry in log if found else ():
         if summary is not None and summary.position == entry.position:
-            yield Made(summary, tuple(call.position for _, call in state.open_calls()))
+            yield SummaryRecord(summary, tuple(call.position for _, call in state.open_calls()))
             summary = next(remaining, None)
         state = evolve(state, entry)
 
 
-def _held(made: Iterable[Made], out: dict[int, tuple[str, int]], pairing: Pairing) -> tuple[Summary, ...]:
+def _valid_summaries(
+    made: Iterable[SummaryRecord], out: dict[int, tuple[str, int]], pairing: ToolCallIndex
+) -> tuple[Summary, ...]:
     """The summaries that hold: a larger one wins, and none swallows an open call or half of another."""
     held: tuple[Summary, ...] = ()
     for summary, open_calls in made:

@@ -1,7 +1,7 @@
 """Where two JSON values first differ.
 
 >>> first_difference({"a": [1, 2]}, {"a": [1, 3]})
-Difference(pointer='/a/1', expected='2', found='3')
+JsonDifference(pointer='/a/1', expected='2', found='3')
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ NOTHING = object()
 LONGEST = 80
 
 
-class Difference(NamedTuple):
+class JsonDifference(NamedTuple):
     """A JSON pointer (RFC 6901), and what stands there on either side, as shortened JSON."""
 
     pointer: str
@@ -21,7 +21,7 @@ class Difference(NamedTuple):
     found: str
 
 
-def first_difference(expected: Any, found: Any, pointer: str = "") -> Difference | None:
+def first_difference(expected: Any, found: Any, pointer: str = "") -> JsonDifference | None:
     """The first place, in document order, where two decoded JSON values differ; None where they are equal."""
     if isinstance(expected, dict) and isinstance(found, dict):
         keys = [*expected, *(key for key in found if key not in expected)]
@@ -32,14 +32,14 @@ def first_difference(expected: Any, found: Any, pointer: str = "") -> Difference
     elif type(expected) is type(found) and expected == found:
         return None
     else:
-        return Difference(pointer, shown(expected), shown(found))
+        return JsonDifference(pointer, preview(expected), preview(found))
     for step, one, other in pairs:
         if different := first_difference(one, other, f"{pointer}/{_escaped(step)}"):
             return different
     return None
 
 
-def shown(value: Any) -> str:
+def preview(value: Any) -> str:
     """A value as JSON, shortened where it is long."""
     if value is NOTHING:
         return "nothing"

@@ -33,7 +33,7 @@ def _misfits(value: Any, schema: Any, root: Any, place: str, depth: int) -> Iter
     if not isinstance(schema, dict) or depth > DEEPEST:
         return
     if isinstance(name := schema.get("$ref"), str):
-        yield from _misfits(value, _named(name, root), root, place, depth + 1)
+        yield from _misfits(value, _resolve_reference(name, root), root, place, depth + 1)
     kinds = schema.get("type", [])
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if kinds and not any(_is(value, kind) for kind in kinds):
@@ -78,7 +78,7 @@ def _is(value: Any, kind: object) -> bool:
     return isinstance(value, TYPES.get(str(kind), (object,)))
 
 
-def _named(name: str, root: Any) -> Any:
+def _resolve_reference(name: str, root: Any) -> Any:
     """Return the schema that a reference such as `#/$defs/Person` names; True, which all fits, for none."""
     found = root
     for step in name.removeprefix("#").strip("/").split("/") if name.startswith("#") else ("",):

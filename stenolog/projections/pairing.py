@@ -41,7 +41,7 @@ class Pair(NamedTuple):
     second: bool = False
 
 
-class Pairing:
+class ToolCallIndex:
     """The results so far and their calls; it takes the log entry by entry.
 
     `pairs` has every result by its position, `results` the position of each call's first result, and
@@ -142,9 +142,9 @@ class Pairing:
         return found
 
 
-def pair(entries: Iterable[Entry]) -> Pairing:
+def pair(entries: Iterable[Entry]) -> ToolCallIndex:
     """Pair every result of the log with its call."""
-    pairing = Pairing()
+    pairing = ToolCallIndex()
     for entry in entries:
         pairing.take(entry)
     return pairing

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, TypeAlias
 
-from stenolog.domain.errors import InvalidEvent
+from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.limits import MICRO, Tokens
 
 
@@ -87,20 +87,24 @@ def _millionths(price: Price, used: Tokens) -> int:
 def table(given: Any, where: str = "prices") -> tuple[Price, ...]:
     """The prices of a mapping: `input`, `cached`, `output` and `written` for each pattern of names, in order.
 
-    What is not given of `cached` and `written` costs as `input` does. Raises `InvalidEvent`, which says what
-    was expected, what was found, and at which pattern of `where`.
+    What is not given of `cached` and `written` costs as `input` does. Raises `InvalidEventError`, which says
+    what was expected, what was found, and at which pattern of `where`.
     """
     if not isinstance(given, Mapping):
-        raise InvalidEvent(f"{where}: expected an object, found {type(given).__name__}")
+        raise InvalidEventError(f"{where}: expected an object, found {type(given).__name__}")
     return tuple(_price(where, model, one) for model, one in given.items())
 
 
 def _price(where: str, model: str, given: Any) -> Price:
     if not isinstance(given, Mapping) or set(given) - set(KINDS):
-        raise InvalidEvent(f"{where}: {model!r}: expected a table of {', '.join(KINDS)}, found {given!r}")
+        raise InvalidEventError(
+            f"{where}: {model!r}: expected a table of {', '.join(KINDS)}, found {given!r}"
+        )
     for kind, rate in given.items():
         if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < MICRO:
-            raise InvalidEvent(f"{where}: {model!r}: {kind}: expected USD per million tokens, found {rate!r}")
+            raise InvalidEventError(
+                f"{where}: {model!r}: {kind}: expected USD per million tokens, found {rate!r}"
+            )
     rates = {kind: float(rate) for kind, rate in given.items()}
     fresh = rates.get("input", 0.0)
     return Price(model, fresh, rates.get("cached", fresh), rates.get("output", 0.0), rates.get("written"))

@@ -6,20 +6,20 @@ import json
 from collections.abc import Iterable
 
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.parts import File, Image, Part, Reasoning, Refusal, Text, ToolCall
-from stenolog.domain.values import Run
+from stenolog.domain.parts import FilePart, ImagePart, Part, ReasoningPart, RefusalPart, TextPart, ToolCall
+from stenolog.domain.values import WorkflowRun
 
 
-def said(event: Event) -> str:
+def searchable_text(event: Event) -> str:
     """All words of the event, a line break between two pieces; empty where nobody can know its words."""
     match event:
         case UserMessage(parts=parts) | AssistantMessage(parts=parts) | ToolResult(parts=parts):
-            pieces = _words(parts)
+            pieces = _part_texts(parts)
         case LlmError(category=category, message=message, parts=parts):
-            pieces = [category, message, *_words(parts)]
+            pieces = [category, message, *_part_texts(parts)]
         case ModeSwitch(title=title, handoff=handoff, active_run=run):
             pieces = [words for words in (title, handoff) if isinstance(words, str)]
-            if isinstance(run, Run):
+            if isinstance(run, WorkflowRun):
                 pieces += (run.directive, run.brief, run.context)
         case _:
             pieces = []
@@ -37,17 +37,17 @@ def agent_of(event: Event) -> str:
             return ""
 
 
-def _words(parts: Iterable[Part]) -> list[str]:
+def _part_texts(parts: Iterable[Part]) -> list[str]:
     words: list[str] = []
     for part in parts:
         match part:
-            case Text(text=text) | Reasoning(text=text) | Refusal(text=text):
+            case TextPart(text=text) | ReasoningPart(text=text) | RefusalPart(text=text):
                 words.append(text)
             case ToolCall(name=name, arguments=arguments):
                 words += (name, *_argued(arguments))
-            case File(name=name, url=url):
+            case FilePart(name=name, url=url):
                 words += (name, url)
-            case Image(url=url):
+            case ImagePart(url=url):
                 words.append(url)
             case _:
                 pass

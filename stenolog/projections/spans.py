@@ -24,7 +24,7 @@ from stenolog.domain.events import (
     UserMessage,
 )
 from stenolog.domain.lifecycle import BUSY
-from stenolog.domain.parts import AssistantPart, Reasoning, Text, ToolCall
+from stenolog.domain.parts import AssistantPart, ReasoningPart, TextPart, ToolCall
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.state import OpenCall, State, address, find_call
 from stenolog.domain.step import INITIAL, Transition, step
@@ -72,7 +72,7 @@ class _Call(NamedTuple):
     """A call that has no result yet."""
 
     lane: str
-    at: datetime
+    time: datetime
     call: ToolCall
 
 
@@ -121,22 +121,26 @@ class _Watch:
     def _part(self, entry: Entry) -> None:
         """A fork begins: what the lanes have called, and what they did so far, is told of in its parent."""
         self._calls = {}
-        self._asked = dict.fromkeys(self._asked, entry.at)
+        self._asked = dict.fromkeys(self._asked, entry.time)
         for lane, work in self._works.items():
-            self._works[lane] = work._replace(id=_mark(entry, f"work {lane}"), since=entry.at, parent="")
+            self._works[lane] = work._replace(
+                id=_stable_id(entry, f"work {lane}"), since=entry.time, parent=""
+            )
 
     def _begin(self, move: Transition, entry: Entry, by: _Work | None) -> None:
         """A lane sets to work, in the trace of the work that led to it; on a task it is a part of that."""
-        trace = by.trace if by else _mark(entry, "trace", 32)
+        trace = by.trace if by else _stable_id(entry, "trace", 32)
         parent = by.id if by and isinstance(entry.event, UserMessage) else ""
-        id = _mark(entry, f"work {move.lane}")
-        self._works[move.lane] = _Work(trace, id, entry.at, entry.position, parent)
+        id = _stable_id(entry, f"work {move.lane}")
+        self._works[move.lane] = _Work(trace, id, entry.time, entry.position, parent)
 
     def _called(self, entry: Entry, before: State, work: _Work | None) -> Iterator[Span]:
         """The call of a model or a tool that an entry tells of."""
         match entry.event:
             case AssistantMessage() | LlmError() as said:
-                yield from self._asked_model(entry, said, work.trace if work else _mark(entry, "trace", 32))
+                yield from self._asked_model(
+                    entry, said, work.trace if work else _stable_id(entry, "trace", 32)
+                )
             case ToolResult() as result:
                 yield from self._ran(entry, result, find_call(before, result))
             case _:
@@ -146,7 +150,7 @@ class _Watch:
         """The work that is over; when a model is asked is remembered."""
         for move in moves:
             if move.target == "awaiting_llm":
-                self._asked.setdefault(move.lane, entry.at)
+                self._asked.setdefault(move.lane, entry.time)
             else:
                 self._asked.pop(move.lane, None)
             if move.source in BUSY and move.target not in BUSY and move.lane in self._works:
@@ -156,20 +160,20 @@ class _Watch:
         where = address(said.agent, said.task)
         if isinstance(said, AssistantMessage):
             for nth, call in enumerate(said.tool_calls):
-                self._calls[entry.id, nth] = _Call(where, entry.at, call)
+                self._calls[entry.id, nth] = _Call(where, entry.time, call)
         if (isinstance(said, LlmError) and said.category == NOT_MADE) or _child(said):
             return  # no call was made, or it was made in another conversation, and is told of there
-        asked = self._asked.pop(where, entry.at)
+        asked = self._asked.pop(where, entry.time)
         model = said.model or self._settings.card_of(said.agent).model
         yield Span(
             position=entry.position,
             name=f"chat {model}".strip(),
             kind="client",
             trace=trace,
-            id=_mark(entry, "chat"),
+            id=_stable_id(entry, "chat"),
             parent=self._works[where].id if where in self._works else "",
-            start=_start(entry.at, said.duration_ms, asked),
-            end=entry.at,
+            start=_start(entry.time, said.duration_ms, asked),
+            end=entry.time,
             attributes=self._common("chat", where, entry) | self._of_model(said, model),
             error=said.category if isinstance(said, LlmError) else "",
             message=said.message if isinstance(said, LlmError) else "",
@@ -206,7 +210,7 @@ class _Watch:
             }
         if self._content and said.parts:
             told["gen_ai.output.messages"] = _messages(said)
-        return _told(told)
+        return _set_attributes(told)
 
     def _ran(self, entry: Entry, result: ToolResult, found: tuple[Any, OpenCall] | None) -> Iterator[Span]:
         open_call = found[1] if found else None
@@ -229,12 +233,12 @@ class _Watch:
             position=entry.position,
             name=f"execute_tool {asked.call.name}",
             kind="internal",
-            trace=work.trace if work else _mark(entry, "trace", 32),
-            id=_mark(entry, "tool"),
+            trace=work.trace if work else _stable_id(entry, "trace", 32),
+            id=_stable_id(entry, "tool"),
             parent=work.id if work else "",
-            start=_start(entry.at, result.duration_ms, asked.at),
-            end=entry.at,
-            attributes=self._common("execute_tool", asked.lane, entry) | _told(told),
+            start=_start(entry.time, result.duration_ms, asked.time),
+            end=entry.time,
+            attributes=self._common("execute_tool", asked.lane, entry) | _set_attributes(told),
             error="tool_error" if result.is_error else "",
         )
 
@@ -256,15 +260,15 @@ class _Watch:
             trace=work.trace,
             id=work.id,
             parent=work.parent,
-            start=min(work.since, entry.at),
-            end=entry.at,
-            attributes=self._common("invoke_agent", move.lane, entry) | _told(told),
+            start=min(work.since, entry.time),
+            end=entry.time,
+            attributes=self._common("invoke_agent", move.lane, entry) | _set_attributes(told),
             error=(failed or "failed") if move.target == "failed" else "",
         )
 
     def _common(self, operation: str, where: str, entry: Entry) -> Attributes:
         run = "" if isinstance(entry.event, Unknown) else entry.event.run
-        return _told(
+        return _set_attributes(
             {
                 "gen_ai.operation.name": operation,
                 "gen_ai.conversation.id": entry.conversation,
@@ -287,7 +291,7 @@ def _lane_of(event: Known | Unknown) -> str:
             return ""
 
 
-def _mark(entry: Entry, what: str, digits: int = 16) -> str:
+def _stable_id(entry: Entry, what: str, digits: int = 16) -> str:
     """An id that is the same whenever the log is read, and another in every other log."""
     return sha256(f"{entry.digest} {what}".encode()).hexdigest()[:digits]
 
@@ -305,7 +309,7 @@ def _child(said: ToolResult | AssistantMessage | LlmError) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _told(attributes: dict[str, Any]) -> Attributes:
+def _set_attributes(attributes: dict[str, Any]) -> Attributes:
     """What there is to tell: neither nothing, nor a value that no attribute can hold."""
     kinds = (str, int, float, list)
     return {name: value for name, value in attributes.items() if isinstance(value, kinds) and value != ""}
@@ -321,9 +325,9 @@ def _messages(said: AssistantMessage | LlmError) -> str:
 
 def _part(part: AssistantPart) -> dict[str, Any] | None:
     match part:
-        case Text(text=text):
+        case TextPart(text=text):
             return {"type": "text", "content": text}
-        case Reasoning(text=text) if text:
+        case ReasoningPart(text=text) if text:
             return {"type": "reasoning", "content": text}
         case ToolCall(id=id, name=name, arguments=arguments):
             return {"type": "tool_call", "id": id, "name": name, "arguments": arguments}

@@ -22,7 +22,7 @@ from stenolog.domain.parts import Part, ToolCall
 from stenolog.domain.state import State, address
 from stenolog.domain.step import fold
 from stenolog.domain.summaries import in_words as spans_in_words
-from stenolog.domain.values import Link, Run, Turns
+from stenolog.domain.values import ConversationRef, TurnPolicy, WorkflowRun
 
 from .context import Context, context
 from .cuts import cuts
@@ -35,7 +35,7 @@ CUT_OFF = "cut off at its limit of tokens"
 ItemStatus: TypeAlias = Literal["", "running", "awaiting approval", "ok", "failed", "no result"]
 
 
-class Item(NamedTuple):
+class TimelineItem(NamedTuple):
     """One item of the timeline.
 
     `position` is that of the entry it begins with, `result` that of the result attached to a tool card.
@@ -46,7 +46,7 @@ class Item(NamedTuple):
 
     kind: ItemKind
     position: int
-    at: datetime
+    time: datetime
     author: str
     text: str = ""
     detail: str = ""
@@ -66,7 +66,7 @@ class _Calls(NamedTuple):
     open: dict[CallKey, bool]
 
 
-def timeline(entries: Iterable[Entry]) -> list[Item]:
+def timeline(entries: Iterable[Entry]) -> list[TimelineItem]:
     """The whole timeline, in the order of the log; what still runs comes last.
 
     Every entry is in it once, but for mode switches that change nothing.
@@ -85,20 +85,20 @@ def timeline(entries: Iterable[Entry]) -> list[Item]:
     return [*shown, *_awaited(log, state)]
 
 
-def _with_cuts(items: list[Item], cut: dict[int, str]) -> list[Item]:
+def _with_cuts(items: list[TimelineItem], cut: dict[int, str]) -> list[TimelineItem]:
     """The items, and one before each answer from which on its agent was shown less."""
-    made: list[Item] = []
+    made: list[TimelineItem] = []
     for item in items:
         if item.position in cut and (not made or made[-1].position != item.position):
             lost = f"from here on without {cut[item.position]}"
-            made.append(Item("cut", item.position, item.at, item.author, detail=lost))
+            made.append(TimelineItem("cut", item.position, item.time, item.author, detail=lost))
         made.append(item)
     return made
 
 
-def _items(entry: Entry, calls: _Calls) -> Iterator[Item]:
+def _items(entry: Entry, calls: _Calls) -> Iterator[TimelineItem]:
     """The items that an entry begins."""
-    item = partial(Item, position=entry.position, at=entry.at)
+    item = partial(TimelineItem, position=entry.position, time=entry.time)
     match entry.event:
         case UserMessage() as said:
             author = said.author or ("user" if said.author_kind == "person" else said.author_kind)
@@ -125,16 +125,16 @@ def _items(entry: Entry, calls: _Calls) -> Iterator[Item]:
             yield item("unknown", author="", detail=topic)
 
 
-def _answer(entry: Entry, said: AssistantMessage) -> Iterator[Item]:
+def _answer(entry: Entry, said: AssistantMessage) -> Iterator[TimelineItem]:
     """What the agent said beside its tool calls, which have cards of their own."""
     parts = tuple(part for part in said.parts if not isinstance(part, ToolCall))
     cut = cut_words(said)
     if parts or not said.tool_calls or cut:
         detail = ", ".join(filter(None, ("" if said.purpose == "answer" else said.purpose, cut)))
-        yield Item(
+        yield TimelineItem(
             "cut" if said.covers else "message",
             entry.position,
-            entry.at,
+            entry.time,
             author=address(said.agent, said.task),
             text=said.text,
             detail=f"{detail} of {spans_in_words(said.covers)}" if said.covers else detail,
@@ -151,10 +151,12 @@ def cut_words(said: AssistantMessage) -> str:
     return f"{CUT_OFF} ({said.finish_reason}): {what}"
 
 
-def _card(entry: Entry, said: AssistantMessage, nth: int, calls: _Calls) -> Item:
+def _card(entry: Entry, said: AssistantMessage, nth: int, calls: _Calls) -> TimelineItem:
     """The card of one tool call, with its result where there is one."""
     call, key, author = said.tool_calls[nth], CallKey(entry.position, nth), address(said.agent, said.task)
-    card = Item("tool", entry.position, entry.at, author, text=call.arguments, detail=call.name, call=call)
+    card = TimelineItem(
+        "tool", entry.position, entry.time, author, text=call.arguments, detail=call.name, call=call
+    )
     if key in calls.results:
         return _with_result(card, calls.results[key])
     if key in calls.open:
@@ -162,7 +164,7 @@ def _card(entry: Entry, said: AssistantMessage, nth: int, calls: _Calls) -> Item
     return card._replace(status="no result")
 
 
-def _with_result(card: Item, entry: Entry) -> Item:
+def _with_result(card: TimelineItem, entry: Entry) -> TimelineItem:
     assert isinstance(entry.event, ToolResult)
     status: ItemStatus = "failed" if entry.event.is_error else "ok"
     return card._replace(status=status, result=entry.position, output=tuple(entry.event.parts))
@@ -181,26 +183,26 @@ def changes(switch: ModeSwitch) -> str:
         "turns": (switch.turns, ""),
         "run": (switch.active_run, ""),
     }
-    changed = [f"{name} {_shown(now)}{to}" for name, (now, to) in settings.items() if now is not UNCHANGED]
+    changed = [f"{name} {_preview(now)}{to}" for name, (now, to) in settings.items() if now is not UNCHANGED]
     changed += [f"{agent} joins" for agent in switch.joins] + [f"{agent} leaves" for agent in switch.leaves]
     changed += [
         f"{agent}: {card.model or 'card' if card else 'no card'}" for agent, card in switch.cards.items()
     ]
-    if isinstance(switch.parent, Link):
+    if isinstance(switch.parent, ConversationRef):
         how = "fork of" if switch.fork else "child of"
         changed.append(f"{how} {switch.parent.conversation}@{switch.parent.position}")
     return "; ".join(changed)
 
 
-def _shown(value: object) -> str:
+def _preview(value: object) -> str:
     match value:
         case None:
             return "cleared"
         case tuple():
             return spans_in_words(value) or "nothing"
-        case Run(id=id):
+        case WorkflowRun(id=id):
             return id
-        case Turns(rule=rule):
+        case TurnPolicy(rule=rule):
             return rule
         case _:
             return str(value)
@@ -210,9 +212,11 @@ def _is_out(now: Context, position: int) -> bool:
     return position in now.out or any(summary.covers(position) for summary in now.summaries)
 
 
-def _awaited(log: list[Entry], state: State) -> Iterator[Item]:
+def _awaited(log: list[Entry], state: State) -> Iterator[TimelineItem]:
     """One item for each lane that waits for its model."""
     for where, lane in state.lanes.items():
         if lane.status == "awaiting_llm":
             end = log[-1]
-            yield Item("running", end.position, end.at, where, detail="awaiting its model", status="running")
+            yield TimelineItem(
+                "running", end.position, end.time, where, detail="awaiting its model", status="running"
+            )

@@ -23,7 +23,7 @@ from .prices import Prices, known_cost, unpriced
 By: TypeAlias = Literal["agent", "lane", "run", "model"]
 
 
-class Tally(NamedTuple):
+class UsageTotals(NamedTuple):
     """What was used of something.
 
     `answers` are those of models, of which `untold` do not say what they used; `errors` are failures by
@@ -63,9 +63,9 @@ class Tally(NamedTuple):
         """Return what it cost at least, in micro-dollars: models without a price are left out."""
         return known_cost(self.tokens, prices, self.billed.values())
 
-    def plus(self, other: Tally) -> Tally:
+    def plus(self, other: UsageTotals) -> UsageTotals:
         """Both together."""
-        return Tally(
+        return UsageTotals(
             answers=self.answers + other.answers,
             untold=self.untold + other.untold,
             errors={
@@ -82,14 +82,14 @@ class Tally(NamedTuple):
         )
 
 
-NOTHING = Tally()
+NOTHING = UsageTotals()
 
 
 class Used(NamedTuple):
     """What a lane has used, by model; `model` is the one that it used last, or that its card names."""
 
     model: str = ""
-    tallies: dict[str, Tally] = {}  # noqa: RUF012 - as above
+    tallies: dict[str, UsageTotals] = {}  # noqa: RUF012 - as above
 
 
 class Usage(NamedTuple):
@@ -100,13 +100,13 @@ class Usage(NamedTuple):
     runs: dict[str, dict[str, Used]] = {}  # noqa: RUF012 - as above
 
     @property
-    def total(self) -> Tally:
+    def total(self) -> UsageTotals:
         """All of it."""
         return together(tally for _, tally in self.by("model"))
 
-    def by(self, what: By) -> Iterator[tuple[str, Tally]]:
+    def by(self, what: By) -> Iterator[tuple[str, UsageTotals]]:
         """What each agent, lane, run or model has used, in the order of its first use."""
-        sums: dict[str, Tally] = {}
+        sums: dict[str, UsageTotals] = {}
         for run, lanes in self.runs.items():
             for lane, used in lanes.items():
                 for model, tally in used.tallies.items():
@@ -115,9 +115,9 @@ class Usage(NamedTuple):
         yield from sums.items()
 
 
-def together(tallies: Iterable[Tally]) -> Tally:
+def together(tallies: Iterable[UsageTotals]) -> UsageTotals:
     """Several tallies as one."""
-    return reduce(Tally.plus, tallies, NOTHING)
+    return reduce(UsageTotals.plus, tallies, NOTHING)
 
 
 def _both(one: Tokens, other: Tokens) -> Tokens:
@@ -160,7 +160,7 @@ def _add(
     return usage._replace(runs={**usage.runs, run: {**lanes, where: now}})
 
 
-def _counted(tally: Tally, model: str, event: AssistantMessage | LlmError | ToolResult) -> Tally:
+def _counted(tally: UsageTotals, model: str, event: AssistantMessage | LlmError | ToolResult) -> UsageTotals:
     match event:
         case ToolResult(is_error=is_error, duration_ms=took):
             return tally._replace(

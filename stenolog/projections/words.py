@@ -16,52 +16,61 @@ from stenolog.domain.events import (
     Unknown,
     UserMessage,
 )
-from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text, ToolCall
+from stenolog.domain.parts import (
+    FilePart,
+    ImagePart,
+    Part,
+    ProviderPart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+)
 from stenolog.domain.state import address
 from stenolog.domain.values import Control
 
 from .timeline import CUT_OFF, changes, cut_words
 
 
-class Words(NamedTuple):
+class Description(NamedTuple):
     """An entry in words, as they were said: nothing in them is escaped."""
 
     who: str
     what: str
 
 
-def describe(entry: Entry) -> Words:
+def describe(entry: Entry) -> Description:
     """Who did it, and what, for one line."""
     event = entry.event
     match event:
         case UserMessage(parts=parts, control=control):
             author = event.author or ("user" if event.author_kind == "person" else event.author_kind)
-            return Words(_to(author, event.to), _joined(_control(control), in_words(parts)))
+            return Description(_to(author, event.to), _joined(_control(control), in_words(parts)))
         case AssistantMessage(parts=parts):
             lane = address(event.agent, event.task)
             purpose = "" if event.purpose == "answer" else f"[{event.purpose}{_covers(event)}]"
             # What was said and called comes first: on one line a long thought would hide it.
-            said = in_words([part for part in parts if not isinstance(part, Reasoning)])
-            return Words(_to(lane, event.to), _joined(purpose, _cut(event), said, thoughts(event)))
+            said = in_words([part for part in parts if not isinstance(part, ReasoningPart)])
+            return Description(_to(lane, event.to), _joined(purpose, _cut(event), said, thoughts(event)))
         case ToolResult(parts=parts):
-            return Words(event.name or "tool", _joined("✗" if event.is_error else "✓", in_words(parts)))
+            return Description(event.name or "tool", _joined("✗" if event.is_error else "✓", in_words(parts)))
         case LlmError(parts=parts):
             said = f"{event.category}: {event.message}" if event.message else event.category
             kept = f"· kept: {in_words(parts)}" if parts else ""
             retry = f"· again at {event.retry_at:%H:%M:%S}" if event.retry_at else ""
-            return Words(address(event.agent, event.task), _joined(said, kept, retry))
+            return Description(address(event.agent, event.task), _joined(said, kept, retry))
         case ModeSwitch(meta=meta):
-            return Words("system", changes(event) or _joined(*(f"({owner})" for owner in meta)))
+            return Description("system", changes(event) or _joined(*(f"({owner})" for owner in meta)))
         case Unknown(topic=topic) if topic == ERASED:
-            return Words("?", "erased")
+            return Description("?", "erased")
         case Unknown():
-            return Words("?", f"{event.topic}, which this release does not know")
+            return Description("?", f"{event.topic}, which this release does not know")
 
 
 def thoughts(event: Event) -> str:
     """Return what an answer thought, in words: `describe` ends with it."""
     parts = event.parts if isinstance(event, AssistantMessage) else ()
-    return in_words([part for part in parts if isinstance(part, Reasoning)])
+    return in_words([part for part in parts if isinstance(part, ReasoningPart)])
 
 
 def _cut(event: AssistantMessage) -> str:
@@ -80,19 +89,19 @@ def call_in_words(call: ToolCall) -> str:
 
 def _part(part: Part) -> str:
     match part:
-        case Text(text=text):
+        case TextPart(text=text):
             return text
         case ToolCall():
             return f"→ {call_in_words(part)}"
-        case Reasoning(text=text):
+        case ReasoningPart(text=text):
             return f"(thinks: {text})" if text else "(thinks)"
-        case Refusal(text=text):
+        case RefusalPart(text=text):
             return f"(refuses: {text})"
-        case Image(media_type=media, url=url):
+        case ImagePart(media_type=media, url=url):
             return f"[{media}{_at(url)}]"
-        case File(name=name, media_type=media, url=url):
+        case FilePart(name=name, media_type=media, url=url):
             return f"[{name or media}{_at(url)}]"
-        case Opaque(provider=provider):
+        case ProviderPart(provider=provider):
             return f"[opaque part of {provider}]"
 
 

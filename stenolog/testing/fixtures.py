@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from .kill_points import kill_points as every_kill_point
+from .crash_points import crash_points as every_crash_point
 
 
 @pytest.fixture
-def kill_points(tmp_path: Path) -> Any:
-    """`stenolog.testing.kill_points` in a folder of the test's own: `kill_points(run, world=…)`."""
-    return partial(every_kill_point, folder=tmp_path)
+def crash_points(tmp_path: Path) -> Any:
+    """`stenolog.testing.crash_points` in a folder of the test's own: `crash_points(run, world=…)`."""
+    return partial(every_crash_point, folder=tmp_path)

@@ -2,7 +2,7 @@
 
 >>> from stenolog import AssistantMessage, UserMessage
 >>> first, second = entries(UserMessage(text="Hi"), AssistantMessage(agent="coder", text="Hello"))
->>> second.position, second.id, second.at.isoformat()
+>>> second.position, second.id, second.time.isoformat()
 (2, 'e2', '2026-01-01T09:00:02+00:00')
 """
 
@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.entry import GENESIS, Draft, Entry, Record, microseconds, seal, to_entry
+from stenolog.domain.entry import GENESIS, Entry, NewEntry, Record, microseconds, seal, to_entry
 from stenolog.domain.events import (
     AssistantMessage,
     Event,
@@ -24,19 +24,27 @@ from stenolog.domain.events import (
     ToolResult,
     UserMessage,
 )
-from stenolog.domain.parts import File, Image, Opaque, Reasoning, Refusal, Text, ToolCall
+from stenolog.domain.parts import (
+    FilePart,
+    ImagePart,
+    ProviderPart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+)
 from stenolog.domain.values import (
+    AgentCard,
     CallRef,
-    Card,
     Control,
-    Link,
+    ConversationRef,
+    Origin,
+    PositionRange,
     Receipt,
-    Run,
-    Source,
-    Span,
     Tool,
-    Turns,
+    TurnPolicy,
     Usage,
+    WorkflowRun,
 )
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
@@ -44,25 +52,25 @@ SALT = bytes(16)
 SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
 
-def entries(*events: Event | Draft, conversation: str = "demo") -> list[Entry]:
-    """The events as a log holds them; a `Draft` brings its own id and time.
+def entries(*events: Event | NewEntry, conversation: str = "demo") -> list[Entry]:
+    """The events as a log holds them; a `NewEntry` brings its own id and time.
 
     Positions count from 1; ids are e1, e2 …; entry n stands n seconds after `START`; digests are chained.
-    Nothing is added: no opening. Raises `InvalidEvent` for an event that cannot be stored.
+    Nothing is added: no opening. Raises `InvalidEventError` for an event that cannot be stored.
     """
     return [to_entry(conversation, record) for record in records(*events)]
 
 
-def records(*events: Event | Draft) -> list[Record]:
+def records(*events: Event | NewEntry) -> list[Record]:
     """The same as they are stored."""
-    drafts = [event if isinstance(event, Draft) else Draft(event) for event in events]
+    drafts = [event if isinstance(event, NewEntry) else NewEntry(event) for event in events]
     return list(_sealed(drafts))
 
 
-def _sealed(drafts: Iterable[Draft]) -> Iterable[Record]:
+def _sealed(drafts: Iterable[NewEntry]) -> Iterable[Record]:
     digest = GENESIS
     for position, draft in enumerate(drafts, 1):
-        at = microseconds(draft.at or START + timedelta(seconds=position))
+        at = microseconds(draft.time or START + timedelta(seconds=position))
         topic, payload = REGISTRY.dump(draft.event)
         record = seal(digest, position, draft.id or f"e{position}", at, topic, SALT, payload)
         digest = record.digest
@@ -75,7 +83,7 @@ def examples() -> dict[str, Known]:
     return {event.kind: event for event in made}
 
 
-def story() -> list[Event]:
+def example_conversation() -> list[Event]:
     """A whole conversation: all five kinds, two agents, approvals, a retry, a cancel, leaving and joining."""
     shell = Tool(name="shell", description="Run a command.", parameters={"type": "object"})
     deploy = Tool(name="deploy", description="Ship it.", parameters={"type": "object"}, approval=True)
@@ -84,7 +92,10 @@ def story() -> list[Event]:
             mode="chat",
             title="A failing test",
             joins=["coder", "reviewer"],
-            cards={"coder": Card(model="gpt-5", tools=[shell, deploy]), "reviewer": Card(model="gpt-5")},
+            cards={
+                "coder": AgentCard(model="gpt-5", tools=[shell, deploy]),
+                "reviewer": AgentCard(model="gpt-5"),
+            },
         ),
         UserMessage(text="Which test fails?", to=["coder"]),
         AssistantMessage(
@@ -115,12 +126,15 @@ def story() -> list[Event]:
         ToolResult(call_id="c3", call=CallRef(entry="e18"), text="Cancelled.", is_error=True),
         UserMessage(control=Control(action="cancel")),
         AssistantMessage(
-            agent="coder", purpose="summary", covers=[Span(first=2, last=9)], text="test_dates fails."
+            agent="coder",
+            purpose="summary",
+            covers=[PositionRange(first=2, last=9)],
+            text="test_dates fails.",
         ),
         ModeSwitch(leaves=["reviewer"]),
         UserMessage(text="Thank you, all."),
         AssistantMessage(agent="coder", text="You are welcome."),
-        ModeSwitch(joins=["reviewer"], hides=[Span(first=23, last=24)]),
+        ModeSwitch(joins=["reviewer"], hides=[PositionRange(first=23, last=24)]),
     ]
 
 
@@ -131,9 +145,9 @@ def _call(id: str, name: str, command: str) -> ToolCall:
 def _user_message() -> UserMessage:
     return UserMessage(
         parts=(
-            Text(text="What is on the picture?"),
-            Image(media_type="image/jpeg", blob=SHA256, url="https://example.org/cat.jpg"),
-            File(
+            TextPart(text="What is on the picture?"),
+            ImagePart(media_type="image/jpeg", blob=SHA256, url="https://example.org/cat.jpg"),
+            FilePart(
                 name="cat.pdf", media_type="application/pdf", blob=SHA256, url="https://example.org/cat.pdf"
             ),
         ),
@@ -152,15 +166,15 @@ def _assistant_message() -> AssistantMessage:
         agent="coder",
         task="docs",
         parts=(
-            Reasoning(text="Hm.", provider="anthropic", id="r1", signature="c2ln", encrypted="ZW5j"),
-            Text(text="I look at it."),
+            ReasoningPart(text="Hm.", provider="anthropic", id="r1", signature="c2ln", encrypted="ZW5j"),
+            TextPart(text="I look at it."),
             ToolCall(id="c1", name="look", arguments='{"at": "cat"}'),
-            Refusal(text="I would rather not."),
-            Opaque(provider="openai", model="gpt-5", raw='{"type":"web_search_call"}'),
+            RefusalPart(text="I would rather not."),
+            ProviderPart(provider="openai", model="gpt-5", raw='{"type":"web_search_call"}'),
         ),
         cause=2,
         purpose="summary",
-        covers=(Span(first=1, last=1),),
+        covers=(PositionRange(first=1, last=1),),
         to=("tester",),
         model="gpt-5",
         finish_reason="tool_calls",
@@ -179,7 +193,7 @@ def _tool_result() -> ToolResult:
         call_id="c1",
         call=CallRef(entry="e2", index=0),
         name="look",
-        parts=(Text(text="A cat."),),
+        parts=(TextPart(text="A cat."),),
         is_error=True,
         blob=SHA256,
         duration_ms=12,
@@ -193,7 +207,7 @@ def _llm_error() -> LlmError:
         task="docs",
         category="timeout",
         message="no token for 60 s",
-        parts=(Text(text="The cat is"),),
+        parts=(TextPart(text="The cat is"),),
         cause=2,
         model="gpt-5",
         attempt=2,
@@ -208,7 +222,7 @@ def _llm_error() -> LlmError:
 
 def _mode_switch() -> ModeSwitch:
     look = Tool(name="look", description="Look at it.", parameters={"type": "object"}, approval=True)
-    card = Card(
+    card = AgentCard(
         model="gpt-5",
         provider="openai",
         persona="You look at cats.",
@@ -223,13 +237,15 @@ def _mode_switch() -> ModeSwitch:
         joins=("coder",),
         leaves=("tester",),
         scope="addressed",
-        active_run=Run(id="r7", directive="Find the cat.", node="n1", brief="Look.", context="A garden."),
+        active_run=WorkflowRun(
+            id="r7", directive="Find the cat.", node="n1", brief="Look.", context="A garden."
+        ),
         handoff="The cat is yours.",
-        turns=Turns(rule="round_robin", options={"pass_token": "....."}),
+        turns=TurnPolicy(rule="round_robin", options={"pass_token": "....."}),
         title="Cats",
         context_from=2,
-        hides=(Span(first=1, last=1),),
-        parent=Link(conversation="pets", position=4, digest=SHA256),
+        hides=(PositionRange(first=1, last=1),),
+        parent=ConversationRef(conversation="pets", position=4, digest=SHA256),
         fork=True,
         **_common(),
     )
@@ -239,7 +255,7 @@ def _receipt() -> Receipt:
     return Receipt(
         view=2,
         sha256=SHA256,
-        wire="openai-chat@1",
+        api="openai-chat@1",
         pipeline="1",
         counter="chars@1",
         policy={"history": {"kind": "last", "n": 20}},
@@ -255,5 +271,5 @@ def _common() -> dict[str, Any]:
         "run": "r7",
         "node": "n1",
         "in_context": False,
-        "source": Source(system="openai-messages", id="m1", role="assistant", lines=("m1", "m2")),
+        "source": Origin(system="openai-messages", id="m1", role="assistant", lines=("m1", "m2")),
     }

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stenolog.adapters.agents.command_line import CommandLine
-from stenolog.adapters.agents.residents import Place
-from stenolog.adapters.llms.port import Answer, Model, Progress, Prompt, Said, StreamItem
-from stenolog.domain.errors import ModelFailed
+from stenolog.adapters.agents.residents import SessionPlace
+from stenolog.adapters.llms.port import Model, ModelCall, ModelResponse, Progress, ResponseDelta, StreamItem
+from stenolog.domain.errors import ModelError
 from stenolog.domain.parts import text_of
 
 T = TypeVar("T")
@@ -43,43 +43,45 @@ def runs_on(format: str = "text", **options: Any) -> CommandLine:
     return CommandLine(program(format), **given)
 
 
-def prompt(text: str, session: str = "", lane: str = "coder", conversation: str = "talk") -> Prompt:
-    return Prompt({"model": "m", "prompt": text}, "key", lane, conversation, session)
+def prompt(text: str, session: str = "", lane: str = "coder", conversation: str = "talk") -> ModelCall:
+    return ModelCall({"model": "m", "prompt": text}, "key", lane, conversation, session)
 
 
-async def asked(model: Model, text: str, session: str = "", **where: str) -> Answer:
+async def asked(model: Model, text: str, session: str = "", **where: str) -> ModelResponse:
     """The answer."""
     *_, last = await pieces(model, text, session, **where)
-    assert isinstance(last, Answer)
+    assert isinstance(last, ModelResponse)
     return last
 
 
-async def pieces(model: Model, text: str, session: str = "", **where: str) -> list[Said | Answer]:
+async def pieces(
+    model: Model, text: str, session: str = "", **where: str
+) -> list[ResponseDelta | ModelResponse]:
     """All that a model says."""
     async with aclosing(model.stream(prompt(text, session, **where))) as stream:
         return [piece async for piece in stream if not isinstance(piece, Progress)]
 
 
-async def failed(model: Model, text: str, session: str = "", **where: str) -> tuple[str, ModelFailed]:
+async def failed(model: Model, text: str, session: str = "", **where: str) -> tuple[str, ModelError]:
     """What was said before the model failed, and how."""
     said = ""
     try:
         async with aclosing(model.stream(prompt(text, session, **where))) as stream:
             async for piece in stream:
-                said += piece.text if isinstance(piece, Said) and piece.kind != "act" else ""
-    except ModelFailed as error:
+                said += piece.text if isinstance(piece, ResponseDelta) and piece.kind != "act" else ""
+    except ModelError as error:
         return said, error
     raise AssertionError(f"it did not fail, and said {said!r}")
 
 
 async def first(stream: AsyncGenerator[StreamItem, None]) -> str:
     """The first that is said."""
-    while not isinstance(piece := await anext(stream), Said):
+    while not isinstance(piece := await anext(stream), ResponseDelta):
         assert isinstance(piece, Progress)
     return piece.text
 
 
-def words(answer: Answer) -> str:
+def words(answer: ModelResponse) -> str:
     return text_of(answer.parts)
 
 
@@ -98,7 +100,7 @@ def run(work: Callable[..., Awaitable[T]], *models: Model) -> T:
 
 async def killed(model: Any, lane: str = "coder", conversation: str = "talk") -> None:
     """Kill the process of a lane from outside, and wait until it is seen."""
-    model._residents.at(Place(conversation, lane))._process.signal(signal.SIGKILL)
+    model._residents.at(SessionPlace(conversation, lane))._process.signal(signal.SIGKILL)
     while model.is_alive(lane, conversation):
         await asyncio.sleep(0.01)
 

@@ -17,7 +17,7 @@ LINK = ("node", "node_modules/@anthropic-ai/claude-code/install.cjs")
 """What npm would run after the install: it puts the program in its place."""
 WANTED = "STENOLOG_REAL_AGENTS"
 AGENTS = ("claude", "claude-long", "codex", "acp")
-TIMES = Timeouts(connect=60.0, first=60.0, between=60.0, whole=120.0)
+TIMES = Timeouts(connect=60.0, first_token=60.0, idle=60.0, total=120.0)
 
 
 def installed() -> Path:

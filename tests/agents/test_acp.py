@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from stenolog.adapters.agents.acp import ACP
-from stenolog.adapters.agents.permission import Asked
-from stenolog.adapters.llms.port import Answer, Said, Timeouts
-from stenolog.domain.errors import CallerError, MissingExtra
-from stenolog.domain.parts import Opaque, Reasoning, Text
+from stenolog.adapters.agents.permission import PermissionRequest
+from stenolog.adapters.llms.port import ModelResponse, ResponseDelta, Timeouts
+from stenolog.domain.errors import CallerError, MissingExtraError
+from stenolog.domain.parts import ProviderPart, ReasoningPart, TextPart
 from stenolog.domain.values import Usage
 from tests.agents import given
 from tests.agents.given import asked, failed, prompt, run, words
@@ -28,7 +28,7 @@ def agent(**options: Any) -> ACP:
 
 
 def test_one_session_answers_all_requests_of_a_lane_and_remembers_them() -> None:
-    async def talk(model: ACP) -> list[Any]:
+    async def conversation(model: ACP) -> list[Any]:
         one = await asked(model, "one")
         two = await asked(model, "two", one.session)
         why = await model.lost("coder", "talk", two.session)
@@ -36,16 +36,16 @@ def test_one_session_answers_all_requests_of_a_lane_and_remembers_them() -> None
         return [words(one), words(two), two.usage, two.finish_reason, why, words(anew)]
 
     counted = Usage(input=10, output=10)
-    assert run(talk, agent()) == ["1: one", "2: one | two", counted, "end_turn", "", "1: anew"]
+    assert run(conversation, agent()) == ["1: one", "2: one | two", counted, "end_turn", "", "1: anew"]
 
 
 @pytest.mark.parametrize(("permit", "said"), [(None, "no"), (True, "yes"), (False, "no")])
 def test_what_it_does_by_itself_is_kept_and_what_it_asks_for_is_decided(
     permit: bool | None, said: str
 ) -> None:
-    questions: list[Asked] = []
+    questions: list[PermissionRequest] = []
 
-    async def decide(question: Asked) -> bool:
+    async def decide(question: PermissionRequest) -> bool:
         questions.append(question)
         return bool(permit)
 
@@ -53,22 +53,22 @@ def test_what_it_does_by_itself_is_kept_and_what_it_asks_for_is_decided(
         lambda model: given.pieces(model, "work"), agent(permit=None if permit is None else decide)
     )
 
-    assert isinstance(answer, Answer)
-    acts = [piece for piece in pieces if isinstance(piece, Said) and piece.kind == "act"]
+    assert isinstance(answer, ModelResponse)
+    acts = [piece for piece in pieces if isinstance(piece, ResponseDelta) and piece.kind == "act"]
     assert pieces == [
-        Said(0, "reasoning", "Let me "),
-        Said(0, "reasoning", "see."),
-        Said(1, "text", "I look."),
+        ResponseDelta(0, "reasoning", "Let me "),
+        ResponseDelta(0, "reasoning", "see."),
+        ResponseDelta(1, "text", "I look."),
         *acts,
-        Said(3, "text", f"It said {said}."),
+        ResponseDelta(3, "text", f"It said {said}."),
     ]
     assert [(act.part, act.kind, act.id) for act in acts] == [(2, "act", "acp")] * len(acts)
     thought, look, note, last = answer.parts
-    assert isinstance(note, Opaque)
+    assert isinstance(note, ProviderPart)
     assert (thought, look, last) == (
-        Reasoning(text="Let me see.", provider="acp"),
-        Text(text="I look."),
-        Text(text=f"It said {said}."),
+        ReasoningPart(text="Let me see.", provider="acp"),
+        TextPart(text="I look."),
+        TextPart(text=f"It said {said}."),
     )
     assert (note.provider, json.loads(note.raw)) == (
         "acp",
@@ -83,29 +83,31 @@ def test_what_it_does_by_itself_is_kept_and_what_it_asks_for_is_decided(
         },
     )
     assert questions == (
-        [] if permit is None else [Asked("List files", "execute", '{"cmd": "ls"}', "coder", "talk")]
+        []
+        if permit is None
+        else [PermissionRequest("List files", "execute", '{"cmd": "ls"}', "coder", "talk")]
     )
 
 
 def test_a_cancelled_turn_is_cancelled_with_the_agent_which_goes_on() -> None:
-    async def talk(model: ACP) -> list[str]:
+    async def conversation(model: ACP) -> list[str]:
         one = await asked(model, "one")
         async with aclosing(model.stream(prompt("two: hang", one.session))) as stream:
             begun = await given.first(stream)
         return [begun, words(await asked(model, "three", one.session))]
 
-    assert run(talk, agent()) == ["begun", "3: one | two: hang | three"]
+    assert run(conversation, agent()) == ["begun", "3: one | two: hang | three"]
 
 
 def test_a_question_that_nobody_answers_is_withdrawn_with_the_turn() -> None:
     questions = asyncio.Event()
 
-    async def never(_: Asked) -> bool:
+    async def never(_: PermissionRequest) -> bool:
         questions.set()
         await asyncio.sleep(60)
         return True
 
-    async def talk(model: ACP) -> str:
+    async def conversation(model: ACP) -> str:
         one = await asked(model, "one")
 
         async def listen() -> None:
@@ -117,28 +119,28 @@ def test_a_question_that_nobody_answers_is_withdrawn_with_the_turn() -> None:
         await asyncio.wait([task])
         return words(await asked(model, "three", one.session))
 
-    assert run(talk, agent(permit=never)) == "3: one | work | three"
+    assert run(conversation, agent(permit=never)) == "3: one | work | three"
 
 
 def test_one_that_does_not_heed_the_cancel_is_ended() -> None:
-    async def talk(model: ACP) -> list[Any]:
+    async def conversation(model: ACP) -> list[Any]:
         one = await asked(model, "one")
         async with aclosing(model.stream(prompt("be stubborn", one.session))) as stream:
             begun = await given.first(stream)
         return [begun, model.is_alive("coder", "talk"), await model.lost("coder", "talk", one.session)]
 
-    assert run(talk, agent(patience=0.2)) == ["begun", False, f"{given.NAME} was ended by SIGTERM"]
+    assert run(conversation, agent(patience=0.2)) == ["begun", False, f"{given.NAME} was ended by SIGTERM"]
 
 
 def test_a_death_in_the_middle_of_an_answer_is_told_and_a_new_agent_is_told_everything() -> None:
-    async def talk(model: ACP) -> list[Any]:
+    async def conversation(model: ACP) -> list[Any]:
         one = await asked(model, "one")
         said, error = await failed(model, "die", one.session)
         why = await model.lost("coder", "talk", one.session)
         return [said, error.category, error.message, why, words(await asked(model, "all of it"))]
 
     message = f"{given.NAME} ended with exit code 7: out of memory ***"
-    assert run(talk, agent(env={"SECRET_KEY": "sk-1234"})) == [
+    assert run(conversation, agent(env={"SECRET_KEY": "sk-1234"})) == [
         "I was about to",
         "process_exited",
         message,
@@ -148,7 +150,7 @@ def test_a_death_in_the_middle_of_an_answer_is_told_and_a_new_agent_is_told_ever
 
 
 def test_an_agent_that_can_takes_up_its_session_in_a_new_process(tmp_path: Path) -> None:
-    async def talk(model: ACP) -> list[Any]:
+    async def conversation(model: ACP) -> list[Any]:
         one = await asked(model, "one")
         await failed(model, "die", one.session)
         why = await model.lost("coder", "talk", one.session)
@@ -156,16 +158,16 @@ def test_an_agent_that_can_takes_up_its_session_in_a_new_process(tmp_path: Path)
         return [why, words(three), three.session == one.session, three.usage]
 
     usage = Usage(input=10, output=10)
-    assert run(talk, agent(env={"STORE": str(tmp_path)})) == ["", "3: one | die | three", True, usage]
+    assert run(conversation, agent(env={"STORE": str(tmp_path)})) == ["", "3: one | die | three", True, usage]
 
 
 def test_a_session_that_the_agent_does_not_know_is_lost(tmp_path: Path) -> None:
-    async def talk(model: ACP) -> list[Any]:
+    async def conversation(model: ACP) -> list[Any]:
         why = await model.lost("coder", "talk", "gone")
         _, error = await failed(model, "what is new", "gone")
         return [why, error.category, words(await asked(model, "all of it"))]
 
-    assert run(talk, agent(env={"STORE": str(tmp_path)})) == [
+    assert run(conversation, agent(env={"STORE": str(tmp_path)})) == [
         "no process that remembers its session runs here",
         "process_exited",
         "1: all of it",
@@ -231,12 +233,12 @@ def test_a_missing_package_is_the_line_that_installs_it(monkeypatch: pytest.Monk
     monkeypatch.delattr(stenolog.adapters.agents, "acp_session", raising=False)
     monkeypatch.setitem(sys.modules, "acp", None)
 
-    with pytest.raises(MissingExtra, match=r'pip install "stenolog\[acp\]"'):
+    with pytest.raises(MissingExtraError, match=r'pip install "stenolog\[acp\]"'):
         ACP("agent")
 
 
 def test_turns_and_deaths_leave_no_file_task_or_process_behind() -> None:
-    async def talk(model: ACP) -> list[int]:
+    async def conversation(model: ACP) -> list[int]:
         before = given.descriptors()
         for number in range(3):
             lane = f"lane {number}"
@@ -247,4 +249,4 @@ def test_turns_and_deaths_leave_no_file_task_or_process_behind() -> None:
         await model.close()
         return [given.descriptors() - before, len(asyncio.all_tasks())]
 
-    assert run(talk, agent()) == [0, 1]
+    assert run(conversation, agent()) == [0, 1]

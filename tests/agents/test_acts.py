@@ -13,26 +13,34 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, LlmError
 from stenolog.adapters.agents.formats import FORMATS
-from stenolog.adapters.agents.hearing import LinesEar
-from stenolog.adapters.agents.turn import Turn
+from stenolog.adapters.agents.hearing import LinesParser
+from stenolog.adapters.agents.turn import ResponseBuilder
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.engine.drafts import Draft, load
-from stenolog.adapters.llms.port import Answer, Model, Progress, Prompt, Said, StreamItem, Timeouts
-from stenolog.context import Delta as Only
+from stenolog.adapters.engine.drafts import StreamDraft, load
+from stenolog.adapters.llms.port import (
+    Model,
+    ModelCall,
+    ModelResponse,
+    Progress,
+    ResponseDelta,
+    StreamItem,
+    Timeouts,
+)
 from stenolog.context import LastN, Reminder
-from stenolog.domain.errors import ModelFailed
-from stenolog.domain.parts import Opaque, Text
+from stenolog.context import SinceLastTurn as Only
+from stenolog.domain.errors import ModelError
+from stenolog.domain.parts import ProviderPart, TextPart
 from stenolog.domain.values import Usage
-from stenolog.engine import Agent, Delta, Recording, Retries, Team
+from stenolog.engine import Agent, Replay, RetryPolicy, StreamDelta, Team
 from stenolog.projections.acts import act_in_words
 
 ACT = json.dumps({"type": "note", "text": "edit a.py"}, separators=(",", ":"))
-DONE = Opaque(provider="command-line", raw=ACT)
-ONCE = Retries(attempts={})
+DONE = ProviderPart(provider="command-line", raw=ACT)
+ONCE = RetryPolicy(attempts={})
 
 
 @pytest.fixture
-def talk(tmp_path: Path) -> Iterator[Conversation]:
+def conversation(tmp_path: Path) -> Iterator[Conversation]:
     with stenolog.open(tmp_path / "talks.db") as log:
         yield log["talk"]
 
@@ -40,20 +48,20 @@ def talk(tmp_path: Path) -> Iterator[Conversation]:
 class Working(Model):
     """A backend that remembers, and gives what stands in its script; its prompts are kept."""
 
-    provider, wire, remembers, name = "x", "plain", True, "worker"
+    provider, api, remembers, name = "x", "plain", True, "worker"
 
     def __init__(
-        self, *script: Sequence[StreamItem | float | ModelFailed], timeouts: Timeouts | None = None
+        self, *script: Sequence[StreamItem | float | ModelError], timeouts: Timeouts | None = None
     ) -> None:
         self.script = list(script)
-        self.prompts: list[Prompt] = []
+        self.prompts: list[ModelCall] = []
         self.timeouts = timeouts or Timeouts()
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[StreamItem, None]:
+    async def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
         self.prompts.append(prompt)
         for each in self.script.pop(0):
             match each:
-                case ModelFailed():
+                case ModelError():
                     raise each
                 case float():
                     await asyncio.sleep(each)
@@ -61,45 +69,45 @@ class Working(Model):
                     yield each
 
 
-def answer(words: str = "done", session: str = "s1", **more: Any) -> Answer:
-    return Answer((Text(text=words),), "m", "stop", session=session, **more)
+def answer(words: str = "done", session: str = "s1", **more: Any) -> ModelResponse:
+    return ModelResponse((TextPart(text=words),), "m", "stop", session=session, **more)
 
 
-def said(model: Model, talk: Conversation, *texts: str, **options: Any) -> list[Any]:
+def said(model: Model, conversation: Conversation, *texts: str, **options: Any) -> list[Any]:
     """All that happens while the agent answers each text."""
 
     async def work() -> list[Any]:
         agent = Agent("dev", llm=model, **{"retries": ONCE} | options)
         async with Team([agent]) as team:
-            return [each for text in texts async for each in team.run(talk, text)]
+            return [each for text in texts async for each in team.run(conversation, text)]
 
     return asyncio.run(work())
 
 
-def ends(talk: Conversation) -> list[Any]:
-    return [e.event for e in talk.entries() if isinstance(e.event, AssistantMessage | LlmError)]
+def ends(conversation: Conversation) -> list[Any]:
+    return [e.event for e in conversation.entries() if isinstance(e.event, AssistantMessage | LlmError)]
 
 
-def act() -> Said:
-    return Said(0, "act", ACT, "command-line")
+def act() -> ResponseDelta:
+    return ResponseDelta(0, "act", ACT, "command-line")
 
 
-def test_a_call_that_fails_keeps_what_was_done_its_session_and_its_usage(talk: Conversation) -> None:
+def test_a_call_that_fails_keeps_what_was_done_its_session_and_its_usage(conversation: Conversation) -> None:
     progress = Progress("s1", "m", Usage(input=5, cost=7))
-    model = Working([progress, act(), ModelFailed("other", "max turns")])
+    model = Working([progress, act(), ModelError("other", "max turns")])
 
-    happened = said(model, talk, "Go")
+    happened = said(model, conversation, "Go")
 
-    (error,) = ends(talk)
+    (error,) = ends(conversation)
     assert (error.parts, error.session, error.model) == ((DONE,), "s1", "m")
     assert error.usage == Usage(input=5, cost=7)
-    assert [(each.kind, act_in_words(each.text)) for each in happened if isinstance(each, Delta)] == [
+    assert [(each.kind, act_in_words(each.text)) for each in happened if isinstance(each, StreamDelta)] == [
         ("act", "note: edit a.py")
     ]
 
 
 def test_a_draft_of_a_dead_engine_has_what_was_done_and_how_far_the_call_had_come() -> None:
-    draft = Draft(1)
+    draft = StreamDraft(1)
     draft.add(act())
     draft.progress = Progress("s1", "m", Usage(input=5), "12:b:3:m")
     first, mark = draft.unkept()
@@ -109,51 +117,53 @@ def test_a_draft_of_a_dead_engine_has_what_was_done_and_how_far_the_call_had_com
 
     found = load([first, second])
 
-    assert [part.raw for part in found.parts if isinstance(part, Opaque)] == [
+    assert [part.raw for part in found.parts if isinstance(part, ProviderPart)] == [
         '{"type":"note","text":"edit b.py"}'
     ]
     assert found.progress == draft.progress
 
 
-def test_acts_and_progress_are_signs_of_life(talk: Conversation) -> None:
-    pauses: list[StreamItem | float | ModelFailed] = [act(), 0.2, act(), 0.2, Progress(), 0.2, act(), 0.2]
-    model = Working([*pauses, answer()], timeouts=Timeouts(first=0.4, between=0.4))
+def test_acts_and_progress_are_signs_of_life(conversation: Conversation) -> None:
+    pauses: list[StreamItem | float | ModelError] = [act(), 0.2, act(), 0.2, Progress(), 0.2, act(), 0.2]
+    model = Working([*pauses, answer()], timeouts=Timeouts(first_token=0.4, idle=0.4))
 
-    said(model, talk, "Go")
+    said(model, conversation, "Go")
 
-    assert [event.kind for event in ends(talk)] == ["assistant_message"]
-
-
-def test_progress_alone_is_no_first_piece(talk: Conversation) -> None:
-    model = Working([Progress("s1"), 0.3, answer()], timeouts=Timeouts(first=5.0, between=0.1))
-
-    said(model, talk, "Go")
-
-    assert [event.kind for event in ends(talk)] == ["assistant_message"]
+    assert [event.kind for event in ends(conversation)] == ["assistant_message"]
 
 
-def test_a_session_goes_on_after_a_call_that_failed_in_it(talk: Conversation) -> None:
-    model = Working([Progress("s1"), ModelFailed("other", "no")], [answer()])
+def test_progress_alone_is_no_first_piece(conversation: Conversation) -> None:
+    model = Working([Progress("s1"), 0.3, answer()], timeouts=Timeouts(first_token=5.0, idle=0.1))
 
-    said(model, talk, "One", "Two")
+    said(model, conversation, "Go")
+
+    assert [event.kind for event in ends(conversation)] == ["assistant_message"]
+
+
+def test_a_session_goes_on_after_a_call_that_failed_in_it(conversation: Conversation) -> None:
+    model = Working([Progress("s1"), ModelError("other", "no")], [answer()])
+
+    said(model, conversation, "One", "Two")
 
     assert [prompt.session for prompt in model.prompts] == ["", "s1"]
 
 
-def test_what_was_done_in_an_answer_that_failed_is_told_to_a_new_session(talk: Conversation) -> None:
-    model = Working([act(), ModelFailed("process_exited", "gone")], [answer()])
+def test_what_was_done_in_an_answer_that_failed_is_told_to_a_new_session(conversation: Conversation) -> None:
+    model = Working([act(), ModelError("process_exited", "gone")], [answer()])
 
-    said(model, talk, "One", "Two")
+    said(model, conversation, "One", "Two")
 
     assert "[did note: edit a.py]" in model.prompts[-1].body["prompt"]
 
 
-def test_a_backend_that_remembers_is_told_what_is_new_and_its_persona_once(talk: Conversation) -> None:
+def test_a_backend_that_remembers_is_told_what_is_new_and_its_persona_once(
+    conversation: Conversation,
+) -> None:
     model = Working(*([answer()] for _ in range(3)))
 
-    said(model, talk, "One", "Two", persona="You are Dev.")
-    talk.submit(stenolog.ModeSwitch(context_from=talk.position + 1))
-    said(model, talk, "Three", persona="You are Dev.")
+    said(model, conversation, "One", "Two", persona="You are Dev.")
+    conversation.submit(stenolog.ModeSwitch(context_from=conversation.position + 1))
+    said(model, conversation, "Three", persona="You are Dev.")
 
     assert [(prompt.body["prompt"], prompt.session) for prompt in model.prompts] == [
         ("System: You are Dev.\n\nUser: One", ""),
@@ -162,52 +172,52 @@ def test_a_backend_that_remembers_is_told_what_is_new_and_its_persona_once(talk:
     ]
 
 
-def test_a_changed_persona_is_told_to_the_session_that_has_the_old_one(talk: Conversation) -> None:
+def test_a_changed_persona_is_told_to_the_session_that_has_the_old_one(conversation: Conversation) -> None:
     model = Working([answer()], [answer()])
 
-    said(model, talk, "One", persona="You are Dev.")
-    said(model, talk, "Two", persona="You are Eve.")
+    said(model, conversation, "One", persona="You are Dev.")
+    said(model, conversation, "Two", persona="You are Eve.")
 
     assert model.prompts[-1].body["prompt"] == "System: You are Eve.\n\nUser: Two"
 
 
-def test_a_policy_that_tells_everything_resumes_no_session(talk: Conversation) -> None:
+def test_a_policy_that_tells_everything_resumes_no_session(conversation: Conversation) -> None:
     model = Working([answer()], [answer()])
 
-    said(model, talk, "One", "Two", policy=LastN(50))
+    said(model, conversation, "One", "Two", policy=LastN(50))
 
     assert [prompt.session for prompt in model.prompts] == ["", ""]
 
 
-def test_a_reminder_repeats_no_persona_that_stands_above_it(talk: Conversation) -> None:
-    model = Working([answer()], [answer()], [ModelFailed("process_exited", "gone")], [answer()])
+def test_a_reminder_repeats_no_persona_that_stands_above_it(conversation: Conversation) -> None:
+    model = Working([answer()], [answer()], [ModelError("process_exited", "gone")], [answer()])
     policy = Only() | Reminder(every=1, text="Be brief.")
 
-    said(model, talk, "One", "Two", "Three", "Four", persona="You are Dev.", policy=policy)
+    said(model, conversation, "One", "Two", "Three", "Four", persona="You are Dev.", policy=policy)
 
     prompts = [prompt.body["prompt"] for prompt in model.prompts]
     assert [prompt.count("You are Dev.") for prompt in prompts] == [1, 1, 1, 1]
 
 
-def test_usage_that_counts_the_whole_session_is_recorded_by_difference(talk: Conversation) -> None:
+def test_usage_that_counts_the_whole_session_is_recorded_by_difference(conversation: Conversation) -> None:
     totals = [Usage(input=10, output=2), Usage(input=25, output=5), Usage(input=3, output=1)]
     sessions = ["s1", "s1", "s2"]
     model = Working(
         *([answer(session=s, usage=u, usage_is_total=True)] for s, u in zip(sessions, totals, strict=True))
     )
 
-    said(model, talk, "One", "Two", "Three")
+    said(model, conversation, "One", "Two", "Three")
 
-    assert [event.usage for event in ends(talk)] == [totals[0], Usage(input=15, output=3), totals[2]]
+    assert [event.usage for event in ends(conversation)] == [totals[0], Usage(input=15, output=3), totals[2]]
 
 
-def test_a_recorded_run_of_a_backend_that_remembers_has_the_same_requests(talk: Conversation) -> None:
-    said(Working([act(), answer()], [answer()]), talk, "One", "Two", persona="You are Dev.")
-    again = talk.log["again"]
+def test_a_recorded_run_of_a_backend_that_remembers_has_the_same_requests(conversation: Conversation) -> None:
+    said(Working([act(), answer()], [answer()]), conversation, "One", "Two", persona="You are Dev.")
+    again = conversation.log["again"]
 
     async def replayed() -> None:
         agent = Agent("dev", llm=Working(), persona="You are Dev.", retries=ONCE)
-        recording = Recording(talk)
+        recording = Replay(conversation)
         async with Team([recording.agent(agent)]) as team:
             for text in ("One", "Two"):
                 async for _ in team.run(again, text):
@@ -215,12 +225,12 @@ def test_a_recorded_run_of_a_backend_that_remembers_has_the_same_requests(talk: 
 
     asyncio.run(replayed())
 
-    assert [event.parts for event in ends(again)] == [event.parts for event in ends(talk)]
+    assert [event.parts for event in ends(again)] == [event.parts for event in ends(conversation)]
 
 
-def heard(format: str, *lines: dict[str, Any]) -> Turn:
-    ear = LinesEar(Turn(format, resumes=True), FORMATS[format].read)
-    ear.hear("".join(f"{json.dumps(line)}\n" for line in lines).encode())
+def heard(format: str, *lines: dict[str, Any]) -> ResponseBuilder:
+    ear = LinesParser(ResponseBuilder(format, resumes=True), FORMATS[format].read)
+    ear.feed("".join(f"{json.dumps(line)}\n" for line in lines).encode())
     return ear.turn
 
 
@@ -235,7 +245,7 @@ def test_words_that_claude_code_makes_up_for_an_error_were_not_said() -> None:
 def test_a_session_that_claude_code_does_not_find_is_a_backend_that_is_gone() -> None:
     line = {"type": "result", "subtype": "error_during_execution", "is_error": True, "session_id": "s2"}
 
-    with pytest.raises(ModelFailed) as raised:
+    with pytest.raises(ModelError) as raised:
         heard("claude-code", line | {"errors": ["No conversation found with session ID: s1"]})
 
     assert raised.value.category == "process_exited"
@@ -267,7 +277,9 @@ def test_what_a_sub_agent_does_is_kept_and_what_it_says_is_not() -> None:
     )
 
     assert [
-        json.loads(part.raw)["parent_tool_use_id"] for part in turn.answer.parts if isinstance(part, Opaque)
+        json.loads(part.raw)["parent_tool_use_id"]
+        for part in turn.answer.parts
+        if isinstance(part, ProviderPart)
     ] == ["t0"]
     assert len(turn.answer.parts) == 1
 

@@ -9,11 +9,11 @@ import pytest
 
 from stenolog.adapters.agents.command import Command
 from stenolog.adapters.agents.formats import FORMATS
-from stenolog.adapters.agents.hearing import LinesEar
-from stenolog.adapters.agents.turn import LARGEST_NOTE, Turn
-from stenolog.adapters.llms.port import Answer, Said
-from stenolog.domain.errors import ModelFailed
-from stenolog.domain.parts import Opaque, Reasoning, Text
+from stenolog.adapters.agents.hearing import LinesParser
+from stenolog.adapters.agents.turn import LARGEST_NOTE, ResponseBuilder
+from stenolog.adapters.llms.port import ModelResponse, ResponseDelta
+from stenolog.domain.errors import ModelError
+from stenolog.domain.parts import ProviderPart, ReasoningPart, TextPart
 from stenolog.domain.values import Usage
 
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "pytest"}}
@@ -27,12 +27,12 @@ COUNTED = {
 USAGE = Usage(input=33, output=5, cache_read=20, cache_write=10)
 
 
-def heard(format: str, *lines: dict[str, Any]) -> tuple[Answer, list[Said]]:
+def heard(format: str, *lines: dict[str, Any]) -> tuple[ModelResponse, list[ResponseDelta]]:
     """The answer that the lines are, and its pieces."""
-    ear = LinesEar(Turn(format), FORMATS[format].read)
-    ear.hear("".join(f"{json.dumps(line)}\n" for line in lines).encode())
+    ear = LinesParser(ResponseBuilder(format), FORMATS[format].read)
+    ear.feed("".join(f"{json.dumps(line)}\n" for line in lines).encode())
     assert ear.turn.ended
-    return ear.turn.answer, [piece for piece in ear.turn.pieces() if isinstance(piece, Said)]
+    return ear.turn.answer, [piece for piece in ear.turn.pieces() if isinstance(piece, ResponseDelta)]
 
 
 def message(*content: dict[str, Any], id: str = "msg_1", **more: Any) -> dict[str, Any]:
@@ -57,11 +57,11 @@ END = {
 }
 THOUGHT = {"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"}
 FOUND = (
-    Reasoning(text="Let me see.", provider="claude-code", signature="c2ln"),
-    Text(text="I run them."),
-    Opaque(provider="claude-code", raw=json.dumps(CALL, separators=(",", ":"))),
-    Opaque(provider="claude-code", raw=json.dumps(RESULT, separators=(",", ":"))),
-    Text(text="It is fixed."),
+    ReasoningPart(text="Let me see.", provider="claude-code", signature="c2ln"),
+    TextPart(text="I run them."),
+    ProviderPart(provider="claude-code", raw=json.dumps(CALL, separators=(",", ":"))),
+    ProviderPart(provider="claude-code", raw=json.dumps(RESULT, separators=(",", ":"))),
+    TextPart(text="It is fixed."),
 )
 
 
@@ -78,13 +78,13 @@ def test_claude_code_says_its_messages_and_what_it_did_is_kept_but_never_run() -
         END | {"usage": COUNTED, "stop_reason": "end_turn"},
     )
 
-    assert answer == Answer(FOUND, "claude-x", "end_turn", USAGE, "s1")
+    assert answer == ModelResponse(FOUND, "claude-x", "end_turn", USAGE, "s1")
     assert said == [
-        Said(0, "reasoning", "Let me see."),
-        Said(1, "text", "I run them."),
-        Said(2, "act", json.dumps(CALL, separators=(",", ":")), "claude-code"),
-        Said(3, "act", json.dumps(RESULT, separators=(",", ":")), "claude-code"),
-        Said(4, "text", "It is fixed."),
+        ResponseDelta(0, "reasoning", "Let me see."),
+        ResponseDelta(1, "text", "I run them."),
+        ResponseDelta(2, "act", json.dumps(CALL, separators=(",", ":")), "claude-code"),
+        ResponseDelta(3, "act", json.dumps(RESULT, separators=(",", ":")), "claude-code"),
+        ResponseDelta(4, "text", "It is fixed."),
     ]
 
 
@@ -110,7 +110,7 @@ def test_claude_code_with_partial_messages_says_nothing_twice() -> None:
         END,
     )
 
-    assert answer == Answer(FOUND, "claude-x", session="s1")
+    assert answer == ModelResponse(FOUND, "claude-x", session="s1")
     words = [piece.text for piece in said if piece.kind != "act"]
     assert words == ["Let me ", "see.", "I run ", "them.", "It is fixed."]
 
@@ -118,7 +118,10 @@ def test_claude_code_with_partial_messages_says_nothing_twice() -> None:
 def test_a_result_that_was_not_said_before_is_the_answer() -> None:
     answer, said = heard("claude-code", INIT, END)
 
-    assert (answer.parts, said) == ((Text(text="It is fixed."),), [Said(0, "text", "It is fixed.")])
+    assert (answer.parts, said) == (
+        (TextPart(text="It is fixed."),),
+        [ResponseDelta(0, "text", "It is fixed.")],
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,7 +138,7 @@ def test_a_result_that_was_not_said_before_is_the_answer() -> None:
     ],
 )
 def test_a_failure_of_claude_code_has_its_category(line: dict[str, Any], category: str, words: str) -> None:
-    with pytest.raises(ModelFailed, match=words) as raised:
+    with pytest.raises(ModelError, match=words) as raised:
         heard("claude-code", INIT, END | line)
 
     assert raised.value.category == category
@@ -165,12 +168,12 @@ def test_codex_says_its_messages_and_what_it_did_is_kept_but_never_run() -> None
         },
     )
 
-    assert answer == Answer(
+    assert answer == ModelResponse(
         (
-            Reasoning(text="**Looking**", provider="codex"),
-            Opaque(provider="codex", raw=json.dumps(did, separators=(",", ":"))),
-            Text(text="A README."),
-            Text(text="No more."),
+            ReasoningPart(text="**Looking**", provider="codex"),
+            ProviderPart(provider="codex", raw=json.dumps(did, separators=(",", ":"))),
+            TextPart(text="A README."),
+            TextPart(text="No more."),
         ),
         usage=Usage(input=9, output=2, cache_read=4),
         session="0199",
@@ -186,7 +189,7 @@ def test_codex_says_its_messages_and_what_it_did_is_kept_but_never_run() -> None
 
 def test_a_failed_turn_of_codex_has_its_category() -> None:
     failed = {"type": "turn.failed", "error": {"message": "You've hit your usage limit."}}
-    with pytest.raises(ModelFailed, match="usage limit") as raised:
+    with pytest.raises(ModelError, match="usage limit") as raised:
         heard("codex", failed)
 
     assert raised.value.category == "rate_limited"
@@ -207,21 +210,21 @@ def test_fields_of_another_type_are_no_fault(format: str, odd: object) -> None:
     )
     fields = ("message", "event", "item", "text", "session_id", "thread_id", "id")
 
-    ear = LinesEar(Turn(format), FORMATS[format].read)
+    ear = LinesParser(ResponseBuilder(format), FORMATS[format].read)
     for kind in kinds:
         for field in fields:
-            ear.hear(json.dumps({"type": kind, field: odd}).encode() + b"\n")
+            ear.feed(json.dumps({"type": kind, field: odd}).encode() + b"\n")
 
     assert not ear.turn.ended
 
 
 def test_a_large_thing_that_an_agent_did_is_kept_with_its_texts_shortened() -> None:
-    turn = Turn("x")
-    turn.does({"id": 1, "input": {"command": "cat"}, "output": ["y" * LARGEST_NOTE]})
+    turn = ResponseBuilder("x")
+    turn.add_note({"id": 1, "input": {"command": "cat"}, "output": ["y" * LARGEST_NOTE]})
 
     (note,) = turn.answer.parts
 
-    assert isinstance(note, Opaque)
+    assert isinstance(note, ProviderPart)
     assert json.loads(note.raw) == {
         "id": 1,
         "input": {"command": "cat"},
@@ -230,12 +233,12 @@ def test_a_large_thing_that_an_agent_did_is_kept_with_its_texts_shortened() -> N
 
 
 def test_half_a_character_in_json_becomes_a_replacement() -> None:
-    ear = LinesEar(Turn("x"), FORMATS["jsonl"].read)
-    ear.hear(b'{"type": "text", "text": "a\\ud83d b\\ud83d\\ude00"}\n{"type": "note", "x": "\\udc00"}\n')
+    ear = LinesParser(ResponseBuilder("x"), FORMATS["jsonl"].read)
+    ear.feed(b'{"type": "text", "text": "a\\ud83d b\\ud83d\\ude00"}\n{"type": "note", "x": "\\udc00"}\n')
 
     assert ear.turn.answer.parts == (
-        Text(text="a\ufffd b😀"),
-        Opaque(provider="x", raw='{"type":"note","x":"\ufffd"}'),
+        TextPart(text="a\ufffd b😀"),
+        ProviderPart(provider="x", raw='{"type":"note","x":"\ufffd"}'),
     )
 
 
@@ -259,11 +262,11 @@ def test_own_programs_tell_usage_model_and_finish_reason() -> None:
     answer, _ = heard("jsonl", end)
 
     usage = Usage(input=5, output=2, cache_read=1, reasoning=1)
-    assert answer == Answer((Text(text="Hi"),), "m", "stop", usage, "s")
+    assert answer == ModelResponse((TextPart(text="Hi"),), "m", "stop", usage, "s")
 
 
 def test_a_failure_with_an_unknown_category_is_sorted_by_its_words() -> None:
-    with pytest.raises(ModelFailed) as raised:
+    with pytest.raises(ModelError) as raised:
         heard("jsonl", {"type": "error", "message": "overloaded", "category": "tired"})
 
     assert raised.value.category == "overloaded"

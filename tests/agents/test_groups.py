@@ -15,7 +15,7 @@ import pytest
 import stenolog
 from stenolog import LlmError
 from stenolog.adapters.agents import groups
-from stenolog.domain.parts import Opaque
+from stenolog.domain.parts import ProviderPart
 from tests.agents import given
 
 ROOT = Path(__file__).parents[2]
@@ -81,7 +81,7 @@ def test_an_agent_ends_with_its_engine_and_what_it_did_is_in_the_log(
     assert number != signal.SIGKILL or given.gone(child)
     assert code == (-9 if number == signal.SIGKILL else 143)
     (error,) = errors(folder)
-    assert [part.raw for part in error.parts if isinstance(part, Opaque)] == [
+    assert [part.raw for part in error.parts if isinstance(part, ProviderPart)] == [
         '{"type":"note","text":"edit a.py"}'
     ]
     if given.is_running(child):

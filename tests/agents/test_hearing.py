@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog.adapters.agents.formats import FORMATS
-from stenolog.adapters.agents.hearing import Ear, LinesEar, TextEar
-from stenolog.adapters.agents.turn import Turn
-from stenolog.adapters.llms.port import Answer, Said
+from stenolog.adapters.agents.hearing import LinesParser, OutputParser, TextParser
+from stenolog.adapters.agents.turn import ResponseBuilder
+from stenolog.adapters.llms.port import ModelResponse, ResponseDelta
 
 END = "<end>"
 SCRAPS = ("a", "<en", "<end>", "d>", "\n", "\r\n", "\x1b[1m", "\x1b]0;t\x07", "\x1b", "é", "𝄞", "{", " ")
@@ -18,27 +18,27 @@ OUTPUT = st.lists(st.sampled_from(SCRAPS), max_size=12).map("".join)
 CUTS = st.lists(st.integers(1, 5), max_size=40)
 
 
-def heard(ear: Ear, output: bytes, cuts: list[int]) -> tuple[Answer, bool, str]:
+def heard(ear: OutputParser, output: bytes, cuts: list[int]) -> tuple[ModelResponse, bool, str]:
     """The answer, whether it has told its end, and all pieces as one."""
     for cut in cuts:
-        ear.hear(output[:cut])
+        ear.feed(output[:cut])
         output = output[cut:]
-    ear.hear(output)
+    ear.feed(output)
     if not ear.turn.ended:
-        ear.silence()
+        ear.close()
     return (
         ear.turn.answer,
         ear.turn.ended,
-        "".join(piece.text for piece in ear.turn.pieces() if isinstance(piece, Said)),
+        "".join(piece.text for piece in ear.turn.pieces() if isinstance(piece, ResponseDelta)),
     )
 
 
 @given(OUTPUT, CUTS)
 def test_text_is_heard_the_same_in_whatever_pieces_it_comes(output: str, cuts: list[int]) -> None:
     for end in ("", END):
-        whole = heard(TextEar(Turn("x"), end), output.encode(), [])
+        whole = heard(TextParser(ResponseBuilder("x"), end), output.encode(), [])
 
-        assert heard(TextEar(Turn("x"), end), output.encode(), cuts) == whole
+        assert heard(TextParser(ResponseBuilder("x"), end), output.encode(), cuts) == whole
 
 
 @given(st.lists(st.text(max_size=6).filter(lambda text: "\x1b" not in text), max_size=6), CUTS)
@@ -46,7 +46,7 @@ def test_text_up_to_the_line_that_is_the_end_is_the_answer(lines: list[str], cut
     said = "\n".join(lines)
     before = f"{said}\n" if said else ""
 
-    found, ended, _ = heard(TextEar(Turn("x"), END), f"{before}{END}\nand more".encode(), cuts)
+    found, ended, _ = heard(TextParser(ResponseBuilder("x"), END), f"{before}{END}\nand more".encode(), cuts)
 
     expected = said.rstrip("\r\n")
     assert (ended, [part.text for part in found.parts if part.type == "text"]) == (
@@ -62,7 +62,7 @@ def test_json_lines_are_heard_the_same_in_whatever_pieces_they_come(
     lines = [json.dumps({"type": "text", "text": text}, ensure_ascii=False) for text in texts]
     output = "\n".join([*lines, "noise", '{"type": "result"}', "noise"]).encode("utf-8", "replace")
 
-    found, ended, said = heard(LinesEar(Turn("x"), FORMATS["jsonl"].read), output, cuts)
+    found, ended, said = heard(LinesParser(ResponseBuilder("x"), FORMATS["jsonl"].read), output, cuts)
 
     assert (ended, said) == (True, "".join(texts))
     assert [part.text for part in found.parts if part.type == "text"] == ([said] if said.strip() else [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog.adapters.agents.formats import known
+from stenolog.adapters.agents.formats import split_command
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ from stenolog.adapters.agents.formats import known
     ],
 )
 def test_a_program_is_known_by_its_name(command: str, expected: tuple[str, str]) -> None:
-    assert known(command) == expected
+    assert split_command(command) == expected

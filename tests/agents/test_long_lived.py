@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.agents.command_line import END, CommandLine, Health
+from stenolog.adapters.agents.command_line import END, CommandLine, HealthCheck
 from stenolog.adapters.agents.formats import FORMATS, JsonLines
-from stenolog.adapters.llms.port import Answer, Said
-from stenolog.domain.errors import ModelFailed
+from stenolog.adapters.llms.port import ModelResponse, ResponseDelta
+from stenolog.domain.errors import ModelError
 from stenolog.domain.values import Usage
 from tests.agents import given
 from tests.agents.given import asked, failed, pieces, prompt, run, runs_on, words
@@ -30,26 +30,29 @@ async def lost(model: CommandLine, session: str, lane: str = "coder", conversati
 
 @FORMS
 def test_one_process_answers_all_requests_of_a_lane_and_remembers_them(form: str) -> None:
-    async def talk(model: CommandLine) -> list[str]:
+    async def conversation(model: CommandLine) -> list[str]:
         one = await asked(model, "one")
         two = await asked(model, "two\nlines", one.session)
         assert one.session == two.session
         return [words(one), words(two), await lost(model, two.session)]
 
-    assert run(talk, runs_on(form)) == ["1: one", "2: one | two\nlines", ""]
+    assert run(conversation, runs_on(form)) == ["1: one", "2: one | two\nlines", ""]
 
 
 @FORMS
 def test_each_lane_of_each_conversation_has_a_process_of_its_own(form: str) -> None:
-    async def talk(model: CommandLine) -> list[str]:
+    async def conversation(model: CommandLine) -> list[str]:
         places = [("coder", "a"), ("coder/2", "a"), ("coder", "b")]
         answers = await asyncio.gather(
-            *(asked(model, f"{lane} {talk}", lane=lane, conversation=talk) for lane, talk in places)
+            *(
+                asked(model, f"{lane} {conversation}", lane=lane, conversation=conversation)
+                for lane, conversation in places
+            )
         )
         assert len({answer.session for answer in answers}) == 3
         return [words(answer) for answer in answers]
 
-    assert run(talk, runs_on(form)) == ["1: coder a", "1: coder/2 a", "1: coder b"]
+    assert run(conversation, runs_on(form)) == ["1: coder a", "1: coder/2 a", "1: coder b"]
 
 
 @FORMS
@@ -67,23 +70,28 @@ def test_a_death_in_the_middle_of_an_answer_is_told_with_its_reason_and_what_was
 def test_a_death_between_two_requests_is_told_before_the_next_and_then_there_is_a_new_process(
     form: str,
 ) -> None:
-    async def talk(model: CommandLine) -> list[str]:
+    async def conversation(model: CommandLine) -> list[str]:
         one = await asked(model, "one")
         await given.killed(model)
         why = await lost(model, one.session)
         again = await asked(model, "all of it")
         return [why, words(again), await lost(model, again.session), str(again.session != one.session)]
 
-    assert run(talk, runs_on(form)) == [f"{given.NAME} was ended by SIGKILL", "1: all of it", "", "True"]
+    assert run(conversation, runs_on(form)) == [
+        f"{given.NAME} was ended by SIGKILL",
+        "1: all of it",
+        "",
+        "True",
+    ]
 
 
 def test_a_request_that_counts_on_a_dead_process_is_refused_and_never_given_to_a_new_one() -> None:
-    async def talk(model: CommandLine) -> tuple[str, ModelFailed]:
+    async def conversation(model: CommandLine) -> tuple[str, ModelError]:
         one = await asked(model, "one")
         await given.killed(model)
         return await failed(model, "only what is new", one.session)
 
-    said, error = run(talk, runs_on())
+    said, error = run(conversation, runs_on())
 
     ended = f"{given.NAME} was ended by SIGKILL"
     assert (said, error.category, error.message) == ("", "process_exited", ended)
@@ -96,52 +104,52 @@ def test_a_session_of_an_earlier_life_of_this_program_is_lost() -> None:
 def test_a_session_is_not_lost_where_the_program_can_take_it_up() -> None:
     resumes = JsonLines(FORMATS["jsonl"].read, resume=("--resume", "{session}"))
 
-    async def talk(model: CommandLine) -> tuple[str, Answer]:
+    async def conversation(model: CommandLine) -> tuple[str, ModelResponse]:
         return await lost(model, "5e55"), await asked(model, "what is new", "5e55")
 
-    why, answer = run(talk, CommandLine(given.program("jsonl"), mode="long-lived", format=resumes))
+    why, answer = run(conversation, CommandLine(given.program("jsonl"), mode="long-lived", format=resumes))
 
     assert (why, words(answer), answer.session) == ("", "1: what is new", "5e55")
 
 
 def test_a_lane_without_a_session_begins_anew() -> None:
-    async def talk(model: CommandLine) -> list[str]:
+    async def conversation(model: CommandLine) -> list[str]:
         await asked(model, "one")
         return [words(await asked(model, "all of it"))]
 
-    assert run(talk, runs_on()) == ["1: all of it"]
+    assert run(conversation, runs_on()) == ["1: all of it"]
 
 
 def test_the_session_and_the_usage_that_a_program_tells_are_kept() -> None:
-    async def talk(model: CommandLine) -> Answer:
+    async def conversation(model: CommandLine) -> ModelResponse:
         return await asked(model, "two", (await asked(model, "one")).session)
 
-    answer = run(talk, runs_on("jsonl", env={"SESSION": "its own"}))
+    answer = run(conversation, runs_on("jsonl", env={"SESSION": "its own"}))
 
     assert (answer.session, answer.usage) == ("its own", Usage(output=3))
 
 
 @FORMS
 def test_an_interrupted_process_ends_its_turn_and_goes_on(form: str) -> None:
-    async def talk(model: CommandLine) -> list[str]:
+    async def conversation(model: CommandLine) -> list[str]:
         one = await asked(model, "one")
         async with aclosing(model.stream(prompt("two: hang", one.session))) as stream:
             begun = await given.first(stream)
         why = await lost(model, one.session)
         return [begun, why, words(await asked(model, "three", one.session))]
 
-    assert run(talk, runs_on(form)) == ["begun", "", "3: one | two: hang | three"]
+    assert run(conversation, runs_on(form)) == ["begun", "", "3: one | two: hang | three"]
 
 
 @FORMS
 def test_one_that_does_not_heed_the_interrupt_is_ended(form: str) -> None:
-    async def talk(model: CommandLine) -> list[str]:
+    async def conversation(model: CommandLine) -> list[str]:
         one = await asked(model, "one")
         async with aclosing(model.stream(prompt("be stubborn", one.session))) as stream:
             begun = await given.first(stream)
         return [begun, await lost(model, one.session), words(await asked(model, "all of it"))]
 
-    assert run(talk, runs_on(form, patience=0.1)) == [
+    assert run(conversation, runs_on(form, patience=0.1)) == [
         "begun",
         f"{given.NAME} was ended by SIGKILL",
         "1: all of it",
@@ -149,14 +157,14 @@ def test_one_that_does_not_heed_the_interrupt_is_ended(form: str) -> None:
 
 
 def test_cancelling_twice_ends_the_process_at_once() -> None:
-    async def talk(model: CommandLine) -> str:
+    async def conversation(model: CommandLine) -> str:
         one = await asked(model, "one")
         begun = asyncio.Event()
 
         async def listen() -> None:
             async with aclosing(model.stream(prompt("be stubborn", one.session))) as stream:
                 async for piece in stream:
-                    if isinstance(piece, Said):
+                    if isinstance(piece, ResponseDelta):
                         begun.set()
 
         task = asyncio.create_task(listen())
@@ -169,44 +177,44 @@ def test_cancelling_twice_ends_the_process_at_once() -> None:
             await asyncio.sleep(0.01)
         return why
 
-    assert run(talk, runs_on(patience=60)) == f"{given.NAME} was ended by SIGKILL"
+    assert run(conversation, runs_on(patience=60)) == f"{given.NAME} was ended by SIGKILL"
 
 
 def test_a_garbage_line_fails_the_turn_and_the_process_is_brought_back_to_its_senses() -> None:
-    async def talk(model: CommandLine) -> list[str]:
+    async def conversation(model: CommandLine) -> list[str]:
         one = await asked(model, "one")
         _, error = await failed(model, "garbage", one.session)
         return [error.category, words(await asked(model, "three", one.session))]
 
-    assert run(talk, runs_on("jsonl")) == ["invalid_response", "3: one | garbage | three"]
+    assert run(conversation, runs_on("jsonl")) == ["invalid_response", "3: one | garbage | three"]
 
 
 @FORMS
 def test_a_flood_on_stderr_does_not_block_it(form: str) -> None:
-    async def talk(model: CommandLine) -> list[str]:
+    async def conversation(model: CommandLine) -> list[str]:
         one = await asked(model, "flood")
         return [words(one), words(await asked(model, "two", one.session))]
 
-    assert run(talk, runs_on(form)) == ["flooded", "2: flood | two"]
+    assert run(conversation, runs_on(form)) == ["flooded", "2: flood | two"]
 
 
 def test_what_is_said_between_two_turns_is_no_answer() -> None:
-    async def talk(model: CommandLine) -> str:
+    async def conversation(model: CommandLine) -> str:
         one = await asked(model, "stray")
         await asyncio.sleep(0.05)
         return words(await asked(model, "two", one.session))
 
-    assert run(talk, runs_on()) == "2: stray | two"
+    assert run(conversation, runs_on()) == "2: stray | two"
 
 
 def test_one_that_does_not_listen_any_more_is_lost() -> None:
-    async def talk(model: CommandLine) -> list[str]:
+    async def conversation(model: CommandLine) -> list[str]:
         one = await asked(model, "deaf")
         while model.is_alive("coder", "talk"):
             await asyncio.sleep(0.01)
         return [words(one), words(await asked(model, "all of it"))]
 
-    assert run(talk, runs_on()) == ["heard for the last time", "1: all of it"]
+    assert run(conversation, runs_on()) == ["heard for the last time", "1: all of it"]
 
 
 def test_a_line_in_the_prompt_that_looks_like_the_end_does_not_end_it() -> None:
@@ -222,33 +230,35 @@ def test_a_request_of_5_mb_and_its_answer_pass() -> None:
 
 
 def test_of_too_many_the_one_that_was_silent_longest_is_ended() -> None:
-    async def talk(model: CommandLine) -> list[bool]:
+    async def conversation(model: CommandLine) -> list[bool]:
         for lane in ("a", "b", "c"):
             await asked(model, "one", lane=lane)
         return [model.is_alive(lane, "talk") for lane in ("a", "b", "c")]
 
-    assert run(talk, runs_on(most=2)) == [False, True, True]
+    assert run(conversation, runs_on(most=2)) == [False, True, True]
 
 
 @pytest.mark.parametrize(("ping", "reason"), [("ping", ""), ("be mute", "did not answer 'be mute' in 0.1 s")])
 def test_one_that_was_silent_for_long_is_asked_how_it_is(ping: str, reason: str) -> None:
-    async def talk(model: CommandLine) -> tuple[str, bool]:
+    async def conversation(model: CommandLine) -> tuple[str, bool]:
         one = await asked(model, "one")
         return await lost(model, one.session), model.is_alive("coder", "talk")
 
-    why, alive = run(talk, runs_on(health=Health(ping, after=0.0, timeout=0.1 if reason else 10.0)))
+    why, alive = run(
+        conversation, runs_on(health=HealthCheck(ping, after=0.0, timeout=0.1 if reason else 10.0))
+    )
 
     assert (reason in why, bool(why), alive) == (True, bool(reason), not reason)
 
 
 def test_closing_ends_every_process_and_the_model_may_be_used_again() -> None:
-    async def talk(model: CommandLine) -> list[Any]:
+    async def conversation(model: CommandLine) -> list[Any]:
         one = await asked(model, "one")
         await model.close()
         alive, why = model.is_alive("coder", "talk"), await lost(model, one.session)
         return [alive, why, words(await asked(model, "all of it"))]
 
-    assert run(talk, runs_on()) == [False, NOT_HERE, "1: all of it"]
+    assert run(conversation, runs_on()) == [False, NOT_HERE, "1: all of it"]
 
 
 ANOTHER_LOOP = """
@@ -296,16 +306,16 @@ def test_when_this_program_is_killed_its_agents_end_by_themselves() -> None:
 
 
 def test_two_requests_of_one_lane_take_turns() -> None:
-    async def talk(model: CommandLine) -> list[str]:
+    async def conversation(model: CommandLine) -> list[str]:
         one = await asked(model, "one")
         both = await asyncio.gather(*(asked(model, text, one.session) for text in ("two", "three")))
         return [words(answer) for answer in both]
 
-    assert run(talk, runs_on()) == ["2: one | two", "3: one | two | three"]
+    assert run(conversation, runs_on()) == ["2: one | two", "3: one | two | three"]
 
 
 def test_a_hundred_turns_and_deaths_leave_no_file_task_or_process_behind() -> None:
-    async def talk(model: CommandLine) -> list[int]:
+    async def conversation(model: CommandLine) -> list[int]:
         before = given.descriptors()
         for number in range(10):
             lane = f"lane {number}"
@@ -315,4 +325,4 @@ def test_a_hundred_turns_and_deaths_leave_no_file_task_or_process_behind() -> No
             await failed(model, "die", session, lane=lane)
         return [given.descriptors() - before, len(asyncio.all_tasks())]
 
-    assert run(talk, runs_on()) == [0, 1]
+    assert run(conversation, runs_on()) == [0, 1]

@@ -14,10 +14,10 @@ import pytest
 from stenolog.adapters.agents import process
 from stenolog.adapters.agents.command_line import CommandLine
 from stenolog.adapters.agents.formats import FORMATS, JsonLines
-from stenolog.adapters.agents.turn import Turn
-from stenolog.adapters.llms.port import Answer, Said
+from stenolog.adapters.agents.turn import ResponseBuilder
+from stenolog.adapters.llms.port import ModelResponse, ResponseDelta
 from stenolog.domain.errors import CallerError
-from stenolog.domain.parts import Text
+from stenolog.domain.parts import TextPart
 from tests.agents import given
 from tests.agents.given import asked, failed, once, prompt, run, words
 
@@ -25,7 +25,7 @@ from tests.agents.given import asked, failed, once, prompt, run, words
 def test_the_prompt_goes_to_stdin_and_stdout_is_the_answer() -> None:
     said = "User: Hi\n\nAssistant (Ada): Hello ✓"
 
-    assert run(lambda model: asked(model, said), once("echo")) == Answer((Text(text=said),))
+    assert run(lambda model: asked(model, said), once("echo")) == ModelResponse((TextPart(text=said),))
 
 
 def test_the_prompt_is_an_argument_where_the_command_says_so() -> None:
@@ -181,8 +181,8 @@ def test_bytes_become_text_however_they_arrive(behaviour: str, output: bytes, ex
     heard = run(lambda model: given.pieces(model, ""), once(behaviour, output.hex()))
 
     *said, answer = heard
-    assert isinstance(answer, Answer)
-    assert (words(answer), "".join(piece.text for piece in said if isinstance(piece, Said))) == (
+    assert isinstance(answer, ModelResponse)
+    assert (words(answer), "".join(piece.text for piece in said if isinstance(piece, ResponseDelta))) == (
         expected,
         expected,
     )
@@ -218,7 +218,7 @@ def test_a_slow_listener_misses_nothing_of_a_program_that_has_ended(monkeypatch:
         heard = ""
         async with aclosing(model.stream(prompt(""))) as stream:
             async for piece in stream:
-                if isinstance(piece, Said):
+                if isinstance(piece, ResponseDelta):
                     heard += piece.text
                     await asyncio.sleep(0.1)
         return heard
@@ -230,7 +230,7 @@ def test_a_slow_listener_misses_nothing_of_a_program_that_has_ended(monkeypatch:
 def test_what_comes_after_the_end_of_an_answer_does_not_hold_it_up(tmp_path: Path) -> None:
     lines = [{"type": "result", "text": "Done."}, "x" * 3_000_000]
 
-    async def soon(model: CommandLine) -> Answer:
+    async def soon(model: CommandLine) -> ModelResponse:
         async with asyncio.timeout(20):
             return await asked(model, "")
 
@@ -301,7 +301,7 @@ def test_a_failure_that_is_told_has_its_category_and_no_secret(tmp_path: Path) -
 def test_a_session_is_kept_with_the_answer_and_taken_up_with_the_next_request() -> None:
     resuming = JsonLines(FORMATS["jsonl"].read, resume=("--resume", "{session}"))
 
-    async def twice(model: CommandLine) -> tuple[Answer, Answer]:
+    async def twice(model: CommandLine) -> tuple[ModelResponse, ModelResponse]:
         one = await asked(model, "one")
         return one, await asked(model, "two", one.session)
 
@@ -318,21 +318,21 @@ def test_who_keeps_its_sessions_itself_loses_none_with_a_process() -> None:
 
 
 def test_a_reader_of_ones_own_is_a_function(tmp_path: Path) -> None:
-    def read(line: dict[str, Any], turn: Turn) -> None:
+    def read(line: dict[str, Any], turn: ResponseBuilder) -> None:
         if line["event"] == "token":
-            turn.says(line["data"])
+            turn.add_text(line["data"])
         else:
-            turn.ends()
+            turn.finish()
 
     lines = [{"event": "token", "data": "Hel"}, {"event": "token", "data": "lo"}, {"event": "done"}, {}]
     model = once(*says(tmp_path, *lines), format=JsonLines(read))
 
-    assert run(lambda model: given.pieces(model, ""), model)[-1] == Answer((Text(text="Hello"),))
+    assert run(lambda model: given.pieces(model, ""), model)[-1] == ModelResponse((TextPart(text="Hello"),))
 
 
 def test_a_line_that_the_reader_does_not_expect_is_an_invalid_response(tmp_path: Path) -> None:
-    def read(line: dict[str, Any], turn: Turn) -> None:
-        turn.says(line["data"])
+    def read(line: dict[str, Any], turn: ResponseBuilder) -> None:
+        turn.add_text(line["data"])
 
     _, error = run(
         lambda model: failed(model, ""), once(*says(tmp_path, {"type": 1}), format=JsonLines(read))

@@ -23,9 +23,9 @@ from stenolog import AssistantMessage, Entry, LlmError
 from stenolog.adapters.agents import groups
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.llms.port import Model
-from stenolog.domain.parts import Opaque
+from stenolog.domain.parts import ProviderPart
 from stenolog.domain.values import Usage
-from stenolog.engine import Agent, Recorded, Retries, Team
+from stenolog.engine import Agent, EntryAppended, RetryPolicy, Team
 from tests.agents import given, real
 from tests.agents.provider import CACHED, INPUT, OUTPUT, Provider
 from tests.agents.real import AGENTS, TIMES
@@ -33,7 +33,7 @@ from tests.agents.real import AGENTS, TIMES
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 ONE, TWO = "RUN «echo one >> acts»", "RUN «echo two >> acts»"
-NO_RETRIES = Retries(attempts={})
+NO_RETRIES = RetryPolicy(attempts={})
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -49,26 +49,28 @@ def provider() -> Iterator[Provider]:
 
 
 @pytest.fixture
-def talk(tmp_path: Path) -> Iterator[Conversation]:
+def conversation(tmp_path: Path) -> Iterator[Conversation]:
     with stenolog.open(tmp_path / "talks.db") as log:
         yield log["talk"]
 
 
-async def said(model: Model, talk: Conversation, *texts: str, retries: Retries = NO_RETRIES) -> list[Entry]:
+async def said(
+    model: Model, conversation: Conversation, *texts: str, retries: RetryPolicy = NO_RETRIES
+) -> list[Entry]:
     """What is appended while the agent answers each text."""
     async with Team([Agent("dev", llm=model, persona="You are Dev.", retries=retries)]) as team:
-        happened = [each for text in texts or (None,) async for each in team.run(talk, text)]
-    return [each.entry for each in happened if isinstance(each, Recorded)]
+        happened = [each for text in texts or (None,) async for each in team.run(conversation, text)]
+    return [each.entry for each in happened if isinstance(each, EntryAppended)]
 
 
-def ends(talk: Conversation) -> list[AssistantMessage | LlmError]:
-    events = (entry.event for entry in talk.entries())
+def ends(conversation: Conversation) -> list[AssistantMessage | LlmError]:
+    events = (entry.event for entry in conversation.entries())
     return [event for event in events if isinstance(event, AssistantMessage | LlmError)]
 
 
 def acts(event: AssistantMessage | LlmError) -> str:
     """All that the agent did by itself, as it was told."""
-    return "\n".join(part.raw for part in event.parts if isinstance(part, Opaque))
+    return "\n".join(part.raw for part in event.parts if isinstance(part, ProviderPart))
 
 
 def used(calls: int) -> Usage:
@@ -94,13 +96,13 @@ def prompts(provider: Provider) -> str:
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_turns_with_tools_tell_what_is_new_once_and_count_each_token_once(
-    agent: str, provider: Provider, talk: Conversation, tmp_path: Path
+    agent: str, provider: Provider, conversation: Conversation, tmp_path: Path
 ) -> None:
     model = real.model(agent, tmp_path / "home", provider.url)
 
-    asyncio.run(said(model, talk, f"{ONE} {TWO}", "RUN «echo three >> acts»", "Hello"))
+    asyncio.run(said(model, conversation, f"{ONE} {TWO}", "RUN «echo three >> acts»", "Hello"))
 
-    answers = ends(talk)
+    answers = ends(conversation)
     assert [(answer.kind, answer.text) for answer in answers] == [("assistant_message", "done")] * 3
     assert [word in acts(answers[0]) for word in ("echo one", "echo two")] == [True, True]
     assert [tokens(answer) for answer in answers] == [used(3), used(2), used(1)]
@@ -114,28 +116,28 @@ def test_turns_with_tools_tell_what_is_new_once_and_count_each_token_once(
 @pytest.mark.parametrize("agent", AGENTS)
 @pytest.mark.parametrize("how", ["killed", "cancelled", "timeout"])
 def test_a_turn_that_is_broken_off_keeps_what_was_done_and_it_is_not_done_again(
-    how: str, agent: str, provider: Provider, talk: Conversation, tmp_path: Path
+    how: str, agent: str, provider: Provider, conversation: Conversation, tmp_path: Path
 ) -> None:
-    times = replace(TIMES, between=4.0) if how == "timeout" else TIMES
+    times = replace(TIMES, idle=4.0) if how == "timeout" else TIMES
     model = real.model(agent, tmp_path / "home", provider.url, timeouts=times)
 
     async def broken_off() -> None:
-        async with Team([Agent("dev", llm=model, retries=Retries(base=0.1))]) as team:
-            running = asyncio.create_task(_run(team, talk, f"{ONE} STALL «{how}»"))
+        async with Team([Agent("dev", llm=model, retries=RetryPolicy(base=0.1))]) as team:
+            running = asyncio.create_task(_run(team, conversation, f"{ONE} STALL «{how}»"))
             await asyncio.to_thread(provider.stalled.wait, 60)
             await asyncio.sleep(0.5)
             if how == "killed":
                 for pid in groups_of_ours():
                     os.killpg(pid, signal.SIGKILL)
             if how == "cancelled":
-                await team.cancel(talk)
+                await team.cancel(conversation)
             await running
             if how == "cancelled":
-                await _run(team, talk, "Go on.")
+                await _run(team, conversation, "Go on.")
 
     asyncio.run(broken_off())
 
-    first, *_, last = ends(talk)
+    first, *_, last = ends(conversation)
     category = {"killed": "process_exited", "cancelled": "cancelled", "timeout": "timeout"}[how]
     assert isinstance(first, LlmError)
     assert (first.category, "echo one" in acts(first), bool(first.session)) == (category, True, True)
@@ -143,8 +145,8 @@ def test_a_turn_that_is_broken_off_keeps_what_was_done_and_it_is_not_done_again(
     assert agent not in ("claude", "claude-long") or (first.usage and first.usage.output >= OUTPUT)
 
 
-async def _run(team: Team, talk: Conversation, text: str) -> None:
-    async for _ in team.run(talk, text):
+async def _run(team: Team, conversation: Conversation, text: str) -> None:
+    async for _ in team.run(conversation, text):
         pass
 
 
@@ -155,45 +157,45 @@ def groups_of_ours() -> list[int]:
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_an_agent_whose_session_is_gone_is_told_everything_anew(
-    agent: str, provider: Provider, talk: Conversation, tmp_path: Path
+    agent: str, provider: Provider, conversation: Conversation, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
-    asyncio.run(said(real.model(agent, home, provider.url), talk, "I am Ann."))
+    asyncio.run(said(real.model(agent, home, provider.url), conversation, "I am Ann."))
     for folder in (home / ".claude" / "projects", home / ".codex" / "sessions"):
         shutil.rmtree(folder, ignore_errors=True)
     for file in (home / ".codex").glob("*.sqlite*"):
         file.unlink()
 
     model = real.model(agent, home, provider.url)
-    asyncio.run(said(model, talk, "Who am I?", retries=Retries(base=0.1)))
+    asyncio.run(said(model, conversation, "Who am I?", retries=RetryPolicy(base=0.1)))
 
-    assert [end.kind for end in ends(talk)][-1] == "assistant_message"
+    assert [end.kind for end in ends(conversation)][-1] == "assistant_message"
     assert ["I am Ann." in prompts(provider), "Who am I?" in prompts(provider)] == [True, True]
 
 
 def test_claude_code_at_its_limit_of_turns_keeps_what_it_did_its_session_and_its_usage(
-    provider: Provider, talk: Conversation, tmp_path: Path
+    provider: Provider, conversation: Conversation, tmp_path: Path
 ) -> None:
     model = real.model("claude", tmp_path / "home", provider.url, more=["--max-turns", "1"])
 
-    asyncio.run(said(model, talk, f"{ONE} {TWO}"))
+    asyncio.run(said(model, conversation, f"{ONE} {TWO}"))
 
-    (error,) = ends(talk)
+    (error,) = ends(conversation)
     assert isinstance(error, LlmError)
     assert ("max turns" in error.message, "echo one" in acts(error)) == (True, True)
     assert (bool(error.session), tokens(error)) == (True, used(1))
 
 
 def test_an_agent_that_works_without_a_word_is_alive(
-    provider: Provider, talk: Conversation, tmp_path: Path
+    provider: Provider, conversation: Conversation, tmp_path: Path
 ) -> None:
-    times = replace(TIMES, between=4.0)
+    times = replace(TIMES, idle=4.0)
     model = real.model("codex", tmp_path / "home", provider.url, timeouts=times)
     steps = " ".join(f"RUN «sleep 2; echo {nth} >> acts»" for nth in range(4))
 
-    asyncio.run(said(model, talk, steps, retries=Retries(base=0.1)))
+    asyncio.run(said(model, conversation, steps, retries=RetryPolicy(base=0.1)))
 
-    assert [end.kind for end in ends(talk)] == ["assistant_message"]
+    assert [end.kind for end in ends(conversation)] == ["assistant_message"]
     assert done(tmp_path) == ["0", "1", "2", "3"]
 
 
@@ -205,7 +207,7 @@ from stenolog.engine import Agent, Retries, Team
 from tests.agents import real
 
 async def main(agent, home, url, *text):
-    dev = Agent("dev", llm=real.model(agent, Path(home), url), retries=Retries(base=0.1))
+    dev = Agent("dev", llm=real.model(agent, Path(home), url), retries=RetryPolicy(base=0.1))
     with stenolog.open(Path(home) / "talks.db") as log:
         async with Team([dev]) as team:
             async for _ in team.run(log["talk"], *text):

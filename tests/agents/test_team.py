@@ -12,37 +12,37 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, Entry, LlmError, ModeSwitch, Span
+from stenolog import AssistantMessage, Entry, LlmError, ModeSwitch, PositionRange
 from stenolog.adapters.agents.acp import ACP
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.llms.port import Model
-from stenolog.context import Delta
-from stenolog.engine import Agent, Recorded, Retries, RoundRobin, Team
+from stenolog.context import SinceLastTurn
+from stenolog.engine import Agent, EntryAppended, RetryPolicy, RoundRobin, Team
 from tests.agents import given
 
 DEV = "dev"
-AT_ONCE = Retries(base=0.0)
+AT_ONCE = RetryPolicy(base=0.0)
 
 
 @pytest.fixture
-def talk(tmp_path: Path) -> Iterator[Conversation]:
+def conversation(tmp_path: Path) -> Iterator[Conversation]:
     with stenolog.open(tmp_path / "talks.db") as log:
         yield log["talk"]
 
 
 @asynccontextmanager
 async def team(model: Model, *names: str, **options: Any) -> AsyncIterator[Team]:
-    agents = [Agent(name, llm=model, policy=Delta(), retries=AT_ONCE) for name in names or (DEV,)]
+    agents = [Agent(name, llm=model, policy=SinceLastTurn(), retries=AT_ONCE) for name in names or (DEV,)]
     async with Team(agents, **options) as made:
         yield made
 
 
-async def said(made: Team, talk: Conversation, text: str, *to: str) -> list[Entry]:
+async def said(made: Team, conversation: Conversation, text: str, *to: str) -> list[Entry]:
     """What is appended when a person says something and all have done what there is to do."""
     return [
         happened.entry
-        async for happened in made.run(talk, text, to=to or [DEV])
-        if isinstance(happened, Recorded)
+        async for happened in made.run(conversation, text, to=to or [DEV])
+        if isinstance(happened, EntryAppended)
     ]
 
 
@@ -54,10 +54,13 @@ def errors(entries: list[Entry]) -> list[tuple[str, str]]:
     return [(e.event.category, e.event.text) for e in entries if isinstance(e.event, LlmError)]
 
 
-def test_a_process_that_remembers_is_told_only_what_is_new(talk: Conversation) -> None:
+def test_a_process_that_remembers_is_told_only_what_is_new(conversation: Conversation) -> None:
     async def work() -> list[str]:
         async with team(given.runs_on()) as made:
-            return [*answers(await said(made, talk, "one")), *answers(await said(made, talk, "two"))]
+            return [
+                *answers(await said(made, conversation, "one")),
+                *answers(await said(made, conversation, "two")),
+            ]
 
     assert asyncio.run(work()) == ["1: User: one", "2: User: one | User: two"]
 
@@ -66,14 +69,16 @@ ALL = "1: User: one\n\nAssistant (dev): 1: User: one\n\nUser: two"
 """How one answers that was told of all so far, by that of its second turn."""
 
 
-def test_a_process_killed_between_two_turns_comes_back_with_the_full_history(talk: Conversation) -> None:
+def test_a_process_killed_between_two_turns_comes_back_with_the_full_history(
+    conversation: Conversation,
+) -> None:
     model = given.runs_on()
 
     async def work() -> list[Entry]:
         async with team(model) as made:
-            await said(made, talk, "one")
+            await said(made, conversation, "one")
             await given.killed(model, DEV)
-            return await said(made, talk, "two")
+            return await said(made, conversation, "two")
 
     entries = asyncio.run(work())
 
@@ -81,10 +86,12 @@ def test_a_process_killed_between_two_turns_comes_back_with_the_full_history(tal
     assert [answer[: len(ALL)] for answer in answers(entries)] == [ALL]
 
 
-def test_a_process_that_dies_within_a_turn_comes_back_with_the_full_history(talk: Conversation) -> None:
+def test_a_process_that_dies_within_a_turn_comes_back_with_the_full_history(
+    conversation: Conversation,
+) -> None:
     async def work() -> list[list[Entry]]:
         async with team(given.runs_on()) as made:
-            return [await said(made, talk, text) for text in ("one", "two, and die-later", "three")]
+            return [await said(made, conversation, text) for text in ("one", "two, and die-later", "three")]
 
     _, died, after = asyncio.run(work())
 
@@ -93,10 +100,10 @@ def test_a_process_that_dies_within_a_turn_comes_back_with_the_full_history(talk
     assert [(answer[:2], answer[-14:]) for answer in answers(after)] == [("2:", " | User: three")]
 
 
-def test_a_team_that_was_started_anew_tells_its_processes_everything(talk: Conversation) -> None:
+def test_a_team_that_was_started_anew_tells_its_processes_everything(conversation: Conversation) -> None:
     async def work(text: str) -> list[Entry]:
         async with team(given.runs_on()) as made:
-            return await said(made, talk, text)
+            return await said(made, conversation, text)
 
     asyncio.run(work("one"))
     entries = asyncio.run(work("two"))
@@ -107,17 +114,20 @@ def test_a_team_that_was_started_anew_tells_its_processes_everything(talk: Conve
 
 @pytest.mark.parametrize(
     ("switch", "known"),
-    [(ModeSwitch(context_from=5), "three"), (ModeSwitch(hides=[Span(first=2, last=3)]), "two three")],
+    [
+        (ModeSwitch(context_from=5), "three"),
+        (ModeSwitch(hides=[PositionRange(first=2, last=3)]), "two three"),
+    ],
 )
 def test_a_reset_and_a_rewind_are_a_new_start_for_who_remembers(
-    talk: Conversation, switch: ModeSwitch, known: str
+    conversation: Conversation, switch: ModeSwitch, known: str
 ) -> None:
     async def work() -> list[Entry]:
         async with team(given.runs_on(env={"BRIEF": "1"})) as made:
-            await said(made, talk, "one")
-            await said(made, talk, "two")
-            talk.append(switch, expected=5)
-            return await said(made, talk, "three")
+            await said(made, conversation, "one")
+            await said(made, conversation, "two")
+            conversation.append(switch, expected=5)
+            return await said(made, conversation, "three")
 
     entries = asyncio.run(work())
 
@@ -125,14 +135,14 @@ def test_a_reset_and_a_rewind_are_a_new_start_for_who_remembers(
 
 
 def test_a_session_that_the_program_keeps_itself_outlives_every_process(
-    talk: Conversation, tmp_path: Path
+    conversation: Conversation, tmp_path: Path
 ) -> None:
     agent = str(Path(__file__).with_name("acp_agent.py"))
 
     async def work(text: str) -> list[Entry]:
         model = ACP([sys.executable, "-I", agent], env={"STORE": str(tmp_path)})
         async with team(model) as made:
-            return await said(made, talk, text)
+            return await said(made, conversation, text)
 
     asyncio.run(work("one"))
     entries = asyncio.run(work("two"))
@@ -140,17 +150,17 @@ def test_a_session_that_the_program_keeps_itself_outlives_every_process(
     assert (errors(entries), answers(entries)) == ([], ["2: User: one | User: two"])
 
 
-def test_a_cancelled_turn_keeps_what_was_said_and_the_process_goes_on(talk: Conversation) -> None:
+def test_a_cancelled_turn_keeps_what_was_said_and_the_process_goes_on(conversation: Conversation) -> None:
     async def work() -> tuple[list[Entry], list[Entry]]:
         async with team(given.runs_on()) as made:
-            await said(made, talk, "one")
+            await said(made, conversation, "one")
             cancelled: list[Entry] = []
-            async for happened in made.run(talk, "hang", to=[DEV]):
-                if isinstance(happened, Recorded):
+            async for happened in made.run(conversation, "hang", to=[DEV]):
+                if isinstance(happened, EntryAppended):
                     cancelled.append(happened.entry)
                 else:
-                    await made.cancel(talk)
-            return cancelled, await said(made, talk, "three")
+                    await made.cancel(conversation)
+            return cancelled, await said(made, conversation, "three")
 
     cancelled, after = asyncio.run(work())
 
@@ -158,14 +168,14 @@ def test_a_cancelled_turn_keeps_what_was_said_and_the_process_goes_on(talk: Conv
     assert [answer[:2] for answer in answers(after)] == ["3:"]
 
 
-def test_roles_take_turns_until_all_others_pass(talk: Conversation) -> None:
+def test_roles_take_turns_until_all_others_pass(conversation: Conversation) -> None:
     """Each passes from its second turn on."""
     names = ("dev", "tester", "writer")
 
     async def work() -> list[Entry]:
         turns = RoundRobin(pass_token=".....")
         async with team(given.runs_on(env={"PASSES": "1"}), *names, turns=turns) as made:
-            return [h.entry async for h in made.run(talk, "Ideas?") if isinstance(h, Recorded)]
+            return [h.entry async for h in made.run(conversation, "Ideas?") if isinstance(h, EntryAppended)]
 
     entries = asyncio.run(work())
 
@@ -175,7 +185,9 @@ def test_roles_take_turns_until_all_others_pass(talk: Conversation) -> None:
     assert spoken[3:] == [("dev", "....."), ("tester", ".....")]
 
 
-def test_twenty_agents_that_keep_dying_leave_nothing_behind_and_forget_nothing(talk: Conversation) -> None:
+def test_twenty_agents_that_keep_dying_leave_nothing_behind_and_forget_nothing(
+    conversation: Conversation,
+) -> None:
     names = [f"agent {number}" for number in range(20)]
     texts = ["one", "two", "three", "four"]
 
@@ -186,11 +198,13 @@ def test_twenty_agents_that_keep_dying_leave_nothing_behind_and_forget_nothing(t
             for turn, text in enumerate(texts):
                 for name in names[turn :: len(texts)] if turn else ():
                     await given.killed(model, name)
-                await said(made, talk, text, *names)
+                await said(made, conversation, text, *names)
         return [given.descriptors() - before, len(asyncio.all_tasks())]
 
     assert asyncio.run(work()) == [0, 1]
 
-    last = {e.event.agent: e.event.text for e in talk.entries() if isinstance(e.event, AssistantMessage)}
+    last = {
+        e.event.agent: e.event.text for e in conversation.entries() if isinstance(e.event, AssistantMessage)
+    }
     missing = [(name, text) for name in names for text in texts if text not in last[name]]
     assert missing == []

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from stenolog import (
+    AgentCard,
     AssistantMessage,
     CallRef,
-    Card,
     Control,
     Entry,
     Event,
@@ -52,11 +52,11 @@ def crew() -> list[Entry]:
             joins=("planner", "coder", "reviewer"),
             scope="addressed",
             cards={
-                "planner": Card(persona="You plan."),
-                "coder": Card(
+                "planner": AgentCard(persona="You plan."),
+                "coder": AgentCard(
                     model="gpt-5", persona="You code.", tools=(SHELL, DEPLOY), policy=Budget(tokens=400)
                 ),
-                "reviewer": Card(persona="You review."),
+                "reviewer": AgentCard(persona="You review."),
             },
         ),
         UserMessage(text="Make the parser faster, then ship it.", author="Ada", to=("planner",)),

@@ -7,20 +7,20 @@ import json
 import pytest
 
 from stenolog import (
+    AgentCard,
+    AgentNotFoundError,
     AssistantMessage,
-    Card,
     Event,
     LlmError,
     ModeSwitch,
-    Span,
+    PositionRange,
     ToolCall,
     ToolResult,
-    UnknownAgent,
     UserMessage,
 )
-from stenolog.context import Budget, Delta, LastN
+from stenolog.context import Budget, LastN, SinceLastTurn
 from stenolog.projections.analysis.bisect import Bisected, bisect
-from stenolog.projections.requests import WIRES
+from stenolog.projections.requests import APIS
 from tests.requests.given import calls, log
 
 ORDER = UserMessage(text="Never touch main", to=("coder",))
@@ -37,7 +37,7 @@ def test_a_text_that_was_never_said_was_never_in() -> None:
 
 
 def test_a_summary_that_took_it_away_is_named_with_its_run() -> None:
-    summary = calls("They agreed.", purpose="summary", covers=[Span(first=1, last=3)])
+    summary = calls("They agreed.", purpose="summary", covers=[PositionRange(first=1, last=3)])
 
     found = bisect(log(ORDER, calls("Right."), UserMessage(text="Go"), summary), "coder", "touch main")
 
@@ -54,13 +54,13 @@ def test_a_summary_that_took_it_away_is_named_with_its_run() -> None:
 
 
 def test_a_text_in_a_cut_is_gone_by_the_rule_of_the_window() -> None:
-    talk = [
+    conversation = [
         ORDER,
         *(event for n in range(20) for event in (calls(f"{n} " * 40), UserMessage(text=f"more {n}"))),
     ]
 
-    by_count = bisect(log(*talk), "coder", "touch main", policy=LastN(4))
-    by_size = bisect(log(*talk), "coder", "touch main", policy=Budget(tokens=400))
+    by_count = bisect(log(*conversation), "coder", "touch main", policy=LastN(4))
+    by_size = bisect(log(*conversation), "coder", "touch main", policy=Budget(tokens=400))
 
     assert (by_count.rule, by_count.last, by_count.vanished) == ("beyond-last", 4, 5)
     assert (by_size.verdict, by_size.rule, by_size.source) == ("gone", "over-budget", (1,))
@@ -68,39 +68,39 @@ def test_a_text_in_a_cut_is_gone_by_the_rule_of_the_window() -> None:
 
 def test_a_text_that_comes_and_goes_has_several_runs() -> None:
     """Under `delta` each text is in until it was answered: halving the range would miss the middle."""
-    talk: list[Event] = [
+    conversation: list[Event] = [
         UserMessage(text="x marks it", to=("coder",)),
         calls("a"),
         UserMessage(text="y"),
         calls("b"),
     ] * 2
 
-    found = bisect(log(*talk, UserMessage(text="z")), "coder", "x marks", policy=Delta())
+    found = bisect(log(*conversation, UserMessage(text="z")), "coder", "x marks", policy=SinceLastTurn())
 
     assert found.runs == ((1, 1), (5, 5))
     assert (found.verdict, found.last, found.vanished, found.rule) == ("gone", 5, 6, "delivered")
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("text", ['say "hi"', "two\nlines", "naïve ✓", "a\\b"])
-def test_a_text_is_found_on_every_wire_as_it_was_said_and_within_arguments(wire: str, text: str) -> None:
+def test_a_text_is_found_on_every_wire_as_it_was_said_and_within_arguments(api: str, text: str) -> None:
     call = ToolCall(id="c1", name="shell", arguments=json.dumps({"cmd": f"echo {text}"}, ensure_ascii=False))
     said = log(UserMessage(text=f"please {text}", to=("coder",)))
     called = log(ORDER, calls("", call), ToolResult(call_id="c1", text="ok"))
 
-    assert bisect(said, "coder", text, wire=wire).runs == ((1, 1),)
-    assert bisect(called, "coder", text, wire=wire).runs == ((2, 3),)
+    assert bisect(said, "coder", text, api=api).runs == ((1, 1),)
+    assert bisect(called, "coder", text, api=api).runs == ((2, 3),)
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_what_no_model_reads_is_no_text(wire: str) -> None:
-    assert bisect(log(ORDER), "coder", "messages", wire=wire).verdict == "never in"
-    assert bisect(log(ORDER), "coder", "role", wire=wire).verdict == "never in"
+@pytest.mark.parametrize("api", APIS)
+def test_what_no_model_reads_is_no_text(api: str) -> None:
+    assert bisect(log(ORDER), "coder", "messages", api=api).verdict == "never in"
+    assert bisect(log(ORDER), "coder", "role", api=api).verdict == "never in"
 
 
 def test_a_persona_that_was_changed_was_replaced() -> None:
-    first = ModeSwitch(cards={"coder": Card(persona="You whisper.")})
-    second = ModeSwitch(cards={"coder": Card(persona="You shout.")})
+    first = ModeSwitch(cards={"coder": AgentCard(persona="You whisper.")})
+    second = ModeSwitch(cards={"coder": AgentCard(persona="You shout.")})
 
     found = bisect(log(first, ORDER, second), "coder", "whisper")
 
@@ -108,34 +108,36 @@ def test_a_persona_that_was_changed_was_replaced() -> None:
 
 
 def test_an_error_that_was_answered_since_is_named() -> None:
-    talk = log(
+    conversation = log(
         ORDER, LlmError(agent="coder", category="timeout", message="no token for 60 s"), calls("Here.")
     )
 
-    found = bisect(talk, "coder", "no token for 60 s")
+    found = bisect(conversation, "coder", "no token for 60 s")
 
     assert (found.last, found.vanished, found.source, found.rule) == (2, 3, (2,), "answered-since")
 
 
 def test_the_source_is_the_entry_that_said_it_and_not_its_neighbours() -> None:
-    talk = log(UserMessage(text="one", to=("coder",)), calls("two"), ORDER, ModeSwitch(context_from=4))
+    conversation = log(
+        UserMessage(text="one", to=("coder",)), calls("two"), ORDER, ModeSwitch(context_from=4)
+    )
 
-    found = bisect(talk, "coder", "touch main")
+    found = bisect(conversation, "coder", "touch main")
 
     assert (found.source, found.rule) == ((3,), "reset")
 
 
 def test_an_agent_that_nobody_knows_is_an_error() -> None:
-    with pytest.raises(UnknownAgent):
+    with pytest.raises(AgentNotFoundError):
         bisect(log(ORDER), "nobody", "x")
 
 
 def test_of_two_agents_each_has_its_own_answer() -> None:
-    talk = log(
+    conversation = log(
         ModeSwitch(scope="addressed", joins=("coder", "reviewer")),
         ORDER,
         AssistantMessage(agent="reviewer", text="Hm.", to=("coder",)),
     )
 
-    assert bisect(talk, "coder", "touch main").verdict == "still in"
-    assert bisect(talk, "reviewer", "touch main").verdict == "never in"
+    assert bisect(conversation, "coder", "touch main").verdict == "still in"
+    assert bisect(conversation, "reviewer", "touch main").verdict == "never in"

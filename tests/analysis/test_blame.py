@@ -11,11 +11,11 @@ from stenolog import (
     Entry,
     LlmError,
     ModeSwitch,
+    Origin,
+    PositionNotFoundError,
     Receipt,
-    Source,
     ToolCall,
     ToolResult,
-    UnknownPosition,
     UserMessage,
 )
 from stenolog.projections.analysis.blame import Blame, blame
@@ -24,7 +24,7 @@ from tests.analysis.crew import crew
 from tests.strategies import logs
 
 CREW = crew()
-SOURCE = Source(system="claude-code")
+SOURCE = Origin(system="claude-code")
 CALL = ToolCall(id="c", name="shell")
 
 
@@ -174,7 +174,7 @@ def test_a_chain_that_ends_before_a_person_says_why(event: AssistantMessage, gap
     ],
 )
 def test_what_is_not_there_is_refused(position: int, call: int | None, complaint: str) -> None:
-    with pytest.raises(UnknownPosition, match=complaint):
+    with pytest.raises(PositionNotFoundError, match=complaint):
         blame(CREW, position, call)
 
 

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog import AssistantMessage, Card, Event, ModeSwitch, ToolResult, UnknownAgent, UserMessage
-from stenolog.context import Budget, Delta, LastN, Pins, policy
+from stenolog import (
+    AgentCard,
+    AgentNotFoundError,
+    AssistantMessage,
+    Event,
+    ModeSwitch,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.context import Budget, LastN, Pins, SinceLastTurn, policy
 from stenolog.domain.values import Usage
-from stenolog.projections.analysis.budget import Row, budget, with_tokens
+from stenolog.projections.analysis.budget import BudgetRow, budget, with_tokens
 from stenolog.projections.prices import PRICES, Price, price_of
 from stenolog.projections.requests import every_request
 from tests.requests.given import CALL, calls, log
 
-CARD = ModeSwitch(cards={"coder": Card(model="gpt-5", persona="You code.", tools=())})
+CARD = ModeSwitch(cards={"coder": AgentCard(model="gpt-5", persona="You code.", tools=())})
 
 
 def turns(number: int, words: int = 60) -> list[Event]:
@@ -22,7 +30,7 @@ def turns(number: int, words: int = 60) -> list[Event]:
     ]
 
 
-def rows(*events: Event, **given: object) -> list[Row]:
+def rows(*events: Event, **given: object) -> list[BudgetRow]:
     return list(budget(log(*events), "coder", **given))  # type: ignore[arg-type]
 
 
@@ -101,7 +109,7 @@ def test_a_policy_that_moves_at_each_turn_costs_the_cache() -> None:
 
 
 def test_with_delta_each_request_is_fresh() -> None:
-    (row,) = rows(*turns(10, words=400), policies=[Delta()])
+    (row,) = rows(*turns(10, words=400), policies=[SinceLastTurn()])
 
     assert row.cacheable < 0.1
 
@@ -118,7 +126,9 @@ def test_the_cost_is_what_is_fresh_what_is_cached_and_what_was_answered() -> Non
 
 def test_a_change_of_the_tools_makes_everything_fresh() -> None:
     two: list[Event] = [CARD, UserMessage(text="a" * 400), calls("ok")]
-    switch = ModeSwitch(cards={"coder": Card(model="gpt-5", persona="You code.", parameters={"seed": 1})})
+    switch = ModeSwitch(
+        cards={"coder": AgentCard(model="gpt-5", persona="You code.", parameters={"seed": 1})}
+    )
 
     (same,) = rows(*two, UserMessage(text="b"))
     (changed,) = rows(*two, switch, UserMessage(text="b"))
@@ -134,7 +144,7 @@ def test_answers_without_a_count_are_estimated_and_those_of_others_are_not_count
 
 
 def test_a_model_without_a_price_has_no_cost() -> None:
-    card = ModeSwitch(cards={"coder": Card(model="home-made")})
+    card = ModeSwitch(cards={"coder": AgentCard(model="home-made")})
 
     assert [row.cost for row in rows(card, UserMessage(text="hi"))] == [None]
 
@@ -156,15 +166,15 @@ def test_a_budget_keeps_what_the_policy_says_of_other_measures() -> None:
 
 
 def test_a_lane_is_measured_by_itself() -> None:
-    talk = log(CARD, UserMessage(text="a", to=("coder/t1",)), UserMessage(text="b", to=("coder",)))
+    conversation = log(CARD, UserMessage(text="a", to=("coder/t1",)), UserMessage(text="b", to=("coder",)))
 
-    (own,), (task,) = budget(talk, "coder"), budget(talk, "coder", task="t1")
+    (own,), (task,) = budget(conversation, "coder"), budget(conversation, "coder", task="t1")
 
     assert (own.requests, task.requests) == (1, 2)
 
 
 def test_an_agent_that_nobody_knows_is_an_error() -> None:
-    with pytest.raises(UnknownAgent):
+    with pytest.raises(AgentNotFoundError):
         rows(UserMessage(text="a", to=("reviewer",)))
 
 

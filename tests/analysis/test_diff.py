@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given
 
 from stenolog import (
+    AgentCard,
     AssistantMessage,
-    Card,
     Entry,
     Event,
-    LaterRelease,
     ModeSwitch,
     ToolCall,
     ToolResult,
+    UnsupportedVersionError,
     UserMessage,
 )
 from stenolog.context import Budget, LastN
 from stenolog.projections.analysis.bodies import messages
-from stenolog.projections.analysis.diff import Change, Difference, diff
-from stenolog.projections.requests import WIRES, Request, build, every_request, lanes
+from stenolog.projections.analysis.diff import Change, RequestDiff, diff
+from stenolog.projections.requests import APIS, Request, build, every_request, lanes
 from stenolog.projections.requests.tokens import OVERHEAD
 from stenolog.testing import entries
 from tests.analysis.crew import crew
@@ -41,7 +41,7 @@ TALK: list[Event] = [
 ]
 
 
-def rows(told: Difference) -> list[tuple[str, int, int, str, str]]:
+def rows(told: RequestDiff) -> list[tuple[str, int, int, str, str]]:
     """Each change as its sign, its positions, and the rules before and after."""
     return [(change.sign, change.first, change.last, change.was, change.rule) for change in told.changes]
 
@@ -105,9 +105,9 @@ def test_a_seal_that_is_no_longer_needed_is_gone_and_its_result_came() -> None:
 
 def test_a_persona_from_another_mode_switch_is_the_same_part_with_other_words() -> None:
     log = entries(
-        ModeSwitch(cards={"coder": Card(persona="You code.", parameters={"temperature": 0.5})}),
+        ModeSwitch(cards={"coder": AgentCard(persona="You code.", parameters={"temperature": 0.5})}),
         UserMessage(text="Look", to=("coder",)),
-        ModeSwitch(cards={"coder": Card(persona="You mend.", model="gpt-5")}),
+        ModeSwitch(cards={"coder": AgentCard(persona="You mend.", model="gpt-5")}),
     )
     told = diff(build(log[:2], "coder"), build(log, "coder"))
 
@@ -118,14 +118,14 @@ def test_a_persona_from_another_mode_switch_is_the_same_part_with_other_words() 
 
 
 def test_system_text_and_tools_that_differ_are_named_as_pointers() -> None:
-    told = diff(build(CREW, "coder", wire="anthropic"), build(CREW, "reviewer", wire="anthropic"))
+    told = diff(build(CREW, "coder", api="anthropic"), build(CREW, "reviewer", api="anthropic"))
 
     assert {"/system", "/tools"} <= set(told.around)
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_a_request_does_not_differ_from_itself(wire: str) -> None:
-    request = build(CREW, "coder", wire=wire, policy=Budget(tokens=2_000))
+@pytest.mark.parametrize("api", APIS)
+def test_a_request_does_not_differ_from_itself(api: str) -> None:
+    request = build(CREW, "coder", api=api, policy=Budget(tokens=2_000))
     told = diff(request, request)
 
     assert (told.equal, told.changes, told.around) == (True, (), ())
@@ -148,7 +148,7 @@ def test_the_shared_prefix_is_the_longest_and_nothing_is_lost(log: list[Entry]) 
         requests = [
             request for lane in lanes(log) for request in every_request(log, lane.agent, task=lane.task)
         ][-6:]
-    except LaterRelease:
+    except UnsupportedVersionError:
         return
     for before in requests:
         for after in requests:

@@ -8,15 +8,15 @@ from hypothesis import given
 from stenolog import (
     AssistantMessage,
     Entry,
-    LaterRelease,
     LlmError,
     ModeSwitch,
-    Reasoning,
-    Span,
-    Text,
+    PositionNotFoundError,
+    PositionRange,
+    ReasoningPart,
+    TextPart,
     ToolCall,
     ToolResult,
-    UnknownPosition,
+    UnsupportedVersionError,
     UserMessage,
 )
 from stenolog.context import LastN
@@ -75,7 +75,7 @@ def test_a_call_and_its_seal_are_two_rules_until_its_result_is_there() -> None:
 def test_parts_that_the_wire_cannot_carry_are_named_beside_those_that_it_carries() -> None:
     log = entries(
         UserMessage(text="Look", to=("coder",)),
-        AssistantMessage(agent="coder", parts=(Reasoning(text="Hm."), Text(text="I did."))),
+        AssistantMessage(agent="coder", parts=(ReasoningPart(text="Hm."), TextPart(text="I did."))),
         UserMessage(text="And?"),
     )
     stretch = explain(log, 2).lanes[0].stretches[0]
@@ -132,8 +132,8 @@ def test_references_by_spans_name_the_whole_span() -> None:
     log = entries(
         UserMessage(text="a"),
         UserMessage(text="b", replaces=1),
-        AssistantMessage(agent="x", purpose="summary", covers=[Span(first=1, last=2)], text="ab"),
-        ModeSwitch(hides=[Span(first=1, last=3)]),
+        AssistantMessage(agent="x", purpose="summary", covers=[PositionRange(first=1, last=2)], text="ab"),
+        ModeSwitch(hides=[PositionRange(first=1, last=3)]),
         ModeSwitch(context_from=4),
     )
 
@@ -147,7 +147,7 @@ def test_references_by_spans_name_the_whole_span() -> None:
 
 @pytest.mark.parametrize("position", [0, 15])
 def test_an_entry_that_is_not_there_is_refused(position: int) -> None:
-    with pytest.raises(UnknownPosition, match=f"expected a position from 1 to 14, found {position}"):
+    with pytest.raises(PositionNotFoundError, match=f"expected a position from 1 to 14, found {position}"):
         explain(CREW, position)
 
 
@@ -156,15 +156,15 @@ def test_what_is_said_of_a_request_is_what_that_request_says(log: list[Entry]) -
     """Every request that may have been sent lies in a stretch, and has the entry in the stretch's form."""
     try:
         requests = {lane.address: list(every_request(log, lane.agent, task=lane.task)) for lane in lanes(log)}
-    except LaterRelease:
+    except UnsupportedVersionError:
         return
     for entry in log:
         told = explain(log, entry.position)
 
         for lane in told.lanes:
             for request in requests[lane.lane]:
-                if request.ready and request.upto >= entry.position:
-                    [stretch] = [s for s in lane.stretches if s.first <= request.upto <= s.last]
+                if request.ready and request.at >= entry.position:
+                    [stretch] = [s for s in lane.stretches if s.first <= request.at <= s.last]
                     found = form(request, entry)
                     assert (found.fate, found.rules) == (stretch.form.fate, stretch.form.rules)
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from stenolog import InvalidEvent, ModeSwitch, ToolResult, Unknown, UserMessage
+from stenolog import InvalidEventError, ModeSwitch, ToolResult, Unknown, UserMessage
 from stenolog.context import LastN, policy
 from stenolog.domain.codec import REGISTRY
 from stenolog.projections.analysis import gate
-from stenolog.projections.analysis.gate import Compared, Digest, Fresh, Place
-from stenolog.projections.requests import WIRES, every_request
+from stenolog.projections.analysis.gate import Compared, Digest, Fresh, RequestPlace
+from stenolog.projections.requests import APIS, every_request
 from tests.requests.given import ASKED, CALL, calls, log
 
-CHAT, PLAIN = ({name: WIRES[name]} for name in ("openai-chat", "plain"))
+CHAT, PLAIN = ({name: APIS[name]} for name in ("openai-chat", "plain"))
 TALK = log(
     ModeSwitch(joins=("reviewer", "coder")),
     UserMessage(text="List the files", to=("coder",)),
@@ -38,10 +38,10 @@ def digests(made: Iterable[Fresh]) -> list[Digest]:
 def test_every_request_that_anyone_would_send_is_there_once_and_in_order() -> None:
     places = [one.place for one in fresh(db="a.db")]
     expected = {
-        Place("a.db", "talk", lane, request.upto, wire)
+        RequestPlace("a.db", "talk", lane, request.at, api)
         for lane in ("coder", "reviewer")
-        for wire in WIRES
-        for request in every_request(TALK, lane, wire=wire)
+        for api in APIS
+        for request in every_request(TALK, lane, api=api)
         if request.ready
     }
 
@@ -50,7 +50,7 @@ def test_every_request_that_anyone_would_send_is_there_once_and_in_order() -> No
 
 def test_what_is_written_is_read_again() -> None:
     made = fresh()
-    head = gate.header(WIRES, policy(LastN(3)))
+    head = gate.header(APIS, policy(LastN(3)))
 
     assert list(gate.read([gate.line(one.digest) for one in made])) == digests(made)
     assert gate.read_header(gate.header_line(head)) == head
@@ -61,11 +61,11 @@ def test_the_same_code_finds_the_same() -> None:
 
 
 def test_a_request_that_would_be_another_is_named_with_its_first_difference() -> None:
-    then = digests(fresh(wires=CHAT))
+    then = digests(fresh(apis=CHAT))
     said = list(TALK)
     said[3] = said[3]._replace(event=ToolResult(call_id="c1", text="b.py"))
 
-    found = list(gate.compare(then, gate.fresh(said, wires=CHAT)))
+    found = list(gate.compare(then, gate.fresh(said, apis=CHAT)))
 
     changed = [(one.place.lane, one.place.position, one.difference) for one in found if one.what == "changed"]
     assert changed == [
@@ -76,9 +76,9 @@ def test_a_request_that_would_be_another_is_named_with_its_first_difference() ->
 
 
 def test_what_is_new_and_what_has_vanished_is_told_apart() -> None:
-    made = fresh(wires=PLAIN)
+    made = fresh(apis=PLAIN)
     then = digests([*made[:1], *made[2:]])
-    other = Place("", "talk", "zoe", 3, "plain")
+    other = RequestPlace("", "talk", "zoe", 3, "plain")
 
     found = gate.compare([*then, Digest(other, "0", {})], made)
 
@@ -94,7 +94,7 @@ def test_nothing_against_nothing_is_nothing() -> None:
 
 
 def test_where_all_sections_are_the_same_the_order_of_the_keys_is_not() -> None:
-    (one, *_) = fresh(wires=CHAT)
+    (one, *_) = fresh(apis=CHAT)
     turned = one._replace(sha256="other", body=dict(reversed([*one.body.items()])))
 
     assert [found.difference for found in gate.compare([one.digest], [turned])] == ["the order of the keys"]
@@ -106,13 +106,13 @@ def test_behind_what_this_release_does_not_know_nothing_is_sent() -> None:
     later = log(*(e.event for e in TALK[:2]), REGISTRY.load("mode_switch@1", stored), ASKED)
 
     for entries in (unknown, later):
-        found = [one.place.position for one in gate.fresh(entries, wires=PLAIN) if one.place.lane == "coder"]
+        found = [one.place.position for one in gate.fresh(entries, apis=PLAIN) if one.place.lane == "coder"]
         assert found == [2]
 
 
 def test_a_policy_is_for_all_and_stands_in_the_header() -> None:
     chosen = policy(LastN(1))
-    full, short = fresh(wires=CHAT), fresh(wires=CHAT, policy=chosen)
+    full, short = fresh(apis=CHAT), fresh(apis=CHAT, policy=chosen)
 
     assert [one.place for one in full] == [one.place for one in short]
     assert full[-1].sha256 != short[-1].sha256
@@ -129,18 +129,18 @@ def test_a_policy_is_for_all_and_stands_in_the_header() -> None:
     ],
 )
 def test_a_line_that_is_no_digest_is_refused_with_its_number(lines: list[str], complaint: str) -> None:
-    with pytest.raises(InvalidEvent, match=complaint):
+    with pytest.raises(InvalidEventError, match=complaint):
         list(gate.read(lines))
 
 
 def test_a_file_out_of_order_is_refused_since_it_would_be_read_wrongly() -> None:
     first, second = (gate.line(one.digest) for one in fresh()[:2])
 
-    with pytest.raises(InvalidEvent, match="line 3: expected a place behind"):
+    with pytest.raises(InvalidEventError, match="line 3: expected a place behind"):
         list(gate.read([second, first]))
 
 
 @pytest.mark.parametrize("text", ["", "{}", json.dumps({"form": "other@1"})])
 def test_a_file_without_its_header_is_refused(text: str) -> None:
-    with pytest.raises(InvalidEvent, match="line 1"):
+    with pytest.raises(InvalidEventError, match="line 1"):
         gate.read_header(text)

@@ -1,4 +1,4 @@
-"""A recorded run over a wire of the application's own is run again where that wire is given."""
+"""A recorded run over an API of the application's own is run again where that API is given."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from stenolog import Agent, Team
 from stenolog.domain.errors import CallerError
 from stenolog.models import Scripted
 from stenolog.projections.analysis.rerun import Here, rerun
-from stenolog.projections.requests import WIRES
-from stenolog.projections.requests.wires import Wire
+from stenolog.projections.requests import APIS
+from stenolog.projections.requests.wires import Api
 
-BEDROCK = WIRES["openai-chat"]._replace(name="bedrock")
+BEDROCK = APIS["openai-chat"]._replace(name="bedrock")
 
 
 class Own(Scripted):
-    """A model with a wire of its own."""
+    """A model with an API of its own."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, api: Api) -> None:
         super().__init__("Yes.")
-        self.wire = wire
+        self.api = api
 
 
 def test_rerun_names_a_wire_that_is_not_known_and_works_where_it_is_given(tmp_path: Path) -> None:
@@ -35,6 +35,6 @@ def test_rerun_names_a_wire_that_is_not_known_and_works_where_it_is_given(tmp_pa
         asyncio.run(main(log))
         entries = [*log["t"].entries()]
 
-    with pytest.raises(CallerError, match=r"wire 'bedrock', which is not known here .*Here\(wires="):
+    with pytest.raises(CallerError, match=r"API 'bedrock', which is not known here .*Here\(apis="):
         rerun(entries)
-    assert rerun(entries, here=Here(wires={**WIRES, "bedrock": BEDROCK})).divergence is None
+    assert rerun(entries, here=Here(apis={**APIS, "bedrock": BEDROCK})).divergence is None

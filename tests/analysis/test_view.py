@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from stenolog import AssistantMessage, ModeSwitch, Receipt, UnknownAgent, UserMessage
-from stenolog.context import Delta
+from stenolog import AgentNotFoundError, AssistantMessage, ModeSwitch, Receipt, UserMessage
+from stenolog.context import SinceLastTurn
 from stenolog.projections.analysis.view import PROOFS, Seen, seen, view
-from stenolog.projections.requests import Lane, build
+from stenolog.projections.requests import LaneId, build
 from stenolog.testing import entries
 from tests.analysis.crew import Pen, crew
 
 CREW = crew()
-CODER, REVIEWER, PLANNER = Lane("coder"), Lane("reviewer"), Lane("planner")
+CODER, REVIEWER, PLANNER = LaneId("coder"), LaneId("reviewer"), LaneId("planner")
 
 
 def known(found: tuple[Seen, ...]) -> list[tuple[int, str, int]]:
@@ -64,8 +64,8 @@ def test_a_receipt_of_other_bytes_proves_less() -> None:
 def test_each_receipt_is_built_again_on_its_own_wire_and_under_its_own_policy() -> None:
     log = entries(UserMessage(text="One"), AssistantMessage(agent="coder", text="1"), UserMessage(text="Two"))
     receipts = [
-        build(log, "coder", wire="gemini").receipt,
-        build(log, "coder", wire="anthropic", policy={"history": {"kind": "last", "n": 1}}).receipt,
+        build(log, "coder", api="gemini").receipt,
+        build(log, "coder", api="anthropic", policy={"history": {"kind": "last", "n": 1}}).receipt,
     ]
     for receipt, first in zip(receipts, ((1, "receipt", 4), (1, "next", 0)), strict=True):
         answered = [
@@ -91,7 +91,7 @@ def test_what_a_backend_has_already_is_seen_though_the_next_request_leaves_it_ou
     pen = Pen(ModeSwitch(joins=("coder",)), UserMessage(text="One"))
     pen.write(AssistantMessage(agent="coder", text="1", session="s"), UserMessage(text="Two"))
 
-    assert known(seen(pen.log, CODER, policy=Delta())) == [
+    assert known(seen(pen.log, CODER, policy=SinceLastTurn())) == [
         (2, "delivered", 0),
         (3, "own", 3),
         (4, "next", 0),
@@ -105,5 +105,5 @@ def test_every_proof_says_what_it_means() -> None:
 
 
 def test_nobody_of_that_name_is_refused() -> None:
-    with pytest.raises(UnknownAgent, match="no agent 'nobody' takes part"):
-        view(CREW, CODER, Lane("nobody"))
+    with pytest.raises(AgentNotFoundError, match="no agent 'nobody' takes part"):
+        view(CREW, CODER, LaneId("nobody"))

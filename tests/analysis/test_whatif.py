@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog import ModeSwitch, Span, ToolResult, UnknownPosition, UserMessage
+from stenolog import ModeSwitch, PositionNotFoundError, PositionRange, ToolResult, UserMessage
 from stenolog.context import Budget, LastN
 from stenolog.projections.analysis.whatif import whatif
 from stenolog.projections.requests import build
@@ -19,8 +19,8 @@ TALK = log(
 )
 
 
-def spans(*positions: int) -> list[Span]:
-    return [Span(first=at, last=at) for at in positions]
+def spans(*positions: int) -> list[PositionRange]:
+    return [PositionRange(first=at, last=at) for at in positions]
 
 
 def test_without_an_entry_the_request_is_that_after_a_mode_switch_that_hides_it() -> None:
@@ -29,14 +29,14 @@ def test_without_an_entry_the_request_is_that_after_a_mode_switch_that_hides_it(
 
     assert made.real == build(TALK, "coder")
     assert made.other.body == switched.body
-    assert made.other.upto == made.real.upto
+    assert made.other.at == made.real.at
     assert {(run.first, run.rule) for run in made.other.dropped} >= {(1, "hidden"), (4, "hidden")}
 
 
 def test_what_was_hidden_before_stays_hidden() -> None:
-    talk = log(*(entry.event for entry in TALK), ModeSwitch(hides=spans(1)))
+    conversation = log(*(entry.event for entry in TALK), ModeSwitch(hides=spans(1)))
 
-    made = whatif(talk, "coder", without=spans(4))
+    made = whatif(conversation, "coder", without=spans(4))
 
     assert [run.first for run in made.other.dropped if run.rule == "hidden"] == [1, 4]
 
@@ -64,13 +64,13 @@ def test_nothing_that_is_otherwise_is_said_to_be_the_same() -> None:
 @pytest.mark.parametrize(
     ("span", "complaint"),
     [
-        (Span(first=4, last=9), "expected a position from 1 to 5, found 9"),
-        (Span(first=6, last=6), "expected a position from 1 to 5, found 6"),
-        (Span(first=4, last=3), "expected the lower position first, found 4-3"),
+        (PositionRange(first=4, last=9), "expected a position from 1 to 5, found 9"),
+        (PositionRange(first=6, last=6), "expected a position from 1 to 5, found 6"),
+        (PositionRange(first=4, last=3), "expected the lower position first, found 4-3"),
     ],
 )
-def test_positions_that_are_not_there_are_refused(span: Span, complaint: str) -> None:
-    with pytest.raises(UnknownPosition, match=complaint):
+def test_positions_that_are_not_there_are_refused(span: PositionRange, complaint: str) -> None:
+    with pytest.raises(PositionNotFoundError, match=complaint):
         whatif(TALK, "coder", without=[span])
 
 

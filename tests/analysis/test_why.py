@@ -1,4 +1,4 @@
-"""The reason for every part of a request, on every wire."""
+"""The reason for every part of a request, on every API."""
 
 from __future__ import annotations
 
@@ -6,11 +6,20 @@ from typing import Literal
 
 import pytest
 
-from stenolog import AssistantMessage, Card, Image, ModeSwitch, Text, ToolCall, ToolResult, UserMessage
-from stenolog.context import Instructions
-from stenolog.projections.analysis.bodies import words
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    ImagePart,
+    ModeSwitch,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.context import Prompt
+from stenolog.projections.analysis.bodies import text_of
 from stenolog.projections.analysis.why import left_out, why
-from stenolog.projections.requests import WIRES, build
+from stenolog.projections.requests import APIS, build
 from stenolog.projections.requests.rules import RULES
 from stenolog.testing import entries
 from tests.analysis.crew import crew
@@ -22,13 +31,13 @@ LOG = entries(
         agent="coder", text="I look.", tool_calls=[ToolCall(id="c", name="shell", arguments='{"cmd":"ls"}')]
     ),
     ToolResult(call_id="c", text="a.py"),
-    UserMessage(parts=(Text(text="And this?"), Image(url="https://example.org/cat.png"))),
+    UserMessage(parts=(TextPart(text="And this?"), ImagePart(url="https://example.org/cat.png"))),
 )
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_every_part_has_a_rule_that_says_what_it_does_and_the_words_it_became(wire: str) -> None:
-    request = build(CREW, "coder", wire=wire)
+@pytest.mark.parametrize("api", APIS)
+def test_every_part_has_a_rule_that_says_what_it_does_and_the_words_it_became(api: str) -> None:
+    request = build(CREW, "coder", api=api)
     reasons = why(request, CREW)
 
     assert [(one.message, one.rule, one.positions) for one in reasons] == [
@@ -37,9 +46,9 @@ def test_every_part_has_a_rule_that_says_what_it_does_and_the_words_it_became(wi
     assert [one.rule for one in reasons if not (one.does and one.text.strip())] == []
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_the_words_are_those_of_the_body_on_every_wire(wire: str) -> None:
-    said = "\n".join(one.text for one in why(build(LOG, "coder", wire=wire), LOG))
+@pytest.mark.parametrize("api", APIS)
+def test_the_words_are_those_of_the_body_on_every_wire(api: str) -> None:
+    said = "\n".join(one.text for one in why(build(LOG, "coder", api=api), LOG))
 
     assert [
         each for each in ("List the files", "I look.", "shell", "ls", "a.py", "And this?") if each not in said
@@ -50,26 +59,26 @@ def test_a_part_that_shares_its_message_shows_what_the_entry_said() -> None:
     log = entries(
         UserMessage(text="One"), UserMessage(text="Two"), AssistantMessage(agent="coder", text="Hm")
     )
-    reasons = why(build(log, "coder", wire="anthropic"), log)
+    reasons = why(build(log, "coder", api="anthropic"), log)
 
     assert [(one.message, one.text) for one in reasons][:2] == [(0, "One"), (0, "Two")]
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("place", ["first", "last"])
 def test_each_text_around_the_conversation_shows_itself_and_not_what_set_it(
-    wire: str, place: Literal["first", "last"]
+    api: str, place: Literal["first", "last"]
 ) -> None:
-    ruled = Instructions(
+    ruled = Prompt(
         base="Be brief.",
         tools="Ask first.",
         modes={"chat": "Talk; call no tools."},
         banner="Mode: {mode}.",
         place=place,
     )
-    card = Card(persona="You mend.", policy=(ruled,))
+    card = AgentCard(persona="You mend.", policy=(ruled,))
     log = entries(ModeSwitch(mode="chat", joins=["coder"], cards={"coder": card}), UserMessage(text="Hello"))
-    said = {one.rule: one.text for one in why(build(log, "coder", wire=wire), log)}
+    said = {one.rule: one.text for one in why(build(log, "coder", api=api), log)}
 
     assert {rule: text for rule, text in said.items() if rule != "user"} == {
         "base-rules": "Be brief.",
@@ -114,4 +123,4 @@ def test_what_was_left_out_is_runs_with_rule_and_tokens_and_what_the_first_said(
     ],
 )
 def test_the_words_of_a_message_are_read_in_every_wires_shape(shape: object, said: str) -> None:
-    assert words(shape) == said
+    assert text_of(shape) == said

@@ -9,7 +9,7 @@ from typing import Any
 
 from stenolog import Agent, Log, Team, UserMessage
 from stenolog.chats import Telegram
-from stenolog.models import Prompt, Scripted
+from stenolog.models import ModelCall, Scripted
 
 from .standin import TOKEN, StandIn
 
@@ -22,18 +22,18 @@ def at_once(failures: int) -> float:
     return 0.01
 
 
-def asked(prompt: Prompt) -> str:
+def asked(prompt: ModelCall) -> str:
     """What was asked last, without its frame."""
     content = next(m["content"] for m in reversed(prompt.body["messages"]) if m["role"] == "user")
     return str(content).replace('<message sender="Ann Lee">\n', "").replace("\n</message>", "")
 
 
-def echo(prompt: Prompt) -> str:
+def echo(prompt: ModelCall) -> str:
     """An answer that repeats what was asked."""
     return f"you said {asked(prompt)}"
 
 
-def team(reply: Callable[[Prompt], object] = echo, *names: str, **options: Any) -> Team:
+def team(reply: Callable[[ModelCall], object] = echo, *names: str, **options: Any) -> Team:
     """A team of agents that answer by a function."""
     models = {name: Scripted(reply, endless=True, piece=5000) for name in names or ("coder",)}
     return Team([Agent(name, llm=model) for name, model in models.items()], **options)
@@ -72,7 +72,7 @@ def run(api: StandIn, log: Log, count: int, who: Team | None = None, **options: 
     async def main() -> None:
         async with served(api, who or team(), log, **options) as telegram:
             await until(lambda: len(api.sent) >= count and not api.unconfirmed())
-            await telegram.rest()
+            await telegram.drain()
 
     asyncio.run(main())
     return api.texts()

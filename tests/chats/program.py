@@ -11,7 +11,7 @@ import sys
 import stenolog
 from stenolog import Agent, Team
 from stenolog.chats import Telegram
-from stenolog.models import Prompt, Scripted
+from stenolog.models import ModelCall, Scripted
 
 from .standin import TOKEN
 
@@ -19,7 +19,7 @@ BLOCKS = 5
 """An answer has so many blocks of code."""
 
 
-def answer(prompt: Prompt) -> str:
+def answer(prompt: ModelCall) -> str:
     """A long answer to what was asked, made of that alone."""
     asked = next(m["content"] for m in prompt.body["messages"] if m["role"] == "user")
     code = ("```python\n" + f"x{nth} = 1\n" * 400 + "```" for nth in range(BLOCKS))

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import parse_qs
 
-from stenolog.chats import units
+from stenolog.chats import utf16_length
 
 from .markdown_v2 import CannotParse, read
 
@@ -208,7 +208,7 @@ class StandIn:
         topic = int(given.get("message_thread_id", 0))
         if topic not in self.topics:
             raise Refused(Answer(400, "Bad Request: message thread not found"))
-        if units(text) > 4096:
+        if utf16_length(text) > 4096:
             raise Refused(Answer(400, "Bad Request: message is too long"))
         if not text.strip():
             raise Refused(Answer(400, "Bad Request: message text is empty"))

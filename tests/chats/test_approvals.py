@@ -13,8 +13,8 @@ import pytest
 import stenolog
 from stenolog import (
     Agent,
+    AgentCard,
     AssistantMessage,
-    Card,
     Conversation,
     Log,
     ModeSwitch,
@@ -24,15 +24,15 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.chats.commands import Told, call, typed
+from stenolog.adapters.chats.commands import CommandContext, call, typed
 from stenolog.adapters.chats.splitting import fence_of
-from stenolog.adapters.engine.waiting import Waiting, waiting
-from stenolog.chats import Outlet, Piece, Room, pieces
-from stenolog.domain.entry import Draft
+from stenolog.adapters.engine.waiting import PendingApproval, waiting
+from stenolog.chats import ChatSession, Delivery, OutgoingMessage, render_entry
+from stenolog.domain.entry import NewEntry
 from stenolog.domain.settings import NOTHING, configure
 from stenolog.domain.values import Control
-from stenolog.engine import Delegate
-from stenolog.models import Prompt, Scripted
+from stenolog.engine import AgentTool
+from stenolog.models import ModelCall, Scripted
 from stenolog.tools import tool
 
 from .given import until
@@ -44,10 +44,10 @@ def sell(cats: int) -> str:
     return f"{cats} sold"
 
 
-def answering(*calls: ToolCall) -> Callable[[Prompt], object]:
+def answering(*calls: ToolCall) -> Callable[[ModelCall], object]:
     """A model that makes these calls, and then is done."""
 
-    def reply(prompt: Prompt) -> object:
+    def reply(prompt: ModelCall) -> object:
         return "Done." if any(m["role"] == "tool" for m in prompt.body["messages"]) else [*calls]
 
     return reply
@@ -66,7 +66,7 @@ def with_workers(*cats: int) -> Team:
         for cat in cats
     ]
     asks = [ToolCall(id=w.name, name=f"ask_{w.name}", arguments='{"task": "sell"}') for w in workers]
-    lead = Agent("lead", llm=Scripted(answering(*asks), endless=True), tools=[Delegate(w) for w in workers])
+    lead = Agent("lead", llm=Scripted(answering(*asks), endless=True), tools=[AgentTool(w) for w in workers])
     return Team([lead])
 
 
@@ -75,28 +75,28 @@ async def chatting(log: Log, who: Team, waits: int, name: str = "talk") -> Async
     """A room whose team was told to go, once so many calls wait for a person and were asked about there."""
     texts = list[str]()
 
-    async def send(piece: Piece) -> None:
+    async def send(piece: OutgoingMessage) -> None:
         texts.append(piece.text)
 
-    room = Room(who, Outlet(log[name], "mail", send))
+    room = ChatSession(who, Delivery(log[name], "mail", send))
     async with room.open(), asyncio.timeout(20):
-        await room.hear(UserMessage(text="go", author="Ann"), id="1")
+        await room.receive(UserMessage(text="go", author="Ann"), id="1")
         await until(lambda: sum("asks to run" in text for text in texts) >= waits)
-        yield Chatting(room, texts, await who.waiting(log[name]))
+        yield Chatting(room, texts, await who.pending_approvals(log[name]))
 
 
 class Chatting(NamedTuple):
     """A room, what was sent there, and the calls that wait."""
 
-    room: Room
+    room: ChatSession
     texts: list[str]
-    waits: list[Waiting]
+    waits: list[PendingApproval]
 
     async def tell(self, line: str, id: str = "", author: str = "Ann") -> str:
         """What is said to a command."""
         command = typed(line)
         assert command is not None
-        return await self.room.tell(command, id=id, author=author)
+        return await self.room.run_command(command, id=id, author=author)
 
 
 def selling(*answers: Any, ran: list[int] | None = None) -> Team:
@@ -145,7 +145,7 @@ def test_ids_of_two_conversations_do_not_meet_at_the_workers(log: Log) -> None:
 
 
 def test_status_and_a_decision_show_what_workers_wait_for(log: Log) -> None:
-    async def main() -> tuple[str, str, list[Waiting]]:
+    async def main() -> tuple[str, str, list[PendingApproval]]:
         async with chatting(log, with_workers(1, 2), 2) as chat:
             status = await chat.tell("/status")
             return status, await chat.tell(f"/approve {chat.waits[0].code}"), chat.waits
@@ -157,7 +157,7 @@ def test_status_and_a_decision_show_what_workers_wait_for(log: Log) -> None:
     assert approved == f"It runs: sell.\n{shown[1]}"
 
 
-def asks(call: Waiting) -> str:
+def asks(call: PendingApproval) -> str:
     """The question about a call."""
     return (
         f"{call.lane} asks to run\n```\n{call.name}({call.arguments})\n```\n"
@@ -166,7 +166,7 @@ def asks(call: Waiting) -> str:
 
 
 def test_the_question_of_a_worker_goes_out_in_the_chat_that_waits_for_it(log: Log) -> None:
-    async def main() -> tuple[list[str], list[Waiting]]:
+    async def main() -> tuple[list[str], list[PendingApproval]]:
         async with chatting(log, with_workers(7), 1) as chat:
             return chat.texts, chat.waits
 
@@ -179,7 +179,7 @@ def test_the_question_of_a_worker_goes_out_in_the_chat_that_waits_for_it(log: Lo
 def test_a_bare_approval_runs_nothing_where_two_calls_wait(log: Log) -> None:
     ran = list[int]()
 
-    async def main() -> tuple[str, list[Waiting]]:
+    async def main() -> tuple[str, list[PendingApproval]]:
         async with chatting(log, selling([sale(1, "a"), sale(2, "b")], ran=ran), 2) as chat:
             return await chat.tell("/approve"), chat.waits
 
@@ -196,7 +196,7 @@ def test_a_bare_approval_runs_nothing_where_the_only_call_was_not_shown(log: Log
     async def main() -> str:
         who = selling(sale(1), ran=ran)
         await who.ask(log["talk"], "go")
-        return await call("approve", Told(log["talk"], who, author="Ann"))
+        return await call("approve", CommandContext(log["talk"], who, author="Ann"))
 
     assert asyncio.run(main()).splitlines()[0] == "Name the call by its code; nothing was decided."
     assert ran == []
@@ -208,7 +208,7 @@ def test_a_bare_approval_runs_the_only_call_that_was_shown(log: Log) -> None:
     async def main() -> str:
         async with chatting(log, selling(sale(1), "Done.", ran=ran), 1) as chat:
             said = await chat.tell("/approve")
-            await chat.room.rest()
+            await chat.room.drain()
             return said
 
     assert (asyncio.run(main()), ran) == ("It runs: sell.", [1])
@@ -224,7 +224,7 @@ def test_two_people_who_approve_the_same_call_approve_that_one(log: Log) -> None
             await until(lambda: sum("asks to run" in text for text in chat.texts) == 2)
             named = await chat.tell(f"/approve {code}", "3", "Bob")
             bare = await chat.tell("/approve", "4", "Bob")
-            await chat.room.rest()
+            await chat.room.drain()
             return [first, named.splitlines()[0], bare.splitlines()[0]]
 
     assert asyncio.run(main()) == [
@@ -240,9 +240,9 @@ def test_who_approves_a_call_with_other_arguments_behind_another_person_is_not_t
 ) -> None:
     ran = list[int]()
 
-    def overtaken(talk: Conversation) -> list[Waiting]:
-        calls = waiting(talk)
-        talk.submit(UserMessage(control=Control(action="approve", call=calls[0].call)))
+    def overtaken(conversation: Conversation) -> list[PendingApproval]:
+        calls = waiting(conversation)
+        conversation.submit(UserMessage(control=Control(action="approve", call=calls[0].call)))
         return calls
 
     async def main() -> str:
@@ -250,7 +250,7 @@ def test_who_approves_a_call_with_other_arguments_behind_another_person_is_not_t
             code = chat.waits[0].code
             monkeypatch.setattr("stenolog.adapters.chats.commands.waiting", overtaken)
             reply = await chat.tell(f'/approve {code} {{"cats": 2}}', "2", "Bob")
-            await chat.room.rest()
+            await chat.room.drain()
             return reply
 
     assert asyncio.run(main()) == "That was decided."
@@ -265,7 +265,7 @@ def test_a_bare_approval_of_who_approved_the_last_one_runs_the_next(log: Log) ->
             await chat.tell("/approve", "2")
             await until(lambda: sum("asks to run" in text for text in chat.texts) == 2)
             await chat.tell("/approve", "3")
-            await chat.room.rest()
+            await chat.room.drain()
 
     asyncio.run(main())
 
@@ -277,9 +277,9 @@ def test_words_in_the_chat_refuse_the_call_and_are_answered(log: Log) -> None:
 
     async def main() -> list[str]:
         async with chatting(log, selling(sale(1), "As you wish.", ran=ran), 1) as chat:
-            await chat.room.hear(UserMessage(text="no, wait", author="Ann"), id="2")
-            await chat.room.hear(UserMessage(text="no, wait", author="Ann"), id="2")
-            await chat.room.rest()
+            await chat.room.receive(UserMessage(text="no, wait", author="Ann"), id="2")
+            await chat.room.receive(UserMessage(text="no, wait", author="Ann"), id="2")
+            await chat.room.drain()
             return [chat.texts[-1], await chat.tell("/approve")]
 
     assert asyncio.run(main()) == ["As you wish.", "No call waits for you."]
@@ -293,7 +293,7 @@ def test_an_approval_that_says_more_than_a_code_runs_nothing(log: Log, words: st
     async def main() -> None:
         async with chatting(log, selling(sale(1), ran=ran), 1) as chat:
             await chat.tell(f"/approve {words}")
-            await chat.room.rest()
+            await chat.room.drain()
 
     asyncio.run(main())
 
@@ -310,7 +310,7 @@ def test_an_approval_may_change_the_arguments_and_both_stand_in_the_log(log: Log
                 await chat.tell(f"/approve {code} {json}") for json in ("{", '{"cats": "x"}', '{"n": 1}')
             ]
             said = await chat.tell(f'/approve {code} {{"cats": 3}}')
-            await chat.room.rest()
+            await chat.room.drain()
             return [*wrong, said]
 
     *wrong, said = asyncio.run(main())
@@ -329,7 +329,7 @@ def test_an_approval_may_change_the_arguments_and_both_stand_in_the_log(log: Log
 
 def test_what_is_invisible_or_looks_like_something_else_is_escaped_in_a_question(log: Log) -> None:
     made = ToolCall(id="1", name="pay", arguments='{"to": "p\u0430ypal\u200b", "why": "Привет, Анна"}')
-    cards = ModeSwitch(cards={"dev": Card(tools=[Tool(name="pay", approval=True)])})
+    cards = ModeSwitch(cards={"dev": AgentCard(tools=[Tool(name="pay", approval=True)])})
     [shown] = rendered(cards, AssistantMessage(agent="dev", tool_calls=[made]))
 
     assert '{"to": "p\\u0430ypal\\u200b", "why": "Привет, Анна"}' in shown
@@ -339,7 +339,7 @@ def test_what_is_invisible_or_looks_like_something_else_is_escaped_in_a_question
 def test_a_call_to_be_approved_is_shown_whole_in_blocks_of_code_that_it_does_not_leave(trick: str) -> None:
     made = ToolCall(id="1", name="sh", arguments="echo " + "a" * 5000 + trick + "; rm -rf /")
     draft = AssistantMessage(agent="dev", tool_calls=[made])
-    cards = ModeSwitch(cards={"dev": Card(tools=[Tool(name="sh", approval=True)])})
+    cards = ModeSwitch(cards={"dev": AgentCard(tools=[Tool(name="sh", approval=True)])})
     shown = rendered(cards, draft)
     code = "".join(line for piece in shown for line in _code(piece)).replace("\n", "")
 
@@ -350,11 +350,11 @@ def test_a_call_to_be_approved_is_shown_whole_in_blocks_of_code_that_it_does_not
 def rendered(*events: ModeSwitch | AssistantMessage) -> list[str]:
     """The pieces of the last of these events."""
     with stenolog.open(":memory:") as log:
-        *before, last = log["talk"].extend([Draft(event) for event in events])
+        *before, last = log["talk"].extend([NewEntry(event) for event in events])
         settings = NOTHING
         for entry in before:
             settings = configure(settings, entry)
-        return [piece if isinstance(piece, str) else piece.text for piece in pieces()(last, settings)]
+        return [piece if isinstance(piece, str) else piece.text for piece in render_entry()(last, settings)]
 
 
 def _code(piece: str) -> list[str]:

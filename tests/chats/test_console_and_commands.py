@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import Agent, Log, ModelFailed, Team, ToolCall, UserMessage
-from stenolog.adapters.chats.commands import Told, Typed, call, typed
-from stenolog.chats import COMMANDS, Console, Outlet, Piece, Room, commands
+from stenolog import Agent, Log, ModelError, Team, ToolCall, UserMessage
+from stenolog.adapters.chats.commands import CommandContext, Typed, call, typed
+from stenolog.chats import COMMANDS, ChatSession, Console, Delivery, OutgoingMessage, commands
 from stenolog.engine import RoundRobin
-from stenolog.models import Prompt, Scripted
+from stenolog.models import ModelCall, Scripted
 
 from .given import at_once, echo, team, until
 
@@ -143,7 +143,7 @@ def test_help_lists_every_command(log: Log) -> None:
 
 
 def test_a_chat_may_have_commands_of_its_own(log: Log) -> None:
-    async def oven(told: Told) -> str:
+    async def oven(told: CommandContext) -> str:
         """how hot it is"""
         return "230 °C"
 
@@ -181,7 +181,7 @@ def test_status_says_whose_turn_it_is_and_what_each_lane_does(log: Log) -> None:
 
 
 def test_an_agent_that_has_failed_goes_on_when_it_is_told_to(log: Log) -> None:
-    model = Scripted(ModelFailed("refused", "no"), "Well, then.")
+    model = Scripted(ModelError("refused", "no"), "Well, then.")
     texts = shown(log, Team([Agent("dev", llm=model)]), "one", "/status", "/continue", "/continue")
 
     assert texts == [
@@ -205,18 +205,21 @@ def test_what_is_under_way_is_cancelled_and_goes_on_again(log: Log) -> None:
     model = Scripted(ToolCall(id="1", name="look"), echo)
     who, texts = Team([Agent("dev", llm=model, tools=[look])]), list[str]()
 
-    async def send(piece: Piece) -> None:
+    async def send(piece: OutgoingMessage) -> None:
         texts.append(piece.text)
 
     async def main() -> list[str]:
-        room = Room(who, Outlet(log["ann"], "mail:ann", send))
+        room = ChatSession(who, Delivery(log["ann"], "mail:ann", send))
         async with room.open():
-            await room.hear("one")
+            await room.receive("one")
             await begun.wait()
-            replies = [await room.tell(Typed("status", "", "")), await room.tell(Typed("cancel", "", ""))]
-            await room.rest()
-            replies.append(await room.tell(Typed("cancel", "", "")))
-            replies.append(await room.tell(Typed("continue", "", "")))
+            replies = [
+                await room.run_command(Typed("status", "", "")),
+                await room.run_command(Typed("cancel", "", "")),
+            ]
+            await room.drain()
+            replies.append(await room.run_command(Typed("cancel", "", "")))
+            replies.append(await room.run_command(Typed("continue", "", "")))
             await until(lambda: texts)
             return replies
 
@@ -243,17 +246,17 @@ def test_a_reset_while_agents_work_stops_them_first(log: Log) -> None:
     model = Scripted(ToolCall(id="1", name="look"), lambda prompt: str(len(prompt.body["messages"])))
     who, texts = Team([Agent("dev", llm=model, tools=[look])]), list[str]()
 
-    async def send(piece: Piece) -> None:
+    async def send(piece: OutgoingMessage) -> None:
         texts.append(piece.text)
 
     async def main() -> str:
-        async with Room(who, Outlet(log["ann"], "mail:ann", send)).open() as room:
-            await room.hear("one")
+        async with ChatSession(who, Delivery(log["ann"], "mail:ann", send)).open() as room:
+            await room.receive("one")
             await begun.wait()
-            said = await room.tell(Typed("reset", "", ""), id="ann:2")
-            await room.rest()
-            await room.hear("two")
-            await room.rest()
+            said = await room.run_command(Typed("reset", "", ""), id="ann:2")
+            await room.drain()
+            await room.receive("two")
+            await room.drain()
             return said
 
     said = asyncio.run(main())
@@ -270,7 +273,7 @@ def test_a_refusal_may_have_a_reason(log: Log) -> None:
         """Sell."""
         return "sold"
 
-    def reply(prompt: Prompt) -> object:
+    def reply(prompt: ModelCall) -> object:
         last = prompt.body["messages"][-1]
         return ToolCall(id="1", name="sell") if last["content"] == "sell" else f"I heard {last['content']}"
 
@@ -283,8 +286,8 @@ def test_a_refusal_may_have_a_reason(log: Log) -> None:
 
 def test_a_reset_that_is_told_again_stops_nobody(log: Log) -> None:
     shown(log, team(), "one", "/reset")
-    asyncio.run(team().say(log["console"], "two"))
-    told = Told(log["console"], team(), id="console:2")
+    asyncio.run(team().send(log["console"], "two"))
+    told = CommandContext(log["console"], team(), id="console:2")
 
     assert asyncio.run(call("reset", told)).startswith(
         "A new start: the agents no longer see entries 1 to 3."
@@ -304,15 +307,15 @@ def test_context_is_an_outline_of_what_an_agent_is_shown(log: Log) -> None:
 
 def test_what_cannot_be_said_is_told_to_whoever_says_it(log: Log) -> None:
     async def main() -> None:
-        room = Room(team(), Outlet(log["ann"], "mail:ann", _nothing, backoff=at_once))
-        await room.hear("one", to="cook")
+        room = ChatSession(team(), Delivery(log["ann"], "mail:ann", _nothing, backoff=at_once))
+        await room.receive("one", to="cook")
 
-    with pytest.raises(stenolog.UnknownAgent, match="cook"):
+    with pytest.raises(stenolog.AgentNotFoundError, match="cook"):
         asyncio.run(main())
 
 
 def test_a_store_that_is_busy_stops_no_team(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    who, failures, texts = team(), [stenolog.StoreBusy("busy")], list[str]()
+    who, failures, texts = team(), [stenolog.StoreTimeoutError("busy")], list[str]()
     run = who.run
 
     def busy(*args: Any, **options: Any) -> Any:
@@ -320,13 +323,13 @@ def test_a_store_that_is_busy_stops_no_team(log: Log, monkeypatch: pytest.Monkey
             raise failures.pop()
         return run(*args, **options)
 
-    async def send(piece: Piece) -> None:
+    async def send(piece: OutgoingMessage) -> None:
         texts.append(piece.text)
 
     async def main() -> None:
-        async with Room(who, Outlet(log["ann"], "mail:ann", send, backoff=at_once)).open() as room:
-            await room.hear("one")
-            await room.rest()
+        async with ChatSession(who, Delivery(log["ann"], "mail:ann", send, backoff=at_once)).open() as room:
+            await room.receive("one")
+            await room.drain()
 
     monkeypatch.setattr(who, "run", busy)
     asyncio.run(main())
@@ -334,5 +337,5 @@ def test_a_store_that_is_busy_stops_no_team(log: Log, monkeypatch: pytest.Monkey
     assert texts == ["you said one"]
 
 
-async def _nothing(piece: Piece) -> None:
+async def _nothing(piece: OutgoingMessage) -> None:
     raise AssertionError(piece)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog.adapters.chats.telegram.markdown import escaped, rendered, weigh
-from stenolog.chats import split, units
+from stenolog.chats import split, utf16_length
 from tests.chats.markdown_v2 import CannotParse, read
 
 MARKS = st.text("_*[]()~`>#+-=|{}.!\\ \naZ9é😀:/https", max_size=200)
@@ -21,7 +21,7 @@ def test_any_text_can_be_read(text: str) -> None:
 
 @given(MARKS)
 def test_rendering_makes_no_piece_heavier_than_it_was_weighed(text: str) -> None:
-    assert [piece for piece in split(text, 200, weigh) if units(rendered(piece)) > weigh(piece)] == []
+    assert [piece for piece in split(text, 200, weigh) if utf16_length(rendered(piece)) > weigh(piece)] == []
 
 
 @given(st.text(max_size=200))

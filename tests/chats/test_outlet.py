@@ -11,20 +11,20 @@ import pytest
 
 import stenolog
 from stenolog import (
+    AgentCard,
     AssistantMessage,
-    Card,
     Conversation,
     Event,
     LlmError,
     Log,
     ModeSwitch,
-    Span,
+    PositionRange,
     Tool,
     ToolCall,
     UserMessage,
 )
 from stenolog.adapters.engine.waiting import waiting
-from stenolog.chats import Outlet, Piece, pieces
+from stenolog.chats import Delivery, OutgoingMessage, render_entry
 from stenolog.engine import RoundRobin
 
 from .given import at_once, until
@@ -35,10 +35,10 @@ class Place:
 
     def __init__(self, *troubles: Callable[[], None] | None) -> None:
         self.texts: list[str] = []
-        self.pieces: list[Piece] = []
+        self.pieces: list[OutgoingMessage] = []
         self.troubles = [*troubles]
 
-    async def send(self, piece: Piece) -> None:
+    async def send(self, piece: OutgoingMessage) -> None:
         trouble = self.troubles.pop(0) if self.troubles else None
         if trouble:
             trouble()
@@ -56,17 +56,19 @@ def closing() -> Iterator[None]:
         OPENED.pop().close()
 
 
-def talk_of(*events: Event) -> Conversation:
+def conversation_of(*events: Event) -> Conversation:
     OPENED.append(stenolog.open(":memory:"))
-    talk = OPENED[-1]["talk"]
-    talk.extend(events)
-    return talk
+    conversation = OPENED[-1]["talk"]
+    conversation.extend(events)
+    return conversation
 
 
-def delivered(talk: Conversation, place: Place, name: str = "mail:ann", **options: object) -> list[str]:
+def delivered(
+    conversation: Conversation, place: Place, name: str = "mail:ann", **options: object
+) -> list[str]:
     """What arrives in a run of its own."""
     before = len(place.texts)
-    outlet = Outlet(talk, name, place.send, backoff=at_once, **options)  # type: ignore[arg-type]
+    outlet = Delivery(conversation, name, place.send, backoff=at_once, **options)  # type: ignore[arg-type]
     asyncio.run(outlet.deliver())
     return place.texts[before:]
 
@@ -83,7 +85,7 @@ def said(text: str, **fields: object) -> AssistantMessage:
 
 
 def test_answers_go_out_and_nothing_else_that_is_no_answer() -> None:
-    talk = talk_of(
+    conversation = conversation_of(
         UserMessage(text="Hello"),
         said("An answer."),
         said("A summary.", purpose="summary"),
@@ -92,43 +94,45 @@ def test_answers_go_out_and_nothing_else_that_is_no_answer() -> None:
         said("Another answer."),
     )
 
-    assert delivered(talk, Place()) == ["An answer.", "Another answer."]
+    assert delivered(conversation, Place()) == ["An answer.", "Another answer."]
 
 
 def test_a_pass_does_not_go_out_under_the_rule_that_has_it() -> None:
     passing = RoundRobin(pass_token=".....")
-    talk = talk_of(said("....."), ModeSwitch(turns=passing), said(" ..... "), said("..... or not"))
+    conversation = conversation_of(
+        said("....."), ModeSwitch(turns=passing), said(" ..... "), said("..... or not")
+    )
 
-    assert delivered(talk, Place()) == [".....", "..... or not"]
+    assert delivered(conversation, Place()) == [".....", "..... or not"]
 
 
 def test_an_answer_that_was_taken_back_before_it_went_out_does_not() -> None:
-    talk = talk_of(said("one"), said("two"), said("three"))
-    talk.submit(ModeSwitch(hides=[Span(first=3, last=3)]))
+    conversation = conversation_of(said("one"), said("two"), said("three"))
+    conversation.submit(ModeSwitch(hides=[PositionRange(first=3, last=3)]))
 
-    assert delivered(talk, Place()) == ["one", "three"]
+    assert delivered(conversation, Place()) == ["one", "three"]
 
 
 def test_an_error_after_which_nothing_is_tried_is_a_short_note_without_its_message() -> None:
-    talk = talk_of(
+    conversation = conversation_of(
         LlmError(agent="coder", category="network", message="https://host/?key=secret"),
         LlmError(agent="coder", category="cancelled"),
         LlmError(agent="coder", category="timeout", retry_at=datetime(2026, 1, 1, tzinfo=UTC)),
     )
 
-    assert delivered(talk, Place()) == [
+    assert delivered(conversation, Place()) == [
         "(coder could not answer: the model could not be reached. /continue goes on.)"
     ]
 
 
 def test_a_call_that_waits_for_a_person_goes_out_by_itself_with_the_way_to_decide() -> None:
-    card = Card(tools=[Tool(name="sell", approval=True), Tool(name="look")])
+    card = AgentCard(tools=[Tool(name="sell", approval=True), Tool(name="look")])
     calls = [ToolCall(id="1", name="sell", arguments='{"n": 3}'), ToolCall(id="2", name="look")]
-    talk = talk_of(ModeSwitch(cards={"coder": card}), said("I sell.", tool_calls=calls))
+    conversation = conversation_of(ModeSwitch(cards={"coder": card}), said("I sell.", tool_calls=calls))
 
-    [waits] = waiting(talk)
+    [waits] = waiting(conversation)
 
-    assert delivered(talk, Place()) == [
+    assert delivered(conversation, Place()) == [
         "I sell.",
         'coder asks to run\n```\nsell({"n": 3})\n```\n'
         f"/approve {waits.code} lets it, /refuse {waits.code} does not.",
@@ -136,26 +140,26 @@ def test_a_call_that_waits_for_a_person_goes_out_by_itself_with_the_way_to_decid
 
 
 def test_a_second_run_goes_on_behind_what_has_arrived() -> None:
-    talk, place = talk_of(said("one")), Place()
-    first = delivered(talk, place)
-    talk.append(said("two"))
+    conversation, place = conversation_of(said("one")), Place()
+    first = delivered(conversation, place)
+    conversation.append(said("two"))
 
-    assert (first, delivered(talk, place), delivered(talk, place)) == (["one"], ["two"], [])
+    assert (first, delivered(conversation, place), delivered(conversation, place)) == (["one"], ["two"], [])
 
 
 def test_outlets_of_different_names_come_along_on_their_own() -> None:
-    talk, place = talk_of(said("one")), Place()
+    conversation, place = conversation_of(said("one")), Place()
 
-    assert (delivered(talk, place), delivered(talk, place, "mail:bob")) == (["one"], ["one"])
+    assert (delivered(conversation, place), delivered(conversation, place, "mail:bob")) == (["one"], ["one"])
 
 
 def test_an_answer_that_arrived_in_part_goes_on_with_its_next_piece() -> None:
-    talk = talk_of(said("a" * 500 + "b" * 500 + "c" * 500))
+    conversation = conversation_of(said("a" * 500 + "b" * 500 + "c" * 500))
     place = Place(None, raising(PermissionError("gone")))
-    first = delivered(talk, place, render=pieces(limit=500))
+    first = delivered(conversation, place, render=render_entry(limit=500))
 
     assert first == ["a" * 500]
-    assert delivered(talk, place, render=pieces(limit=500)) == ["b" * 500, "c" * 500]
+    assert delivered(conversation, place, render=render_entry(limit=500)) == ["b" * 500, "c" * 500]
     assert [(p.speaker, p.position, p.nth, p.number) for p in place.pieces] == [
         ("coder", 2, nth, 3) for nth in (1, 2, 3)
     ]
@@ -166,29 +170,32 @@ def test_what_may_work_later_is_tried_until_it_does_and_in_order() -> None:
         raising(ConnectionError("no net")), raising(TimeoutError()), None, raising(OSError("again"))
     )
 
-    assert delivered(talk_of(said("one"), said("two")), place) == ["one", "two"]
+    assert delivered(conversation_of(said("one"), said("two")), place) == ["one", "two"]
 
 
 def test_a_place_that_wants_nothing_any_more_is_left_alone_and_that_is_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    talk, place = talk_of(said("one"), said("two")), Place(raising(PermissionError("kicked")))
+    conversation, place = conversation_of(said("one"), said("two")), Place(raising(PermissionError("kicked")))
 
     async def main() -> tuple[int, str]:
-        outlet = Outlet(talk, "mail:ann", place.send)
+        outlet = Delivery(conversation, "mail:ann", place.send)
         return await outlet.deliver() + await outlet.deliver(), outlet.closed
 
     with caplog.at_level(logging.WARNING, "stenolog.chats"):
         assert asyncio.run(main()) == (0, "kicked")
     assert caplog.messages == ["talk: nothing goes to mail:ann any more: kicked"]
-    assert (talk.position, delivered(talk, place)) == (3, ["one", "two"])
+    assert (conversation.position, delivered(conversation, place)) == (3, ["one", "two"])
 
 
 def test_one_that_is_opened_again_goes_on_with_what_could_not_be_delivered() -> None:
-    talk, place = talk_of(said("one"), said("two")), Place(None, raising(PermissionError("kicked")))
+    conversation, place = (
+        conversation_of(said("one"), said("two")),
+        Place(None, raising(PermissionError("kicked"))),
+    )
 
     async def main() -> int:
-        outlet = Outlet(talk, "mail:ann", place.send)
+        outlet = Delivery(conversation, "mail:ann", place.send)
         await outlet.deliver()
         outlet.reopen()
         return await outlet.deliver()
@@ -197,21 +204,21 @@ def test_one_that_is_opened_again_goes_on_with_what_could_not_be_delivered() -> 
 
 
 def test_one_may_begin_with_the_first_entry_of_its_own() -> None:
-    talk, place = talk_of(said("imported")), Place()
-    none_yet = delivered(talk, place, first="mail:")
-    talk.append(UserMessage(text="Hello"), id="mail:1")
-    talk.append(said("an answer"))
+    conversation, place = conversation_of(said("imported")), Place()
+    none_yet = delivered(conversation, place, first="mail:")
+    conversation.append(UserMessage(text="Hello"), id="mail:1")
+    conversation.append(said("an answer"))
 
-    assert (none_yet, delivered(talk, place, first="mail:")) == ([], ["an answer"])
+    assert (none_yet, delivered(conversation, place, first="mail:")) == ([], ["an answer"])
 
 
 def test_entries_are_followed_as_they_are_appended() -> None:
-    talk, place = talk_of(said("one")), Place()
+    conversation, place = conversation_of(said("one")), Place()
 
     async def main() -> None:
-        following = asyncio.create_task(Outlet(talk, "mail:ann", place.send).follow())
+        following = asyncio.create_task(Delivery(conversation, "mail:ann", place.send).follow())
         await until(lambda: len(place.texts) == 1)
-        await asyncio.to_thread(talk.append, said("two"))
+        await asyncio.to_thread(conversation.append, said("two"))
         await until(lambda: len(place.texts) == 2)
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
@@ -222,14 +229,14 @@ def test_entries_are_followed_as_they_are_appended() -> None:
 
 
 def test_one_that_is_stopped_while_a_piece_is_on_its_way_does_not_send_that_again() -> None:
-    talk, sent, may_arrive = talk_of(said("one"), said("two")), [], asyncio.Event()
+    conversation, sent, may_arrive = conversation_of(said("one"), said("two")), [], asyncio.Event()
 
-    async def slowly(piece: Piece) -> None:
+    async def slowly(piece: OutgoingMessage) -> None:
         sent.append(piece.text)
         await may_arrive.wait()
 
     async def main() -> None:
-        sending = asyncio.create_task(Outlet(talk, "mail:ann", slowly).deliver())
+        sending = asyncio.create_task(Delivery(conversation, "mail:ann", slowly).deliver())
         await until(lambda: sent)
         sending.cancel()
         await asyncio.sleep(0)
@@ -238,13 +245,13 @@ def test_one_that_is_stopped_while_a_piece_is_on_its_way_does_not_send_that_agai
 
     asyncio.run(main())
 
-    assert (sent, delivered(talk, Place())) == (["one"], ["two"])
+    assert (sent, delivered(conversation, Place())) == (["one"], ["two"])
 
 
 def test_a_long_silence_is_noted_so_that_a_restart_does_not_read_it_again() -> None:
-    talk, place = talk_of(*[UserMessage(text="Hello")] * 600), Place()
-    delivered(talk, place)
-    with talk.log.datastore.reading() as connection:
+    conversation, place = conversation_of(*[UserMessage(text="Hello")] * 600), Place()
+    delivered(conversation, place)
+    with conversation.log.datastore.reading() as connection:
         marks = connection.execute("SELECT name, position, piece FROM tracking").fetchall()
 
     assert marks == [("mail:ann", 512, 0)]
@@ -253,7 +260,9 @@ def test_a_long_silence_is_noted_so_that_a_restart_does_not_read_it_again() -> N
 def test_the_names_of_the_agents_stand_above_their_answers() -> None:
     place = Place()
     delivered(
-        talk_of(said("one", task="2")), place, render=pieces({"coder": "Backend Dev"}, heading="{name}: ")
+        conversation_of(said("one", task="2")),
+        place,
+        render=render_entry({"coder": "Backend Dev"}, heading="{name}: "),
     )
 
     assert place.texts == ["Backend Dev: one"]
@@ -262,10 +271,15 @@ def test_the_names_of_the_agents_stand_above_their_answers() -> None:
 def test_whatever_else_goes_wrong_while_it_follows_is_told_and_tried_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    talk, place = talk_of(said("one"), said("two")), Place(raising(RuntimeError("no such thing")))
+    conversation, place = (
+        conversation_of(said("one"), said("two")),
+        Place(raising(RuntimeError("no such thing"))),
+    )
 
     async def main() -> None:
-        following = asyncio.create_task(Outlet(talk, "mail:ann", place.send, backoff=at_once).follow())
+        following = asyncio.create_task(
+            Delivery(conversation, "mail:ann", place.send, backoff=at_once).follow()
+        )
         await until(lambda: len(place.texts) == 2)
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)

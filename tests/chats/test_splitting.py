@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stenolog import CallerError
 from stenolog.adapters.chats.splitting import Fence, fence_of
 from stenolog.adapters.chats.telegram.markdown import weigh
-from stenolog.chats import split, units
+from stenolog.chats import split, utf16_length
 
 WORD = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Zs", "Zl", "Zp", "Cc"]), max_size=30)
 LINES = st.one_of(
@@ -36,7 +36,7 @@ LINES = st.one_of(
 TEXTS = st.lists(LINES, max_size=30).map("\n".join)
 
 
-@pytest.mark.parametrize("weight", [units, weigh])
+@pytest.mark.parametrize("weight", [utf16_length, weigh])
 @given(TEXTS, st.integers(200, 700))
 def test_every_piece_is_within_the_limit_and_says_something(weight: object, text: str, limit: int) -> None:
     assert callable(weight)

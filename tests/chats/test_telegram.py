@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, File, Image, Log, ModeSwitch, ToolCall, UserMessage
+from stenolog import AssistantMessage, FilePart, ImagePart, Log, ModeSwitch, ToolCall, UserMessage
 from stenolog.adapters.chats.telegram import chat as telegram_chat
-from stenolog.adapters.llms.port import Answer as ModelAnswer
-from stenolog.adapters.llms.port import Model, Said, StreamItem
-from stenolog.chats import Telegram, split, units
+from stenolog.adapters.llms.port import Model, ResponseDelta, StreamItem
+from stenolog.adapters.llms.port import ModelResponse as ModelAnswer
+from stenolog.chats import Telegram, split, utf16_length
 from stenolog.engine import RoundRobin
-from stenolog.models import Prompt, Scripted
+from stenolog.models import ModelCall, Scripted
 
 from .given import BOT, OTHER, ROLE, asked, echo, run, said, served, team, until
 from .standin import KICKED, TOKEN, USER, StandIn
@@ -27,7 +27,7 @@ def test_a_message_is_answered(api: StandIn, log: Log) -> None:
 
     assert run(api, log, 1) == ["you said Hello."]
     assert [(m.author, m.text) for m in said(log)] == [("Ann Lee", "Hello.")]
-    assert said(log)[0].source == stenolog.Source(system="telegram", id=f"1/{message}")
+    assert said(log)[0].source == stenolog.Origin(system="telegram", id=f"1/{message}")
     assert f"telegram:{BOT}:1:{message}" in [entry.id for entry in log["telegram-1"].entries()]
     assert api.sent[0].mode == "MarkdownV2"
 
@@ -113,17 +113,17 @@ def test_long_answers_arrive_in_pieces_with_their_code_whole(api: StandIn, log: 
     lines = [line for text in api.texts() for line in text.splitlines()]
 
     assert [line for line in lines if line.startswith("value_")] == code
-    assert [sent for sent in api.sent if units(sent.raw) > 4096 or sent.mode != "MarkdownV2"] == []
+    assert [sent for sent in api.sent if utf16_length(sent.raw) > 4096 or sent.mode != "MarkdownV2"] == []
     assert all(sent.raw.count("```") % 2 == 0 for sent in api.sent)
     assert (lines[0], lines[-1]) == ("It is this.", "Done.")
 
 
 def test_a_restart_goes_on_with_what_is_unfinished_and_delivers_what_was_not(api: StandIn, log: Log) -> None:
-    talk = log["telegram-1"]
-    talk.append(AssistantMessage(agent="coder", text="imported, and never said here"))
-    talk.append(UserMessage(text="one"), id=f"telegram:{BOT}:1:1")
-    talk.append(AssistantMessage(agent="coder", text="answered before the crash"))
-    asyncio.run(team().say(talk, "two"))
+    conversation = log["telegram-1"]
+    conversation.append(AssistantMessage(agent="coder", text="imported, and never said here"))
+    conversation.append(UserMessage(text="one"), id=f"telegram:{BOT}:1:1")
+    conversation.append(AssistantMessage(agent="coder", text="answered before the crash"))
+    asyncio.run(team().send(conversation, "two"))
 
     assert run(api, log, 2) == ["answered before the crash", "you said two"]
     assert run(api, log, 2) == ["answered before the crash", "you said two"]
@@ -155,17 +155,17 @@ def test_a_bot_shows_that_somebody_is_at_work(api: StandIn, log: Log) -> None:
 class Busy(Model):
     """Does two things by itself, each once the one before was shown."""
 
-    provider, wire, name = "x", "plain", "busy"
+    provider, api, name = "x", "plain", "busy"
 
-    def __init__(self, api: StandIn) -> None:
-        self.api = api
+    def __init__(self, telegram: StandIn) -> None:
+        self.telegram = telegram
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[StreamItem, None]:
-        yield Said(0, "act", '{"type":"note","text":"edit a.py"}', "command-line")
-        await until(lambda: self.api.sent)
-        yield Said(1, "act", '{"type":"note","text":"edit b.py"}', "command-line")
-        await until(lambda: self.api.edits)
-        yield ModelAnswer((stenolog.Text(text="Done."),))
+    async def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
+        yield ResponseDelta(0, "act", '{"type":"note","text":"edit a.py"}', "command-line")
+        await until(lambda: self.telegram.sent)
+        yield ResponseDelta(1, "act", '{"type":"note","text":"edit b.py"}', "command-line")
+        await until(lambda: self.telegram.edits)
+        yield ModelAnswer((stenolog.TextPart(text="Done."),))
 
 
 def test_what_a_program_does_by_itself_shows_in_one_message(
@@ -188,7 +188,7 @@ def test_what_is_said_while_agents_work_is_heard_by_the_next_step(api: StandIn, 
         await until(lambda: any(m.text == "and this" for m in said(log)))
         return "seen"
 
-    def reply(prompt: Prompt) -> object:
+    def reply(prompt: ModelCall) -> object:
         if prompt.body["messages"][-1]["role"] == "tool" or "and this" in str(prompt.body):
             return f"heard {'both' if 'and this' in str(prompt.body) else 'one'}"
         return ToolCall(id="1", name="look")
@@ -210,7 +210,7 @@ def test_what_is_said_while_agents_work_is_heard_by_the_next_step(api: StandIn, 
 def test_several_agents_behind_one_bot_have_their_names_above_their_answers(api: StandIn, log: Log) -> None:
     passing = RoundRobin(pass_token=".....")
 
-    def reply(prompt: Prompt) -> str:
+    def reply(prompt: ModelCall) -> str:
         return "....." if "said" in str(prompt.body) else "I said it."
 
     api.say("Hello")
@@ -276,8 +276,8 @@ def test_pictures_and_documents_become_parts(api: StandIn, log: Log) -> None:
     run(api, log, 2)
     first, second = said(log)
 
-    assert isinstance(first.parts[1], Image)
-    assert isinstance(second.parts[0], File)
+    assert isinstance(first.parts[1], ImagePart)
+    assert isinstance(second.parts[0], FilePart)
     assert (first.text, log.blobs[first.parts[1].blob]) == ("look", b"picture")
     assert (second.parts[0].name, second.parts[0].media_type) == ("a.csv", "text/csv")
     assert log.blobs[second.parts[0].blob] == b"document"
@@ -317,7 +317,7 @@ def test_what_nobody_has_said_is_no_message(api: StandIn, log: Log) -> None:
 
 
 def test_reset_is_a_new_start_for_the_agents_and_loses_nothing(api: StandIn, log: Log) -> None:
-    def reply(prompt: Prompt) -> str:
+    def reply(prompt: ModelCall) -> str:
         return (
             f"{sum(m['role'] == 'user' for m in prompt.body['messages'])} messages, the last: {asked(prompt)}"
         )
@@ -347,7 +347,7 @@ def test_an_answer_goes_to_the_topic_that_it_was_asked_in(api: StandIn, log: Log
         """Look."""
         return "seen"
 
-    def reply(prompt: Prompt) -> object:
+    def reply(prompt: ModelCall) -> object:
         is_done = prompt.body["messages"][-1]["role"] == "tool"
         return "Seen." if is_done else ToolCall(id="1", name="look")
 

@@ -6,7 +6,7 @@ import asyncio
 
 import stenolog
 from stenolog import Log, ToolCall
-from stenolog.models import Prompt, Scripted
+from stenolog.models import ModelCall, Scripted
 from stenolog.tools import tool
 
 from .given import BOT, run, served, until
@@ -25,7 +25,7 @@ def shop(*sales: int) -> tuple[stenolog.Team, list[int]]:
 
     calls = [ToolCall(id=f"{n}", name="sell", arguments=f'{{"loaves": {n}}}') for n in sales]
 
-    def reply(prompt: Prompt) -> object:
+    def reply(prompt: ModelCall) -> object:
         return "Sold." if prompt.body["messages"][-1]["role"] == "tool" else calls
 
     model = Scripted(reply, endless=True)
@@ -100,7 +100,7 @@ def test_a_bare_approval_that_was_sent_before_the_question_decides_nothing(api: 
             early = {"message_id": late, "date": 1, "chat": chat, "from": USER, "text": "/approve"}
             api.push(BOT, {"message": early})
             await until(lambda: len(api.sent) >= 2 and not api.unconfirmed())
-            await telegram.rest()
+            await telegram.drain()
 
     asyncio.run(main())
 
@@ -118,7 +118,7 @@ def test_a_call_of_which_a_part_cannot_be_shown_is_not_asked_about(api: StandIn,
             await until(lambda: len(api.sent) >= 1)
             api.say("/approve")
             await until(lambda: len(api.sent) >= 2 and not api.unconfirmed())
-            await telegram.rest()
+            await telegram.drain()
 
     asyncio.run(main())
 

@@ -35,7 +35,7 @@ def test_without_the_library_the_error_is_the_line_that_installs_it() -> None:
         "import sys; sys.modules['telegram'] = None\n"
         "import stenolog; from stenolog.chats import Telegram\n"
         "try: Telegram(None, None, token='1:abc')\n"
-        "except stenolog.MissingExtra as error: print(error)"
+        "except stenolog.MissingExtraError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import File, Log, Text, UserMessage
+from stenolog import FilePart, Log, TextPart, UserMessage
 from stenolog.chats import Telegram
 
 from .given import BOT, OTHER, ROLE, echo, run, said, served, team, until
@@ -20,7 +20,7 @@ def test_an_update_is_confirmed_only_once_it_is_in_the_log(
 ) -> None:
     api.say("Hello")
     who, unconfirmed = team(), []
-    say = who.say
+    say = who.send
 
     async def watched(*args: Any, **options: Any) -> Any:
         unconfirmed.append(api.unconfirmed())
@@ -28,7 +28,7 @@ def test_an_update_is_confirmed_only_once_it_is_in_the_log(
         unconfirmed.append(api.unconfirmed())
         return entries
 
-    monkeypatch.setattr(who, "say", watched)
+    monkeypatch.setattr(who, "send", watched)
     run(api, log, 1, who)
 
     assert (unconfirmed, api.unconfirmed()) == ([1, 1], 0)
@@ -38,15 +38,15 @@ def test_a_store_that_is_busy_delays_a_message_and_loses_none(
     api: StandIn, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.say("Hello")
-    who, failures = team(), [stenolog.StoreBusy("busy"), stenolog.StoreBusy("busy")]
-    say = who.say
+    who, failures = team(), [stenolog.StoreTimeoutError("busy"), stenolog.StoreTimeoutError("busy")]
+    say = who.send
 
     async def busy(*args: Any, **options: Any) -> Any:
         if failures:
             raise failures.pop()
         return await say(*args, **options)
 
-    monkeypatch.setattr(who, "say", busy)
+    monkeypatch.setattr(who, "send", busy)
 
     assert run(api, log, 1, who) == ["you said Hello"]
 
@@ -171,7 +171,7 @@ def test_a_message_that_cannot_be_taken_stops_no_other(
 def _broken_for(chat: int, enter: Any) -> Any:
     async def broken(self: Telegram, id: int) -> Any:
         if id == chat:
-            raise stenolog.CorruptLog("broken")
+            raise stenolog.CorruptLogError("broken")
         return await enter(self, id)
 
     return broken
@@ -194,13 +194,13 @@ def test_a_chat_that_is_slow_holds_up_no_other_and_is_confirmed_when_it_is_taken
             await until(lambda: api.texts(2))
             unconfirmed.append((api.unconfirmed(), api.texts(1)))
             await until(lambda: not api.unconfirmed())
-            await telegram.rest()
+            await telegram.drain()
 
     asyncio.run(main())
     told = [e.event for e in log["telegram-1"].entries() if isinstance(e.event, UserMessage)]
 
     assert unconfirmed == [(3, [])]
-    assert [[type(part) for part in message.parts] for message in told] == [[File], [Text]]
+    assert [[type(part) for part in message.parts] for message in told] == [[FilePart], [TextPart]]
 
 
 def test_what_was_not_taken_when_it_was_stopped_is_told_again(api: StandIn, log: Log) -> None:
@@ -224,12 +224,12 @@ def test_what_was_not_taken_when_it_was_stopped_is_told_again(api: StandIn, log:
 def test_a_store_that_is_busy_while_a_chat_is_opened_leaves_it_deaf_no_longer(
     api: StandIn, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, failures = stenolog.Conversation.position, [stenolog.StoreBusy("busy")]
+    real, failures = stenolog.Conversation.position, [stenolog.StoreTimeoutError("busy")]
 
-    def busy(talk: stenolog.Conversation) -> int:
+    def busy(conversation: stenolog.Conversation) -> int:
         if failures:
             raise failures.pop()
-        return real.fget(talk)  # type: ignore[attr-defined, no-any-return]
+        return real.fget(conversation)  # type: ignore[attr-defined, no-any-return]
 
     monkeypatch.setattr(stenolog.Conversation, "position", property(busy))
     api.say("one")
@@ -242,7 +242,7 @@ def test_a_conversation_that_was_deleted_elsewhere_begins_anew(api: StandIn, log
         async with served(api, team(), log) as telegram:
             api.say("one")
             await until(lambda: api.sent)
-            await telegram.rest()
+            await telegram.drain()
             with stenolog.open(log.path) as other:
                 other["telegram-1"].delete()
             api.say("two")

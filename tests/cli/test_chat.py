@@ -12,9 +12,19 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, Card, LlmError, ModeSwitch, Text, Tool, ToolCall, Usage, UserMessage
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    LlmError,
+    ModeSwitch,
+    TextPart,
+    Tool,
+    ToolCall,
+    Usage,
+    UserMessage,
+)
 from stenolog.adapters.cli.chat_standing import Hints
-from stenolog.models import Answer
+from stenolog.models import ModelResponse
 from tests.cli.conftest import Ran
 from tests.cli.teams import LOOKS, SELLS, events, script, team
 from tests.llms.server import Reply, Server
@@ -111,7 +121,7 @@ def test_a_real_server_streams_the_answer(chat: Chat, folder: Path) -> None:
 
 def frames_of(text: str) -> Any:
     """A reply of the server."""
-    return Reply(frames(Answer((Text(text=text),), model="qwen3", finish_reason="stop")))
+    return Reply(frames(ModelResponse((TextPart(text=text),), model="qwen3", finish_reason="stop")))
 
 
 def test_a_program_answers(chat: Chat, folder: Path) -> None:
@@ -317,7 +327,11 @@ def test_prices_are_those_given_and_a_team_s_file_has_some(
 ) -> None:
     (folder / "team.toml").write_text(PASSING)
     with Server() as server:
-        server.add(Reply(frames(Answer((Text(text="Hi"),), "baker", "stop", Usage(input=10, output=3_000)))))
+        server.add(
+            Reply(
+                frames(ModelResponse((TextPart(text="Hi"),), "baker", "stop", Usage(input=10, output=3_000)))
+            )
+        )
         ran = chat("--model", f"{server.url}/v1#baker", "--prices", "team.toml", lines="How many?\n/cost\n")
     counted = cli("stats", "chat", "--prices", "team.toml")
 
@@ -337,7 +351,7 @@ def test_a_conversation_without_a_name_says_that_it_goes_on(chat: Chat, folder: 
 
 def test_who_is_stopped_is_said_once_also_where_a_call_waited(chat: Chat, folder: Path) -> None:
     with stenolog.open(folder / "talks.db") as log:
-        card = Card(model="script", provider="scripted", tools=[Tool(name="sell", approval=True)])
+        card = AgentCard(model="script", provider="scripted", tools=[Tool(name="sell", approval=True)])
         log["chat"].append(ModeSwitch(joins=["assistant"], cards={"assistant": card}))
         log["chat"].append(UserMessage(text="Sell"))
         sell = ToolCall(id="1", name="sell", arguments="{}")

@@ -30,20 +30,20 @@ COMMANDS = [
     ("search", '"continue"', "--in", "demo", "--kind", "user", "--newest"),
     ("timeline", "demo"),
     ("request", "demo", "--agent", "coder"),
-    ("request", "demo", "--agent", "reviewer", "--wire", "anthropic", "--at", "@~3"),
+    ("request", "demo", "--agent", "reviewer", "--api", "anthropic", "--at", "@~3"),
     ("steps", "demo"),
     ("state", "demo"),
     ("outputs", "demo"),
     ("outputs", "demo", "--materialise", "workspace"),
     ("output", "demo", "@state/logs/tool-results/demo-4.json"),
     ("explain", "demo", "5"),
-    ("explain", "demo", "5", "--policy", "last:3", "--wire", "gemini"),
+    ("explain", "demo", "5", "--policy", "last:3", "--api", "gemini"),
     ("blame", "demo", "11"),
     ("blame", "demo", "3/1"),
     ("why", "demo", "--agent", "coder"),
     ("why", "demo", "--agent", "coder", "--policy", "last:3", "--dropped"),
     ("diff", "demo", "8", "12", "--agent", "coder"),
-    ("diff", "demo", "12", "--agent", "coder", "--other", "reviewer", "--wire", "anthropic"),
+    ("diff", "demo", "12", "--agent", "coder", "--other", "reviewer", "--api", "anthropic"),
     ("view", "demo", "--agent", "coder", "--minus", "reviewer"),
     ("stats", "demo"),
     ("rerun", "demo"),
@@ -133,26 +133,26 @@ def test_commands_that_are_not_tried_here_need_a_model_a_fault_a_backup_or_a_sec
 @pytest.mark.parametrize(
     ("command", "status", "code"),
     [
-        (("log", "nobody"), 3, "UnknownConversation"),
+        (("log", "nobody"), 3, "ConversationNotFoundError"),
         (("log", "demo", "--db", "nowhere.db"), 3, "FileNotFoundError"),
-        (("show", "demo", "99"), 3, "UnknownPosition"),
-        (("request", "demo", "--agent", "nobody"), 3, "UnknownAgent"),
-        (("request", "demo"), 2, "InvalidEvent"),
-        (("explain", "demo", "99"), 3, "UnknownPosition"),
-        (("blame", "demo", "3/2"), 3, "UnknownPosition"),
-        (("blame", "demo", "3/last"), 2, "InvalidEvent"),
-        (("why", "demo", "--agent", "coder", "--message", "99"), 2, "InvalidEvent"),
-        (("why", "demo", "--agent", "coder", "--policy", "lots"), 2, "InvalidPolicy"),
-        (("diff", "demo", "12", "--agent", "coder"), 2, "InvalidEvent"),
-        (("view", "demo", "--agent", "coder", "--minus", "nobody"), 3, "UnknownAgent"),
-        (("log", "demo", "--at", "sometime"), 2, "InvalidEvent"),
+        (("show", "demo", "99"), 3, "PositionNotFoundError"),
+        (("request", "demo", "--agent", "nobody"), 3, "AgentNotFoundError"),
+        (("request", "demo"), 2, "InvalidEventError"),
+        (("explain", "demo", "99"), 3, "PositionNotFoundError"),
+        (("blame", "demo", "3/2"), 3, "PositionNotFoundError"),
+        (("blame", "demo", "3/last"), 2, "InvalidEventError"),
+        (("why", "demo", "--agent", "coder", "--message", "99"), 2, "InvalidEventError"),
+        (("why", "demo", "--agent", "coder", "--policy", "lots"), 2, "InvalidPolicyError"),
+        (("diff", "demo", "12", "--agent", "coder"), 2, "InvalidEventError"),
+        (("view", "demo", "--agent", "coder", "--minus", "nobody"), 3, "AgentNotFoundError"),
+        (("log", "demo", "--at", "sometime"), 2, "InvalidEventError"),
         (("output", "demo", "../secret"), 2, "CallerError"),
-        (("output", "demo", "@state/logs/tool-results/none.json"), 3, "UnknownPosition"),
+        (("output", "demo", "@state/logs/tool-results/none.json"), 3, "PositionNotFoundError"),
         (("log", "demo", "--nonsense"), 2, "NoSuchOption"),
         (("fork", "demo"), 2, "UsageError"),
-        (("fork", "demo", "--after", "4", "--name", "demo"), 2, "ConversationInUse"),
+        (("fork", "demo", "--after", "4", "--name", "demo"), 2, "ConversationExistsError"),
         (("delete", "demo"), 2, "UsageError"),
-        (("log", "demo", "--db", "note.txt"), 4, "NotALog"),
+        (("log", "demo", "--db", "note.txt"), 4, "NotADatabaseError"),
         (("ls", "--db", "."), 3, "FileNotFoundError"),
         (("import", "note.txt", "--db", "."), 3, "FileNotFoundError"),
     ],
@@ -174,13 +174,22 @@ def test_a_failure_is_an_envelope_and_an_exit_code(
 
 @pytest.mark.parametrize("cls", ERRORS)
 def test_every_error_of_ours_has_an_exit_code(cls: type[Exception]) -> None:
-    error = cls("a", expected=1, found=2) if cls is errors.StaleAppend else cls.__new__(cls)
-    data = dict.fromkeys(("StoredDataError", "CorruptLog", "MissingBlob", "NotALog", "LaterRelease"), 4)
-    world = dict.fromkeys(
-        ("ProviderError", "ModelFailed", "ToolError", "MachineError", "StoreBusy", "StoreFailed"), 6
+    error = cls("a", expected=1, found=2) if cls is errors.VersionConflictError else cls.__new__(cls)
+    data = dict.fromkeys(
+        (
+            "StoredDataError",
+            "CorruptLogError",
+            "BlobNotFoundError",
+            "NotADatabaseError",
+            "UnsupportedVersionError",
+        ),
+        4,
     )
-    missing = dict.fromkeys(("UnknownConversation", "UnknownPosition", "UnknownAgent"), 3)
-    expected = {**data, **world, **missing, "StaleAppend": 5, "StenologError": 70}
+    world = dict.fromkeys(
+        ("ProviderError", "ModelError", "ToolError", "OperationalError", "StoreTimeoutError", "StoreError"), 6
+    )
+    missing = dict.fromkeys(("ConversationNotFoundError", "PositionNotFoundError", "AgentNotFoundError"), 3)
+    expected = {**data, **world, **missing, "VersionConflictError": 5, "StenologError": 70}
 
     assert exit_of(error).code == expected.get(cls.__name__, 2)
 
@@ -224,13 +233,13 @@ def test_an_entry_of_a_later_release_is_shown_as_it_is_stored(cli: Callable[...,
 
 def test_plain_turns_every_value_into_json(demo: Callable[..., Any]) -> None:
     with open_log("talks.db") as log:
-        talk = log["demo"]
+        conversation = log["demo"]
         values = [
-            talk.state(),
-            talk.settings(),
-            talk.timeline(),
-            list(talk.transitions()),
-            list(talk.entries()),
+            conversation.state(),
+            conversation.settings(),
+            conversation.timeline(),
+            list(conversation.transitions()),
+            list(conversation.entries()),
         ]
 
     assert json.loads(json.dumps(plain(values))) == plain(values)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stenolog.projections.requests.laws import breaches
+from stenolog.projections.requests.laws import validate
 
 ROOT = Path(__file__).parents[2]
 SESSION = str(ROOT / "docs" / "examples" / "session.jsonl")
@@ -140,19 +140,19 @@ def test_the_doctor_finds_nothing_wrong_with_a_sound_history(cli: Callable[..., 
     assert ran.out.splitlines()[-1] == "✓ nothing is wrong"
 
 
-@pytest.mark.parametrize("wire", ["openai-chat", "anthropic", "plain"])
+@pytest.mark.parametrize("api", ["openai-chat", "anthropic", "plain"])
 def test_the_doctor_names_what_is_wrong_and_gives_a_request_that_is_right(
-    cli: Callable[..., Any], damaged: str, wire: str
+    cli: Callable[..., Any], damaged: str, api: str
 ) -> None:
-    told = cli("doctor", damaged, "--wire", wire, "--json")
-    raw = cli("doctor", damaged, "--wire", wire, "--raw").out
+    told = cli("doctor", damaged, "--api", api, "--json")
+    raw = cli("doctor", damaged, "--api", api, "--raw").out
 
     codes = {note["code"] for note in told.envelope["diagnostics"]}
     assert told.status == 1
     assert codes >= {"anomaly", "orphan-result"}
-    assert list(breaches(wire, json.loads(raw))) == []
+    assert list(validate(api, json.loads(raw))) == []
     assert hashlib.sha256(raw.encode()).hexdigest() == told.envelope["data"][0]["request"]["sha256"]
-    assert list(breaches("openai-chat", {"messages": ORPHAN})) != []
+    assert list(validate("openai-chat", {"messages": ORPHAN})) != []
 
 
 def test_a_call_that_a_person_went_on_after_is_closed_by_the_doctor(

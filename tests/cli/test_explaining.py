@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stenolog import AssistantMessage, ModeSwitch, Reasoning, Span, Text, UserMessage
+from stenolog import AssistantMessage, ModeSwitch, PositionRange, ReasoningPart, TextPart, UserMessage
 from stenolog.adapters.log import open as open_log
 from tests.analysis.crew import crew
 
@@ -25,7 +25,7 @@ def told(cli: Callable[..., Any]) -> Callable[..., list[str]]:
     """The lines that a command prints about the crew."""
     with open_log("talks.db") as log:
         for entry in crew():
-            log["crew"].append(entry.event, id=entry.id, at=entry.at, expected=entry.position - 1)
+            log["crew"].append(entry.event, id=entry.id, time=entry.time, expected=entry.position - 1)
 
     def lines(*command: str) -> list[str]:
         ran = cli(*command)
@@ -60,7 +60,7 @@ def test_explain_takes_positions_in_words_and_stops_where_it_is_told_to(
 def test_a_span_that_goes_on_for_ever_is_drawn_as_its_ends(cli: Callable[..., Any]) -> None:
     with open_log("talks.db") as log:
         log["talk"].append(UserMessage(text="hm"))
-        log["talk"].append(ModeSwitch(hides=[Span(first=1, last=2**53 - 1)]), expected=2)
+        log["talk"].append(ModeSwitch(hides=[PositionRange(first=1, last=2**53 - 1)]), expected=2)
 
     assert "1-9007199254740991  hides" in cli("explain", "talk", "3").out
 
@@ -210,8 +210,8 @@ def test_what_a_wire_cannot_carry_is_one_line_for_each_rule(cli: Callable[..., A
     with open_log("talks.db") as log:
         for number in range(5):
             log["talk"].append(UserMessage(text=f"question {number}"))
-            thought = Reasoning(text="let me see " * 4)
-            log["talk"].append(AssistantMessage(agent="coder", parts=[thought, Text(text="yes")]))
+            thought = ReasoningPart(text="let me see " * 4)
+            log["talk"].append(AssistantMessage(agent="coder", parts=[thought, TextPart(text="yes")]))
 
     def left_out(*command: str) -> list[list[str]]:
         rows = [line.split() for line in cli(*command).out.splitlines()]
@@ -227,14 +227,14 @@ def test_what_a_wire_cannot_carry_is_one_line_for_each_rule(cli: Callable[..., A
 
 
 def test_runs_that_were_left_out_before_one_part_are_told_the_oldest_first(cli: Callable[..., Any]) -> None:
-    thought = Reasoning(text="hm", signature="s", provider="anthropic")
+    thought = ReasoningPart(text="hm", signature="s", provider="anthropic")
     with open_log("talks.db") as log:
-        talk = log["cat"]
+        conversation = log["cat"]
         for nth in range(2):
-            talk.append(UserMessage(text=f"no {nth}", in_context=False))
-            talk.append(AssistantMessage(agent="coder", parts=[thought, Text(text="ok")]))
-        talk.append(UserMessage(text="no 2", in_context=False))
-        talk.append(UserMessage(text="yes"))
+            conversation.append(UserMessage(text=f"no {nth}", in_context=False))
+            conversation.append(AssistantMessage(agent="coder", parts=[thought, TextPart(text="ok")]))
+        conversation.append(UserMessage(text="no 2", in_context=False))
+        conversation.append(UserMessage(text="yes"))
     rows = [line.split() for line in cli("request", "cat", "--agent", "coder").out.splitlines()]
     gone = [int(row[1].partition("-")[0]) for row in rows if row[:1] == ["-"]]
 

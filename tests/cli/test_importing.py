@@ -103,7 +103,7 @@ def test_programs_are_told_of_each_file_that_is_refused_and_how_many_are_passed_
 
     notes = cli("import", "projects", "--json").envelope["diagnostics"]
 
-    assert [note["code"] for note in notes] == ["NotATranscript"] * 7 + ["passed-over"]
+    assert [note["code"] for note in notes] == ["UnknownFormatError"] * 7 + ["passed-over"]
     assert all("expected a Claude Code session" in note["message"] for note in notes[:7])
     assert notes[7]["message"] == "1 file passed over by name"
 
@@ -150,7 +150,7 @@ def test_a_folder_without_transcripts_is_an_error(cli: Callable[..., Any], tmp_p
 def test_a_name_is_for_one_file_wherever_it_is(cli: Callable[..., Any], projects: Path) -> None:
     assert "--name is for one file" in cli("import", "projects", "--name", "mine").err
     assert cli("import", "projects/bakery/old", "--name", "mine").status == 0
-    assert [talk["name"] for talk in cli("ls", "--json").envelope["data"]] == ["mine"]
+    assert [conversation["name"] for conversation in cli("ls", "--json").envelope["data"]] == ["mine"]
 
 
 def test_an_interrupted_import_says_how_to_go_on(

@@ -25,8 +25,8 @@ def many(cli: Cli) -> Cli:
     with open_log("talks.db") as log:
         for number in range(7):
             at = DAY + timedelta(days=number)
-            log[f"talk {number}"].append(UserMessage(text="hi"), at=at)
-        log["talk 0"].append(UserMessage(text="back again"), at=DAY + timedelta(days=30))
+            log[f"talk {number}"].append(UserMessage(text="hi"), time=at)
+        log["talk 0"].append(UserMessage(text="back again"), time=DAY + timedelta(days=30))
         log["talk 3"].archive()
     return cli
 

@@ -11,21 +11,21 @@ import pytest
 import stenolog
 from stenolog import UserMessage
 from stenolog.adapters.stores.claims import Claim, Claims
-from stenolog.adapters.stores.presence import Presence
+from stenolog.adapters.stores.presence import LivenessLock
 
 Cli = Callable[..., Any]
 
 
 @pytest.fixture
-def runner(cli: Cli, tmp_path: Path) -> Iterator[Presence]:
+def runner(cli: Cli, tmp_path: Path) -> Iterator[LivenessLock]:
     """A runner of this process that is at two effects."""
     with stenolog.open("talks.db") as log:
-        talk = log["demo"]
-        talk.append(UserMessage(text="Go."))
-        presence = Presence(log.datastore.file, "one")
+        conversation = log["demo"]
+        conversation.append(UserMessage(text="Go."))
+        presence = LivenessLock(log.datastore.file, "one")
         claim = Claim(0, "coder", "model", 2, 1, "key", presence.owner, 1_767_225_600_000_000)
         wanted = [claim, claim._replace(lane="judge", effect="tool 2/0")]
-        Claims(log.datastore, talk.stream).take(wanted, 2)
+        Claims(log.datastore, conversation.stream).take(wanted, 2)
     yield presence
     presence.close()
 
@@ -35,14 +35,14 @@ def test_nothing_is_under_way(demo: Cli) -> None:
     assert demo("claims", "--take", "demo").status == 2
 
 
-def test_what_is_under_way_stands_in_a_table_with_its_process(cli: Cli, runner: Presence) -> None:
+def test_what_is_under_way_stands_in_a_table_with_its_process(cli: Cli, runner: LivenessLock) -> None:
     _, host, pid, *_ = runner.owner.split()
 
     ran = cli("claims")
 
     head, _, *rows = ran.out.splitlines()
     assert [line.split() for line in (head, *rows)] == [
-        ["TALK", "LANE", "EFFECT", "SINCE", "PROCESS", "HOST", "ALIVE"],
+        ["CONVERSATION", "LANE", "EFFECT", "SINCE", "PROCESS", "HOST", "ALIVE"],
         ["demo", "coder", "model", "2026-01-01", "00:00:00", pid, host, "yes"],
         ["demo", "judge", "tool", "2/0", "2026-01-01", "00:00:00", pid, host, "yes"],
     ]
@@ -59,7 +59,7 @@ def test_what_is_under_way_stands_in_a_table_with_its_process(cli: Cli, runner: 
     }
 
 
-def test_what_is_taken_over_is_owned_by_nobody_who_lives(cli: Cli, runner: Presence) -> None:
+def test_what_is_taken_over_is_owned_by_nobody_who_lives(cli: Cli, runner: LivenessLock) -> None:
     assert cli("claims", "--owner", "one").status == 2
     assert cli("claims", "--take", "demo", "--owner", "two").status == 2
     assert cli("claims", "--take", "nowhere").status == 3

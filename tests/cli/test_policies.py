@@ -7,28 +7,28 @@ import pytest
 from stenolog.adapters.cli.policies import amount, in_short, policy_of
 from stenolog.context import (
     Budget,
-    Delta,
     FullHistory,
     LastN,
-    MemoryBank,
+    MemoriesAndRecent,
     Pins,
     Policy,
+    SinceLastTurn,
     SummaryAndRecent,
     policy,
 )
-from stenolog.domain.errors import InvalidPolicy
+from stenolog.domain.errors import InvalidPolicyError
 
 WRITTEN = [
     ("full", FullHistory()),
-    ("delta", Delta()),
+    ("delta", SinceLastTurn()),
     ("last:50", LastN(50)),
     ("summary:20", SummaryAndRecent(20)),
-    ("memory:5", MemoryBank(5)),
+    ("memory:5", MemoriesAndRecent(5)),
     ("tokens:16k", Budget(tokens=16_000)),
     ("last:50+tokens:16k", LastN(50) | Budget(tokens=16_000)),
     (
         "delta+tokens:1m+messages:80+characters:120k+bytes:1500",
-        Delta() | Budget(tokens=1_000_000, messages=80, characters=120_000, bytes=1_500),
+        SinceLastTurn() | Budget(tokens=1_000_000, messages=80, characters=120_000, bytes=1_500),
     ),
 ]
 
@@ -50,7 +50,7 @@ def test_order_blanks_and_the_way_a_number_is_written_change_nothing(written: st
 
 def test_a_history_that_keeps_some_messages_keeps_its_usual_number_where_none_is_given() -> None:
     assert policy_of("summary") == policy(SummaryAndRecent())
-    assert policy_of("memory+tokens:8k") == MemoryBank() | Budget(tokens=8_000)
+    assert policy_of("memory+tokens:8k") == MemoriesAndRecent() | Budget(tokens=8_000)
 
 
 def test_json_is_taken_as_in_a_card() -> None:
@@ -85,7 +85,7 @@ def test_nothing_written_is_no_policy_so_that_the_cards_holds() -> None:
     ],
 )
 def test_what_is_no_policy_is_refused_with_what_was_expected(written: str, complaint: str) -> None:
-    with pytest.raises(InvalidPolicy, match=complaint):
+    with pytest.raises(InvalidPolicyError, match=complaint):
         policy_of(written)
 
 

@@ -9,7 +9,7 @@ import pytest
 from stenolog.adapters.cli.positions import PAGE, backwards, full_name, resolve
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.log import open as open_log
-from stenolog.domain.errors import InvalidEvent, UnknownConversation, UnknownPosition
+from stenolog.domain.errors import ConversationNotFoundError, InvalidEventError, PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
 
@@ -26,11 +26,11 @@ EVENTS: list[Event] = [
 
 
 @pytest.fixture(scope="module")
-def talk() -> Conversation:
+def conversation() -> Conversation:
     """Six entries, an hour apart, the first at noon."""
     made = open_log(":memory:")["talk"]
     for hour, event in enumerate(EVENTS):
-        made.append(event, at=NOON + timedelta(hours=hour), expected=made.position)
+        made.append(event, time=NOON + timedelta(hours=hour), expected=made.position)
     return made
 
 
@@ -55,32 +55,38 @@ def talk() -> Conversation:
         ("2026-11-20", 6),
     ],
 )
-def test_a_position_may_be_written_as(talk: Conversation, written: str, expected: int) -> None:
-    assert resolve(talk, written) == expected
+def test_a_position_may_be_written_as(conversation: Conversation, written: str, expected: int) -> None:
+    assert resolve(conversation, written) == expected
 
 
 @pytest.mark.parametrize("written", [*OUTSIDE, "@call:c2"])
-def test_a_position_that_is_not_there_is_unknown(talk: Conversation, written: str) -> None:
-    with pytest.raises(UnknownPosition, match="'talk'"):
-        resolve(talk, written)
+def test_a_position_that_is_not_there_is_unknown(conversation: Conversation, written: str) -> None:
+    with pytest.raises(PositionNotFoundError, match="'talk'"):
+        resolve(conversation, written)
 
 
 @pytest.mark.parametrize("written", OUTSIDE)
-def test_what_is_outside_is_refused_in_the_same_words_everywhere(talk: Conversation, written: str) -> None:
-    with pytest.raises(UnknownPosition) as told:
-        resolve(talk, written)
+def test_what_is_outside_is_refused_in_the_same_words_everywhere(
+    conversation: Conversation, written: str
+) -> None:
+    with pytest.raises(PositionNotFoundError) as told:
+        resolve(conversation, written)
 
     assert str(told.value) == f"'talk': expected a position from 1 to 6, found {written}"
 
 
-def test_before_the_first_entry_is_a_position_where_one_asks_for_what_comes_after(talk: Conversation) -> None:
-    assert [resolve(talk, written, least=0) for written in ("0", "@~6", "2026-11-19")] == [0, 0, 0]
+def test_before_the_first_entry_is_a_position_where_one_asks_for_what_comes_after(
+    conversation: Conversation,
+) -> None:
+    assert [resolve(conversation, written, least=0) for written in ("0", "@~6", "2026-11-19")] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("written", ["", "last", "@last", "@{nonsense}", "1.5", "²", "2026-13-01"])
-def test_what_is_no_position_is_refused_with_the_forms_that_are(talk: Conversation, written: str) -> None:
-    with pytest.raises(InvalidEvent, match="expected a position"):
-        resolve(talk, written)
+def test_what_is_no_position_is_refused_with_the_forms_that_are(
+    conversation: Conversation, written: str
+) -> None:
+    with pytest.raises(InvalidEventError, match="expected a position"):
+        resolve(conversation, written)
 
 
 def test_entries_are_read_backwards_page_by_page() -> None:
@@ -99,16 +105,16 @@ def test_a_name_may_be_abbreviated_as_long_as_only_one_begins_so() -> None:
 
 
 def test_an_ambiguous_name_is_refused_with_those_it_could_be() -> None:
-    with pytest.raises(InvalidEvent, match="'mail run', 'mailing'"):
+    with pytest.raises(InvalidEventError, match="'mail run', 'mailing'"):
         full_name(["demo", "mail run", "mailing"], "mail")
 
 
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:
-    with pytest.raises(UnknownConversation, match="did you mean 'weekly'"):
+    with pytest.raises(ConversationNotFoundError, match="did you mean 'weekly'"):
         full_name(["demo", "weekly"], "wekly")
-    with pytest.raises(UnknownConversation, match="there are 'a', 'b', 'c', 'd', 'e' and 2 more"):
+    with pytest.raises(ConversationNotFoundError, match="there are 'a', 'b', 'c', 'd', 'e' and 2 more"):
         full_name([*"abcdefg"], "zzz")
-    with pytest.raises(UnknownConversation, match="holds none yet"):
+    with pytest.raises(ConversationNotFoundError, match="holds none yet"):
         full_name([], "demo")
 
 

@@ -21,12 +21,12 @@ Cli = Callable[..., Any]
 def kept(cli: Cli) -> Cli:
     """The command line, in a folder whose talks.db holds a talk with two receipts."""
     with open_log("talks.db", entropy=bytes) as log:
-        talk = log["talk"]
-        talk.append(UserMessage(text="Never touch main", to=("coder",)))
+        conversation = log["talk"]
+        conversation.append(UserMessage(text="Never touch main", to=("coder",)))
         for text in ("Right.", "Done."):
-            receipt = talk.request("coder").receipt
-            talk.append(AssistantMessage(agent="coder", text=text, receipt=receipt))
-            talk.append(UserMessage(text="Go on"))
+            receipt = conversation.request("coder").receipt
+            conversation.append(AssistantMessage(agent="coder", text=text, receipt=receipt))
+            conversation.append(UserMessage(text="Go on"))
     return cli
 
 
@@ -137,7 +137,7 @@ def test_strict_is_for_requests(kept: Cli) -> None:
 def test_two_processes_say_what_one_says(kept: Cli) -> None:
     with_receipt(sha256="0" * 64)
 
-    for command in (("verify", "--requests"), ("fsck", "--all-prefixes", "--wire", "anthropic")):
+    for command in (("verify", "--requests"), ("fsck", "--all-prefixes", "--api", "anthropic")):
         one, two = kept(*command, "--jobs", "1"), kept(*command, "--jobs", "2")
 
         assert (two.status, two.out, two.err) == (one.status, one.out, one.err)
@@ -145,8 +145,8 @@ def test_two_processes_say_what_one_says(kept: Cli) -> None:
 
 
 def test_fsck_checks_the_wires_that_are_asked_for(kept: Cli) -> None:
-    def requests(*wires: str) -> int:
-        asked = [part for wire in wires for part in ("--wire", wire)]
+    def requests(*apis: str) -> int:
+        asked = [part for api in apis for part in ("--api", api)]
         return int(kept("fsck", "--all-prefixes", *asked, "--json").envelope["data"]["requests"])
 
     assert requests("plain") * 2 == requests("plain", "gemini") == requests() * 2 // 5
@@ -174,7 +174,7 @@ def test_without_a_file_the_digests_go_to_stdout_and_are_the_same(demo: Cli) -> 
 
 
 def test_what_would_change_vanish_or_be_new_is_listed_and_fails(demo: Cli) -> None:
-    demo("gate", "--out", "gate.jsonl", "--wire", "plain")
+    demo("gate", "--out", "gate.jsonl", "--api", "plain")
     header, first, second, *rest = Path("gate.jsonl").read_text().splitlines()
     changed = json.loads(first) | {"sha256": "0" * 64, "sections": {"parameters": "0", "prompt": [1, "0000"]}}
     elsewhere = json.dumps(json.loads(rest[-1]) | {"position": 99})
@@ -206,11 +206,11 @@ def test_what_is_only_new_does_not_fail(demo: Cli) -> None:
 
 
 def test_the_older_file_says_which_wires_and_which_policy(demo: Cli) -> None:
-    demo("gate", "--out", "gate.jsonl", "--policy", "last:2", "--wire", "plain", "--wire", "anthropic")
+    demo("gate", "--out", "gate.jsonl", "--policy", "last:2", "--api", "plain", "--api", "anthropic")
 
     assert demo("gate", "--against", "gate.jsonl").status == 0
-    assert demo("gate", "--against", "gate.jsonl", "--wire", "plain").status == 0
-    assert demo("gate", "--against", "gate.jsonl", "--wire", "gemini").status == 2
+    assert demo("gate", "--against", "gate.jsonl", "--api", "plain").status == 0
+    assert demo("gate", "--against", "gate.jsonl", "--api", "gemini").status == 2
     other = demo("gate", "--against", "gate.jsonl", "--policy", "full")
     assert (other.status, "expected the policy of the older file" in other.err) == (2, True)
 
@@ -220,7 +220,7 @@ def test_several_databases_are_told_apart_by_their_names(demo: Cli, tmp_path: Pa
     (tmp_path / "sub").mkdir()
     demo("backup", "sub/copy.db")
 
-    both = demo("gate", "talks.db", "copy.db", "--wire", "plain")
+    both = demo("gate", "talks.db", "copy.db", "--api", "plain")
 
     names = [json.loads(line)["db"] for line in both.out.splitlines()[1:]]
     assert names == sorted(names)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from stenolog import Card, ModeSwitch, UserMessage
+from stenolog import AgentCard, ModeSwitch, UserMessage
 from stenolog.adapters.log import open as open_log
 from stenolog.context import Budget
 
@@ -26,7 +26,7 @@ FULL = Path("/dev/full")
 def with_a_bad_one(demo: Cli) -> Cli:
     """The demo, and before it a conversation whose policy names a counter that nobody knows."""
     with open_log("talks.db") as log:
-        card = Card(policy=Budget(tokens=16_000, counter="abacus"))
+        card = AgentCard(policy=Budget(tokens=16_000, counter="abacus"))
         log["bad"].append(ModeSwitch(cards={"coder": card}))
         log["bad"].append(UserMessage(text="hi", to=("coder",)), expected=1)
     return demo
@@ -47,14 +47,14 @@ def test_fsck_names_a_conversation_that_cannot_be_built_and_checks_the_others(wi
 def test_fsck_knows_every_counter(demo: Cli) -> None:
     pytest.importorskip("tiktoken", reason="the extra is not installed")
     with open_log("talks.db") as log:
-        card = Card(policy=Budget(tokens=16_000, counter="tiktoken:no-such-encoding"))
+        card = AgentCard(policy=Budget(tokens=16_000, counter="tiktoken:no-such-encoding"))
         log["exact"].append(ModeSwitch(cards={"coder": card}))
 
     assert "expected one of bytes4, tiktoken:" in demo("fsck", "exact").err
 
 
 def test_gate_passes_over_what_nobody_may_send_and_says_so(with_a_bad_one: Cli) -> None:
-    written = with_a_bad_one("gate", "--out", "gate.jsonl", "--wire", "plain")
+    written = with_a_bad_one("gate", "--out", "gate.jsonl", "--api", "plain")
     again = with_a_bad_one("gate", "--against", "gate.jsonl")
 
     assert (written.status, again.status) == (0, 0)
@@ -75,7 +75,7 @@ def test_gate_goes_on_behind_a_damaged_conversation_and_fails(demo: Cli) -> None
                 "WHERE rowid = (SELECT max(rowid) FROM stored_events WHERE topic LIKE 'user_message%')"
             )
 
-    ran = demo("gate", "--wire", "plain", "--out", "gate.jsonl")
+    ran = demo("gate", "--api", "plain", "--out", "gate.jsonl")
 
     assert ran.status == 1
     assert ran.err.startswith("✗ talks.db: 'bad': its requests cannot be built")
@@ -84,7 +84,7 @@ def test_gate_goes_on_behind_a_damaged_conversation_and_fails(demo: Cli) -> None
 
 @pytest.mark.parametrize(
     "command",
-    [("gate", "--wire", "plain", "--out"), ("export", "demo", "-o")],
+    [("gate", "--api", "plain", "--out"), ("export", "demo", "-o")],
     ids=("gate", "export"),
 )
 class TestWhatIsWritten:
@@ -155,7 +155,7 @@ def test_a_file_that_is_no_gate_is_named(demo: Cli) -> None:
 
     assert demo("gate", "--against", "notes.txt").err.startswith("✗ notes.txt: line 1: expected JSON")
     assert demo("gate", "--against", "head.jsonl").err == (
-        "✗ head.jsonl: line 1: expected a header with pipeline, wires, policy, found form\n"
+        "✗ head.jsonl: line 1: expected a header with pipeline, apis, policy, found form\n"
     )
 
 

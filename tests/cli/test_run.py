@@ -120,9 +120,9 @@ def test_json_prints_each_entry_and_at_the_end_where_it_stands(cli: Cli, folder:
 
 
 def test_the_talk_its_title_and_whom_the_message_is_for_may_be_given(cli: Cli, folder: Path) -> None:
-    file = team(folder, "Hello.", "Again.", file=f'title = "the shop"\ntalk = "shop"\n{TEAM}')
+    file = team(folder, "Hello.", "Again.", file=f'title = "the shop"\nconversation = "shop"\n{TEAM}')
     cli("run", file, "Hello", "--to", "coder")
-    cli("run", file, "Hello", "--talk", "other")
+    cli("run", file, "Hello", "--conversation", "other")
     with stenolog.open(folder / "talks.db") as log:
         said = [entry.event for entry in log["shop"].entries() if isinstance(entry.event, UserMessage)]
 

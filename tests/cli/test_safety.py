@@ -67,7 +67,7 @@ def test_ordinary_text_stays_what_it_is() -> None:
         ("show", "talk", "3"),
         ("timeline", "talk"),
         ("request", "talk", "--agent", "a"),
-        ("request", "talk", "--agent", "a", "--wire", "anthropic", "--json"),
+        ("request", "talk", "--agent", "a", "--api", "anthropic", "--json"),
         ("steps", "talk"),
         ("state", "talk"),
         ("replay", "talk"),
@@ -78,14 +78,14 @@ def test_ordinary_text_stays_what_it_is() -> None:
 )
 def test_a_hostile_conversation_is_shown_unarmed(cli: Callable[..., Any], command: tuple[str, ...]) -> None:
     with open_log("talks.db") as log:
-        talk = log["talk"]
-        talk.append(ModeSwitch(mode="chat", title=HOSTILE, joins=("a",)))
-        talk.append(UserMessage(text=HOSTILE, author=HOSTILE))
+        conversation = log["talk"]
+        conversation.append(ModeSwitch(mode="chat", title=HOSTILE, joins=("a",)))
+        conversation.append(UserMessage(text=HOSTILE, author=HOSTILE))
         call = ToolCall(id=HOSTILE, name=HOSTILE, arguments=HOSTILE)
-        talk.append(AssistantMessage(agent="a", text=HOSTILE, tool_calls=[call]))
+        conversation.append(AssistantMessage(agent="a", text=HOSTILE, tool_calls=[call]))
         result = ToolResult(call_id=HOSTILE, name=HOSTILE, text=HOSTILE, is_error=True)
-        talk.append(result, id="hostile")
-        talk.append(LlmError(agent="a", category="other", message=HOSTILE, text=HOSTILE))
+        conversation.append(result, id="hostile")
+        conversation.append(LlmError(agent="a", category="other", message=HOSTILE, text=HOSTILE))
 
     ran = cli(*command, "--color", "never")
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from stenolog.adapters.cli import screen
-from stenolog.adapters.cli.chat_paper import Paper
+from stenolog.adapters.cli.chat_paper import TerminalWriter
 from stenolog.adapters.cli.drawing import table, wrapped
 
 
@@ -57,7 +57,7 @@ def test_what_is_shown_in_a_conversation_is_not_paged(
     monkeypatch: pytest.MonkeyPatch, paged: list[str]
 ) -> None:
     out = terminal(monkeypatch)
-    Paper("never").drawn(Text(str(line)) for line in range(50))
+    TerminalWriter("never").drawn(Text(str(line)) for line in range(50))
 
     assert (paged, out.getvalue().count("\n")) == ([], 50)
 

@@ -11,14 +11,14 @@ import pytest
 
 import stenolog
 from stenolog import (
+    AgentCard,
     AssistantMessage,
-    Card,
     Control,
     Conversation,
-    Draft,
     ModeSwitch,
-    Reasoning,
-    Text,
+    NewEntry,
+    ReasoningPart,
+    TextPart,
     ToolCall,
     UserMessage,
 )
@@ -32,15 +32,15 @@ START = datetime(2026, 3, 1, tzinfo=UTC)
 UUIDS = [f"{digit * 8}-aaaa-bbbb-cccc-{digit * 12}" for digit in "123"]
 
 
-def said(talk: Conversation, day: int, *events: Any) -> None:
-    talk.extend([Draft(event, at=START + timedelta(days=day)) for event in events])
+def said(conversation: Conversation, day: int, *events: Any) -> None:
+    conversation.extend([NewEntry(event, time=START + timedelta(days=day)) for event in events])
 
 
 @pytest.fixture
 def sessions(cli: Cli, tmp_path: Path) -> Cli:
     """Three sessions: the one that was imported first ended last."""
     with stenolog.open(tmp_path / "talks.db") as log:
-        card = Card(model="claude-opus-4-5-20251101")
+        card = AgentCard(model="claude-opus-4-5-20251101")
         began = ModeSwitch(cards={"claude": card}, meta={"claude-code": {"cwd": "/home/user/bakery"}})
         said(log[UUIDS[0]], 9, began, UserMessage(text="Why does the\noven not start?"))
         said(log[UUIDS[1]], 1, ModeSwitch(title="Named"), UserMessage(text="Not the title."))
@@ -95,12 +95,12 @@ def test_the_opening_is_what_a_person_said_first_and_where() -> None:
 
 
 CALL = ToolCall(id="c1", name="shell", arguments="{}")
-THOUGHT = Reasoning(text="The user wants " * 30)
+THOUGHT = ReasoningPart(text="The user wants " * 30)
 
 
 def test_the_words_and_the_calls_of_an_answer_stand_before_its_thoughts(cli: Cli, tmp_path: Path) -> None:
     with stenolog.open(tmp_path / "talks.db") as log:
-        log["x"].append(AssistantMessage(agent="coder", parts=[THOUGHT, Text(text="Let me look."), CALL]))
+        log["x"].append(AssistantMessage(agent="coder", parts=[THOUGHT, TextPart(text="Let me look."), CALL]))
 
     assert "Let me look. → shell({}) (thinks: The user" in cli("log", "x").out
     assert "\x1b[2m(thinks: The user" in cli("log", "x", "--color", "always").out

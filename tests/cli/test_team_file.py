@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stenolog import Agent
-from stenolog.adapters.llms.named import model_of
+from stenolog.adapters.llms.named import model_from_string
 from stenolog.adapters.teamfile import load
 from stenolog.context import Budget, LastN, Pins
 from stenolog.domain.errors import CallerError
@@ -20,7 +20,7 @@ from stenolog.models import (
     Anthropic,
     CommandLine,
     Gemini,
-    Health,
+    HealthCheck,
     Model,
     OpenAIChat,
     OpenAIResponses,
@@ -69,7 +69,7 @@ def test_the_example_is_a_team() -> None:
     made = load(EXAMPLE)
     baker = made.team.agents["baker"]
 
-    assert (made.talk, made.title, made.team.mode) == ("team", "the oven", "agent")
+    assert (made.conversation, made.title, made.team.mode) == ("team", "the oven", "agent")
     assert made.team.turns == RoundRobin(pass_token=".....")
     assert [tool.spec.approval for tool in baker.tools] == [False, True]  # type: ignore[union-attr]
     assert baker.policy == LastN(50) | Budget(tokens=16_000)
@@ -89,7 +89,7 @@ def test_each_key_of_an_agent_has_its_place(folder: Path) -> None:
         policy = { history = { kind = "last", n = 3 }, pins = { positions = [2] } }
         limits = { max_tokens = 10 }
         retries = { attempts = { timeout = 7 }, cap = 5 }
-        timeouts = { first = 1, whole = 0 }
+        timeouts = { first_token = 1, total = 0 }
         """.replace('"MINE"', '"PATH"')
     )
     [see] = made.tools
@@ -101,7 +101,7 @@ def test_each_key_of_an_agent_has_its_place(folder: Path) -> None:
     assert (made.limits.max_tokens, made.limits.max_steps) == (10, 50)
     assert (made.retries.cap, made.retries.attempts["timeout"], made.retries.attempts["network"]) == (5, 7, 6)
     assert made.llm is not None
-    assert made.llm.timeouts == Timeouts(first=1.0, whole=None)
+    assert made.llm.timeouts == Timeouts(first_token=1.0, total=None)
 
 
 def test_the_health_check_of_a_program_and_the_circuit_breaker_are_configuration() -> None:
@@ -111,7 +111,7 @@ def test_the_health_check_of_a_program_and_the_circuit_breaker_are_configuration
     breaker = made.options.breaker()
 
     assert isinstance(model, CommandLine)
-    assert model._health == Health(after=60)
+    assert model._health == HealthCheck(after=60)
     assert (breaker.failures, breaker.rest) == (2, 0.5)
 
 
@@ -177,7 +177,7 @@ AGENT_FAULTS = {
     "retries = { base = 'x' }": "agents.a.retries.base: expected a valid number",
     "retries = { attempts = { x = 1 } }": "attempts: expected of rate_limited,",
     "retries = { bas = 1 }": "expected attempts, base, cap or patience; found 'bas'",
-    "timeouts = { first = -1 }": "timeouts.first: expected greater than or equal to 0, found -1",
+    "timeouts = { first_token = -1 }": "timeouts.first_token: expected greater than or equal to 0, found -1",
     "[prices.m]\ninput = 'x'": "prices: 'm': input: expected USD per million tokens, found 'x'",
 }
 
@@ -227,7 +227,7 @@ def test_a_model_is_made_of_what_is_written_for_it(text: str, monkeypatch: pytes
     for name in KEYS:
         monkeypatch.setenv(name, "k")
     cls, name = MODELS[text]
-    made: Model = model_of(text)
+    made: Model = model_from_string(text)
 
     assert (type(made), made.name) == (cls, name)
 
@@ -238,14 +238,14 @@ def test_a_model_is_made_of_what_is_written_for_it(text: str, monkeypatch: pytes
 )
 def test_a_missing_key_is_named_by_its_variable_unless_none_is_needed(kind: str, variable: str) -> None:
     with pytest.raises(CallerError, match=f"{kind}: expected a key in the environment variable {variable}"):
-        model_of(f"{kind}:x")
-    assert model_of(f"{kind}:x", keys=False).name == "x"
+        model_from_string(f"{kind}:x")
+    assert model_from_string(f"{kind}:x", keys=False).name == "x"
 
 
 @pytest.mark.parametrize("text", ["", "gpt", "openai:", "openai: ", "nobody:x", ":x"])
 def test_what_is_no_model_is_refused_with_the_forms(text: str) -> None:
     with pytest.raises(CallerError, match=r"expected a model as openai:NAME, .* or scripted:FILE; found "):
-        model_of(text)
+        model_from_string(text)
 
 
 def models(*names: str) -> Reply:
@@ -259,17 +259,17 @@ def test_the_only_model_of_a_server_need_not_be_named() -> None:
     with Server() as server:
         server.add(models("qwen3"), models("a", "b"), models())
 
-        assert model_of(f"{server.url}/v1").name == "qwen3"
+        assert model_from_string(f"{server.url}/v1").name == "qwen3"
         with pytest.raises(CallerError, match=r"expected a model, as .*/v1#a; it has a, b"):
-            model_of(f"{server.url}/v1")
+            model_from_string(f"{server.url}/v1")
         with pytest.raises(CallerError, match=r"expected a model, as .*/v1#NAME; it has none"):
-            model_of(f"{server.url}/v1")
+            model_from_string(f"{server.url}/v1")
     assert [request.path for request in server.received] == ["/v1/models"] * 3
 
 
 def test_a_server_that_is_not_there_is_said_to_be_so() -> None:
     with pytest.raises(CallerError, match=r"expected a model behind #, or a server that lists one: "):
-        model_of("http://127.0.0.1:9/v1")
+        model_from_string("http://127.0.0.1:9/v1")
 
 
 SCRIPT_FAULTS = {
@@ -287,5 +287,5 @@ def test_what_is_no_script_is_refused_with_its_place(text: str, folder: Path) ->
     (folder / "s.json").write_text(text)
 
     with pytest.raises(CallerError) as raised:
-        model_of("scripted:s.json")
+        model_from_string("scripted:s.json")
     assert SCRIPT_FAULTS[text] in str(raised.value)

@@ -12,7 +12,7 @@ import pytest
 from rich.cells import cell_len
 
 import stenolog
-from stenolog import AssistantMessage, Reasoning, ToolCall, ToolResult, UserMessage
+from stenolog import AssistantMessage, ReasoningPart, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.cli import run, screen
 from stenolog.adapters.cli.drawing import table, wrapped
 from stenolog.adapters.cli.lines import line, paragraph
@@ -28,7 +28,7 @@ def told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., st
     with stenolog.open(path) as log:
         log["x"].append(UserMessage(text="Go on."))
         log["x"].append(
-            AssistantMessage(agent="coder", parts=[Reasoning(text="hm"), CALL], finish_reason="x")
+            AssistantMessage(agent="coder", parts=[ReasoningPart(text="hm"), CALL], finish_reason="x")
         )
         log["x"].append(ToolResult(call_id="c1", text="word " * 60 + "LAST"))
 
@@ -136,8 +136,8 @@ def test_the_work_for_a_long_message_grows_with_its_lines_and_no_faster(
         log["x"].extend([UserMessage(text=text * short), UserMessage(text="ok")])
         log["y"].extend([UserMessage(text=text * long), UserMessage(text="ok")])
 
-    def shown(talk: str) -> Callable[[], object]:
-        return lambda: run([command, talk, *(["2"] if command == "show" else []), "--db", str(path)])
+    def shown(conversation: str) -> Callable[[], object]:
+        return lambda: run([command, conversation, *(["2"] if command == "show" else []), "--db", str(path)])
 
     shown("x")()
     few, many = calls_of(shown("x")), calls_of(shown("y"))

@@ -14,14 +14,14 @@ from stenolog import (
     State,
     ToolCall,
     Transition,
-    Turns,
+    TurnPolicy,
     UserMessage,
     evolve,
     step,
 )
 from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.step import INITIAL, fold
-from stenolog.domain.turns import Rule
+from stenolog.domain.turns import TurnRule
 from stenolog.testing import entries
 
 PASS = "....."
@@ -30,7 +30,7 @@ STOP: Event = UserMessage(control=Control(action="cancel"))
 GO_ON: Event = UserMessage(control=Control(action="continue"))
 
 
-def opened(rule: Rule | Turns | None, *members: str) -> Event:
+def opened(rule: TurnRule | TurnPolicy | None, *members: str) -> Event:
     return ModeSwitch(joins=members or ("a", "b", "c"), turns=rule)
 
 
@@ -88,4 +88,4 @@ def course(*events: Event) -> str:
         state = evolve(state, entry)
         course.append("+".join(busy(state)) or "-")
     assert state.anomalies == 0
-    return " ".join(course) + (f" ({state.floor.ended})" if state.floor.ended else "")
+    return " ".join(course) + (f" ({state.floor.end_reason})" if state.floor.end_reason else "")

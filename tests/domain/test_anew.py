@@ -7,7 +7,7 @@ from hypothesis import given
 
 from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage, evolve
 from stenolog.domain.decide import decide
-from stenolog.domain.limits import Account, Accounts, watch
+from stenolog.domain.limits import LaneUsage, UsageByLane, track_usage
 from stenolog.domain.step import fold
 from stenolog.domain.turns import RoundRobin
 from stenolog.testing import entries
@@ -58,18 +58,18 @@ def test_who_has_the_turn_keeps_it() -> None:
     good = AssistantMessage(agent="tester", text="Good")
     state = fold(entries(turns, UserMessage(text="Go"), ANSWERED, good, ANEW))
 
-    assert state.floor.holds == ("coder",)
+    assert state.floor.holders == ("coder",)
     assert state.lane("coder").status == "awaiting_llm"
 
 
 def test_it_is_no_step_of_its_lane() -> None:
-    accounts = Accounts()
+    accounts = UsageByLane()
     for entry in entries(JOINED, ASKED, CALLED, ANEW):
-        accounts = watch(accounts, entry)
+        accounts = track_usage(accounts, entry)
 
     account = accounts.lane("coder")
     assert (account.steps, len(account.calls)) == (1, 1)
-    assert account != Account()
+    assert account != LaneUsage()
 
 
 @given(histories())

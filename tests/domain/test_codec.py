@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from stenolog import (
-    Card,
-    CorruptLog,
+    AgentCard,
+    CorruptLogError,
     Event,
-    InvalidEvent,
+    InvalidEventError,
     LlmError,
     ModeSwitch,
     Tool,
@@ -25,7 +25,7 @@ from stenolog import (
 from stenolog.domain.codec import REGISTRY, JsonObject, Registry, Upcast
 from stenolog.domain.events import Common, Known
 from stenolog.domain.scalars import DEEPEST
-from stenolog.domain.values import value
+from stenolog.domain.values import frozen_value
 from stenolog.testing import examples
 from tests.strategies import events, unknowns
 
@@ -53,10 +53,10 @@ HOSTILE = {
 
 
 def read(topic: str, payload: bytes) -> Event | str:
-    """The event, or what is wrong with it; any other exception than `CorruptLog` is let through."""
+    """The event, or what is wrong with it; any other exception than `CorruptLogError` is let through."""
     try:
         return REGISTRY.load(topic, payload)
-    except CorruptLog as error:
+    except CorruptLogError as error:
         return str(error)
 
 
@@ -86,7 +86,7 @@ def test_defaults_are_left_out() -> None:
 
 
 def test_what_is_cleared_is_told_from_what_is_unchanged() -> None:
-    switch = ModeSwitch(title=None, hides=(), cards={"coder": None, "tester": Card(tools=())})
+    switch = ModeSwitch(title=None, hides=(), cards={"coder": None, "tester": AgentCard(tools=())})
 
     assert REGISTRY.dump(switch) == (
         "mode_switch@1",
@@ -179,13 +179,13 @@ def test_an_unknown_event_says_whether_it_may_be_passed_over_and_which_release_i
     ids=["a known topic", "a line break", "ignorable by its own word", "another release"],
 )
 def test_an_unknown_event_that_would_not_come_back_as_it_is_cannot_be_written(forged: Unknown) -> None:
-    with pytest.raises(InvalidEvent, match="unknown event"):
+    with pytest.raises(InvalidEventError, match="unknown event"):
         REGISTRY.dump(forged)
 
 
 @pytest.mark.parametrize("stranger", ["text", None, object(), {"kind": "user_message"}])
 def test_only_events_can_be_written(stranger: Any) -> None:
-    with pytest.raises(InvalidEvent, match="one of the five kinds"):
+    with pytest.raises(InvalidEventError, match="one of the five kinds"):
         REGISTRY.dump(stranger)
 
 
@@ -199,7 +199,7 @@ def test_only_events_can_be_written(stranger: Any) -> None:
     ids=["text", "a name", "an address"],
 )
 def test_half_a_surrogate_pair_cannot_be_written(event: Event) -> None:
-    with pytest.raises(InvalidEvent, match="cannot be written"):
+    with pytest.raises(InvalidEventError, match="cannot be written"):
         REGISTRY.dump(event)
 
 
@@ -209,7 +209,7 @@ def test_half_a_surrogate_pair_cannot_be_written(event: Event) -> None:
     ids=lambda value: type(value).__name__ if type(value) is object else str(value),
 )
 def test_json_that_could_not_be_read_again_makes_no_event(json_value: Any) -> None:
-    with pytest.raises(InvalidEvent, match="UserMessage: /meta: "):
+    with pytest.raises(InvalidEventError, match="UserMessage: /meta: "):
         UserMessage(meta={"app": json_value})
 
 
@@ -219,9 +219,9 @@ def test_json_is_nested_only_as_deep_as_can_be_read_again(deep: int) -> None:
     for _ in range(deep - 1):
         nested = [nested]
     if deep == DEEPEST:
-        with pytest.raises(InvalidEvent, match="100 levels"):
+        with pytest.raises(InvalidEventError, match="100 levels"):
             Tool(name="look", parameters={"a": [nested]})
-    switch = ModeSwitch(cards={"coder": Card(tools=[Tool(name="look", parameters={"a": nested})])})
+    switch = ModeSwitch(cards={"coder": AgentCard(tools=[Tool(name="look", parameters={"a": nested})])})
 
     assert REGISTRY.load(*REGISTRY.dump(switch)) == switch
 
@@ -237,11 +237,11 @@ def test_a_time_is_kept_in_utc_whatever_its_offset() -> None:
 
 @pytest.mark.parametrize("offset", [None, timezone(timedelta(hours=-1))], ids=["naive", "the year 10000"])
 def test_a_time_that_is_none_in_utc_makes_no_event(offset: timezone | None) -> None:
-    with pytest.raises(InvalidEvent, match="LlmError: /retry_at: "):
+    with pytest.raises(InvalidEventError, match="LlmError: /retry_at: "):
         LlmError(agent="coder", category="timeout", retry_at=datetime.max.replace(tzinfo=offset))
 
 
-@value
+@frozen_value
 class Note(Common):
     """What a user message might be in its third version."""
 
@@ -292,7 +292,7 @@ def test_a_version_later_than_the_newest_is_unknown() -> None:
 
 @pytest.mark.parametrize("payload", [*HOSTILE.values(), b'{"text":{"sesame":1}}'])
 def test_an_old_payload_that_cannot_be_brought_up_to_date_is_a_corrupt_log(payload: bytes) -> None:
-    with pytest.raises(CorruptLog, match=r"note@[123]") as caught:
+    with pytest.raises(CorruptLogError, match=r"note@[123]") as caught:
         NOTES.load("note@1", payload)
 
     assert "sesame" not in str(caught.value)

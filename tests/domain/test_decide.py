@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given
 
 from stenolog import (
+    AgentCard,
     AssistantMessage,
     CallRef,
-    Card,
     Control,
     Event,
-    IllegalCommand,
-    LaterRelease,
+    IllegalCommandError,
     LlmError,
     ModeSwitch,
-    Span,
+    PositionRange,
     State,
     Tool,
     ToolCall,
     ToolResult,
     Unknown,
+    UnsupportedVersionError,
     UserMessage,
     decide,
     step,
@@ -30,11 +30,11 @@ from stenolog import (
 from stenolog.domain.decide import CANCELLED, LEFT, REFUSED
 from stenolog.domain.state import find_call
 from stenolog.domain.step import INITIAL, fold
-from stenolog.testing import START, entries, story
+from stenolog.testing import START, entries, example_conversation
 from tests.strategies import decided, histories
 
 CALLS = [ToolCall(id="c1", name="shell"), ToolCall(id="d1", name="deploy")]
-CARD = Card(tools=[Tool(name="shell"), Tool(name="deploy", approval=True)])
+CARD = AgentCard(tools=[Tool(name="shell"), Tool(name="deploy", approval=True)])
 OPENED = ModeSwitch(joins=["coder", "tester"], cards={"coder": CARD})
 ASKED = UserMessage(text="Go", to=["coder"])
 CALLED = AssistantMessage(agent="coder", tool_calls=CALLS[:1])
@@ -61,7 +61,7 @@ def unrun(text: str, *, entry: str, index: int = 0) -> ToolResult:
 
 
 def covering(first: int, last: int) -> AssistantMessage:
-    return AssistantMessage(agent="coder", purpose="summary", covers=[Span(first=first, last=last)])
+    return AssistantMessage(agent="coder", purpose="summary", covers=[PositionRange(first=first, last=last)])
 
 
 DEPLOY = CallRef(entry="e2", index=1)
@@ -86,7 +86,7 @@ ALLOWED: dict[str, tuple[list[Event], Event]] = {
     "a summary": ([ASKED, ANSWERED], covering(2, 3)),
     "a larger summary": ([ASKED, ANSWERED, covering(2, 2)], covering(1, 3)),
     "a summary after a rewound one": (
-        [ASKED, ANSWERED, covering(2, 3), ModeSwitch(hides=[Span(first=4, last=4)])],
+        [ASKED, ANSWERED, covering(2, 3), ModeSwitch(hides=[PositionRange(first=4, last=4)])],
         covering(3, 3),
     ),
     "an approval": ([CAREFUL], tell("approve", call=DEPLOY)),
@@ -98,7 +98,7 @@ ALLOWED: dict[str, tuple[list[Event], Event]] = {
     "a continue of an idle lane": ([], tell("continue", agent="coder")),
     "a change of mode": ([], ModeSwitch(mode="agent")),
     "a reset": ([ASKED], ModeSwitch(context_from=3)),
-    "a rewind": ([ASKED], ModeSwitch(hides=[Span(first=2, last=2)])),
+    "a rewind": ([ASKED], ModeSwitch(hides=[PositionRange(first=2, last=2)])),
     "the end of a rewind": ([ASKED], ModeSwitch(hides=None, context_from=None)),
     "leaving": ([], GONE),
     "joining again": ([GONE], ModeSwitch(joins=["coder"])),
@@ -240,12 +240,12 @@ ILLEGAL: dict[str, tuple[list[Event], Event, str]] = {
     ),
     "a rewind of what is not there": (
         [ASKED],
-        ModeSwitch(hides=[Span(first=2, last=3)]),
+        ModeSwitch(hides=[PositionRange(first=2, last=3)]),
         "mode_switch: hides 2-3; legal now: spans within 1 to 2",
     ),
     "a rewind that runs backwards": (
         [ASKED],
-        ModeSwitch(hides=[Span(first=2, last=1)]),
+        ModeSwitch(hides=[PositionRange(first=2, last=1)]),
         "mode_switch: hides 2-1; legal now: spans within 1 to 2",
     ),
 }
@@ -273,7 +273,7 @@ def test_it_stays_quiet(past: list[Event], command: Event) -> None:
 
 @pytest.mark.parametrize(("past", "command", "reason"), ILLEGAL.values(), ids=list(ILLEGAL))
 def test_it_refuses_and_says_what_would_be_legal(past: list[Event], command: Event, reason: str) -> None:
-    with pytest.raises(IllegalCommand) as caught:
+    with pytest.raises(IllegalCommandError) as caught:
         decide(after(*past), command)
 
     assert reason in str(caught.value)
@@ -284,18 +284,18 @@ def test_it_refuses_and_says_what_would_be_legal(past: list[Event], command: Eve
 def test_nothing_is_decided_after_what_only_a_later_release_understands(command: Event) -> None:
     poll = Unknown(topic="poll@1", payload=b'{"needs":"0.9"}', needs="0.9")
 
-    with pytest.raises(LaterRelease, match="poll@1 at position 2 needs stenolog"):
+    with pytest.raises(UnsupportedVersionError, match="poll@1 at position 2 needs stenolog"):
         decide(after(poll), command)
 
 
 def test_what_this_release_does_not_know_cannot_be_decided() -> None:
-    with pytest.raises(LaterRelease, match="poll@1 is unknown to this release"):
+    with pytest.raises(UnsupportedVersionError, match="poll@1 is unknown to this release"):
         decide(INITIAL, Unknown(topic="poll@1", payload=b"{}"))
 
 
 def test_the_story_can_be_decided_event_by_event() -> None:
     state = INITIAL
-    for entry in entries(*story()):
+    for entry in entries(*example_conversation()):
         assert entry.event in decide(state, entry.event)
         state = step(state, entry).state
 
@@ -314,7 +314,7 @@ def test_after_any_past_it_decides_or_says_why_not(past: list[Event], command: l
     for event in command:
         try:
             decided_events = decide(fold(entries(*past)), event)
-        except (IllegalCommand, LaterRelease) as error:
+        except (IllegalCommandError, UnsupportedVersionError) as error:
             assert str(error).isprintable()  # noqa: PT017
         else:
             assert decided_events == () or event in decided_events

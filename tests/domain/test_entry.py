@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog import CorruptLog, Entry, Event, InvalidEvent, UserMessage
+from stenolog import CorruptLogError, Entry, Event, InvalidEventError, UserMessage
 from stenolog.domain.entry import (
-    Draft,
+    NewEntry,
     Record,
     check_name,
     content_hash,
@@ -31,7 +31,7 @@ def chained(log: list[Record], before: bytes = b"") -> list[str]:
     """The recipe in the docstring of `stenolog.domain.entry`, followed by hand."""
     digests = []
     for record in log:
-        lines = (record.position, record.id, record.at, record.topic, record.size)
+        lines = (record.position, record.id, record.time, record.topic, record.size)
         header = "".join(f"{line}\n" for line in lines).encode("utf-8")
         content = record.erased or hashlib.sha256(record.salt + record.payload).digest()
         before = hashlib.sha256(before + header + content).digest()
@@ -62,7 +62,7 @@ def test_the_digests_are_those_of_the_recipe(history: list[Event]) -> None:
     [
         ("position", 7),
         ("id", "e9"),
-        ("at", 0),
+        ("time", 0),
         ("topic", "user_message@2"),
         ("salt", b"pepper"),
         ("payload", b"{}"),
@@ -142,17 +142,19 @@ def test_an_entry_is_its_record_with_the_event_decoded() -> None:
         conversation="demo",
         position=2,
         id="e2",
-        at=START + timedelta(seconds=2),
+        time=START + timedelta(seconds=2),
         digest=record.digest.hex(),
         event=EXAMPLES[1],
     )
 
 
-@pytest.mark.parametrize("damage", [{"payload": b'{"sesame"'}, {"at": 2**63 - 1}, {"at": -(2**63)}], ids=str)
+@pytest.mark.parametrize(
+    "damage", [{"payload": b'{"sesame"'}, {"time": 2**63 - 1}, {"time": -(2**63)}], ids=str
+)
 def test_a_damaged_record_is_named_by_conversation_and_position(damage: dict[str, Any]) -> None:
     record = records(*EXAMPLES)[1]._replace(**damage)
 
-    with pytest.raises(CorruptLog, match="'demo' at position 2: ") as caught:
+    with pytest.raises(CorruptLogError, match="'demo' at position 2: ") as caught:
         to_entry("demo", record)
 
     assert "sesame" not in str(caught.value)
@@ -166,9 +168,9 @@ def test_a_time_is_kept_to_the_microsecond_whatever_its_offset(at: datetime, off
     except OverflowError:
         elsewhere = at
 
-    [entry] = entries(Draft(UserMessage(), at=elsewhere))
+    [entry] = entries(NewEntry(UserMessage(), time=elsewhere))
 
-    assert (entry.at, entry.at.tzinfo) == (at, UTC)
+    assert (entry.time, entry.time.tzinfo) == (at, UTC)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +179,7 @@ def test_a_time_is_kept_to_the_microsecond_whatever_its_offset(at: datetime, off
     ids=["naive", "the year 10000"],
 )
 def test_a_time_that_is_none_in_utc_is_refused(at: datetime) -> None:
-    with pytest.raises(InvalidEvent, match="at: expected an aware datetime"):
+    with pytest.raises(InvalidEventError, match="at: expected an aware datetime"):
         microseconds(at)
 
 
@@ -188,7 +190,7 @@ def test_a_name_is_printable_text(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", " a", "a ", "a\nb", "\x00", "\ud800", "\u202e", "x" * 201])
 def test_what_is_no_name_is_refused_and_said_what_it_was_for(name: str) -> None:
-    with pytest.raises(InvalidEvent, match="entry id: expected") as caught:
+    with pytest.raises(InvalidEventError, match="entry id: expected") as caught:
         check_name(name, what="entry id")
 
     assert str(caught.value).isprintable()
@@ -206,5 +208,5 @@ def test_a_gap_is_named_where_it_is(index: int) -> None:
     log = entries(*EXAMPLES)
     del log[index]
 
-    with pytest.raises(CorruptLog, match=f"'demo': expected position {index + 1}, found {index + 2}"):
+    with pytest.raises(CorruptLogError, match=f"'demo': expected position {index + 1}, found {index + 2}"):
         list(contiguous(log))

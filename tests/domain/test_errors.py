@@ -16,9 +16,9 @@ CLASSES = {
     if isinstance(cls, type) and issubclass(cls, errors.StenologError)
 }
 CAUSES = {
-    "StaleAppend": errors.StaleAppend("demo", expected=3, found=4),
-    "MissingExtra": errors.MissingExtra("postgres", "psycopg"),
-    "ModelFailed": errors.ModelFailed("overloaded", "busy", retry_after=2.5, status=529),
+    "VersionConflictError": errors.VersionConflictError("demo", expected=3, found=4),
+    "MissingExtraError": errors.MissingExtraError("postgres", "psycopg"),
+    "ModelError": errors.ModelError("overloaded", "busy", retry_after=2.5, status=529),
 }
 
 
@@ -54,28 +54,28 @@ def test_an_error_survives_the_way_between_two_processes(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "builtin"),
     [
-        ("InvalidEvent", ValueError),
-        ("UnknownConversation", LookupError),
-        ("UnknownPosition", LookupError),
-        ("UnknownAgent", LookupError),
-        ("NotATranscript", ValueError),
-        ("MissingExtra", ImportError),
-        ("MissingBlob", KeyError),
-        ("StoreBusy", TimeoutError),
-        ("StoreFailed", OSError),
+        ("InvalidEventError", ValueError),
+        ("ConversationNotFoundError", LookupError),
+        ("PositionNotFoundError", LookupError),
+        ("AgentNotFoundError", LookupError),
+        ("UnknownFormatError", ValueError),
+        ("MissingExtraError", ImportError),
+        ("BlobNotFoundError", KeyError),
+        ("StoreTimeoutError", TimeoutError),
+        ("StoreError", OSError),
     ],
 )
 def test_an_error_is_also_what_python_calls_its_like(name: str, builtin: type[Exception]) -> None:
     assert issubclass(CLASSES[name], builtin)
-    assert str(CLASSES["MissingBlob"]("expected a blob")) == "expected a blob"
+    assert str(CLASSES["BlobNotFoundError"]("expected a blob")) == "expected a blob"
 
 
 def test_a_stale_append_says_what_was_expected_and_what_was_found() -> None:
-    stale = CAUSES["StaleAppend"]
+    stale = CAUSES["VersionConflictError"]
 
     assert str(stale) == "conversation 'demo': expected position 3, but the log stands at 4"
     assert vars(stale) == {"conversation": "demo", "expected": 3, "found": 4}
 
 
 def test_a_missing_extra_is_the_line_that_installs_it() -> None:
-    assert 'pip install "stenolog[postgres]"' in str(CAUSES["MissingExtra"])
+    assert 'pip install "stenolog[postgres]"' in str(CAUSES["MissingExtraError"])

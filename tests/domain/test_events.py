@@ -13,12 +13,12 @@ from hypothesis import given
 from stenolog import (
     AssistantMessage,
     Event,
-    InvalidEvent,
+    InvalidEventError,
     LlmError,
     ModeSwitch,
-    Reasoning,
-    Span,
-    Text,
+    PositionRange,
+    ReasoningPart,
+    TextPart,
     ToolCall,
     ToolResult,
     Unknown,
@@ -43,12 +43,14 @@ def test_there_are_five_kinds_and_each_has_its_topic_and_its_example() -> None:
 def test_text_and_tool_calls_are_short_for_ordered_parts() -> None:
     said = AssistantMessage(agent="coder", text="Let me look.", tool_calls=[CALL])
 
-    assert said == AssistantMessage(agent="coder", parts=[Text(text="Let me look."), CALL])
+    assert said == AssistantMessage(agent="coder", parts=[TextPart(text="Let me look."), CALL])
     assert (said.text, said.tool_calls) == ("Let me look.", (CALL,))
 
 
 def test_the_text_of_several_parts_has_a_line_each_and_nothing_but_text() -> None:
-    said = AssistantMessage(agent="coder", parts=[Text(text="One"), Reasoning(text="Hm"), Text(text="two")])
+    said = AssistantMessage(
+        agent="coder", parts=[TextPart(text="One"), ReasoningPart(text="Hm"), TextPart(text="two")]
+    )
 
     assert said.text == "One\ntwo"
 
@@ -59,8 +61,8 @@ def test_an_empty_text_says_nothing() -> None:
 
 @pytest.mark.parametrize("kind", [UserMessage, AssistantMessage, ToolResult, LlmError])
 def test_text_and_parts_cannot_both_be_given(kind: type[Any]) -> None:
-    with pytest.raises(InvalidEvent, match="not both"):
-        kind(text="One", parts=[Text(text="two")])
+    with pytest.raises(InvalidEventError, match="not both"):
+        kind(text="One", parts=[TextPart(text="two")])
 
 
 @pytest.mark.parametrize(
@@ -85,7 +87,7 @@ def test_text_and_parts_cannot_both_be_given(kind: type[Any]) -> None:
     ids=str,
 )
 def test_what_is_not_of_the_fields_type_makes_no_event(wrong: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(InvalidEvent) as caught:
+    with pytest.raises(InvalidEventError) as caught:
         UserMessage(**wrong)
 
     assert str(caught.value).startswith(complaint)
@@ -93,7 +95,7 @@ def test_what_is_not_of_the_fields_type_makes_no_event(wrong: dict[str, Any], co
 
 
 def test_an_event_without_what_it_needs_says_what_it_needs() -> None:
-    with pytest.raises(InvalidEvent, match="AssistantMessage: /agent: "):
+    with pytest.raises(InvalidEventError, match="AssistantMessage: /agent: "):
         AssistantMessage(text="Hi")  # type: ignore[call-arg]
 
 
@@ -141,7 +143,7 @@ def test_patterns_match_by_keyword() -> None:
 
 @pytest.mark.parametrize(("position", "inside"), [(1, False), (2, True), (4, True), (5, False)])
 def test_a_span_holds_both_its_ends(position: int, inside: bool) -> None:
-    assert (position in Span(first=2, last=4)) is inside
+    assert (position in PositionRange(first=2, last=4)) is inside
 
 
 def test_an_event_is_equal_to_one_of_the_same_fields_and_kind_only() -> None:
@@ -160,11 +162,11 @@ def test_a_setting_that_is_left_alone_shows_as_unchanged() -> None:
 
 @pytest.mark.parametrize("name", ["", "coder/docs", "/"])
 def test_an_agents_name_is_not_empty_and_holds_no_slash(name: str) -> None:
-    with pytest.raises(InvalidEvent, match="/agent"):
+    with pytest.raises(InvalidEventError, match="/agent"):
         AssistantMessage(agent=name)
 
 
 @pytest.mark.parametrize("wrong", [{"first": 0, "last": 1}, {"first": 1, "last": -(2**63)}])
 def test_positions_begin_at_one(wrong: dict[str, int]) -> None:
-    with pytest.raises(InvalidEvent, match="greater than or equal to 1"):
-        Span(**wrong)
+    with pytest.raises(InvalidEventError, match="greater than or equal to 1"):
+        PositionRange(**wrong)

@@ -14,13 +14,13 @@ from pydantic import TypeAdapter
 from stenolog import (
     AssistantMessage,
     Event,
-    IllegalCommand,
-    InvalidPolicy,
+    IllegalCommandError,
+    InvalidPolicyError,
     LlmError,
     ModeSwitch,
     State,
     ToolResult,
-    Turns,
+    TurnPolicy,
     decide,
     evolve,
 )
@@ -28,18 +28,18 @@ from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.step import INITIAL, fold
 from stenolog.domain.turns import (
     RULES,
-    Addressed,
-    Next,
+    ByAddress,
+    NextTurn,
     Orchestrator,
     Parallel,
-    Pipeline,
     RoundRobin,
-    Rule,
-    Turn,
+    Sequential,
+    TurnRule,
+    TurnView,
     load,
-    register,
+    present,
+    register_turn_rule,
     rule_of,
-    seats,
 )
 from stenolog.testing import entries
 from tests.domain.talking import (
@@ -114,14 +114,14 @@ def test_whom_a_message_is_for_is_decided_by_the_rule() -> None:
     gone = after(opened(RoundRobin()), left("a"))
 
     assert decide(gone, HI) == (HI,)
-    with pytest.raises(IllegalCommand, match="lane a is closed"):
+    with pytest.raises(IllegalCommandError, match="lane a is closed"):
         decide(gone, asked("a"))
 
 
 def test_nobody_goes_on_out_of_turn_unless_by_name() -> None:
     past = [opened(RoundRobin()), HI, failed("a")]
 
-    with pytest.raises(IllegalCommand, match="nothing to continue"):
+    with pytest.raises(IllegalCommandError, match="nothing to continue"):
         decide(after(*past), GO_ON)
     assert busy(after(*past, GO_ON)) == ["b"]
 
@@ -129,105 +129,105 @@ def test_nobody_goes_on_out_of_turn_unless_by_name() -> None:
 @pytest.mark.parametrize(
     "rule",
     [
-        Addressed(),
-        Addressed(["a"]),
+        ByAddress(),
+        ByAddress(["a"]),
         RoundRobin(),
         RoundRobin(["b", "a"], pass_token=PASS, moderator="a", max_rounds=3),
-        Pipeline(["a"]),
+        Sequential(["a"]),
         Orchestrator("a"),
         Parallel(order=["a/1", "a/2"]),
     ],
     ids=str,
 )
-def test_a_rule_stands_in_the_log_by_its_name_and_is_read_back(rule: Rule) -> None:
+def test_a_rule_stands_in_the_log_by_its_name_and_is_read_back(rule: TurnRule) -> None:
     switch = ModeSwitch(turns=rule)
 
-    assert isinstance(switch.turns, Turns)
+    assert isinstance(switch.turns, TurnPolicy)
     assert (switch.turns.rule, load(switch.turns)) == (rule.name, rule)
     assert rule_of(after(switch).turns) == rule
 
 
 def test_defaults_are_left_out_of_the_log() -> None:
-    assert RoundRobin(max_rounds=2).turns == Turns(rule="round_robin", options={"max_rounds": 2})
-    assert ModeSwitch(turns=Turns(rule="pipeline")).turns == Turns(rule="pipeline")
+    assert RoundRobin(max_rounds=2).turns == TurnPolicy(rule="round_robin", options={"max_rounds": 2})
+    assert ModeSwitch(turns=TurnPolicy(rule="pipeline")).turns == TurnPolicy(rule="pipeline")
 
 
 @pytest.mark.parametrize(
     ("turns", "why"),
     [
-        (Turns(rule="by_lot"), "turns: expected a rule of turns: addressed, round_robin, pipeline"),
-        (Turns(rule="pipeline"), "turns: Pipeline: expected order, found nothing"),
-        (Turns(rule="round_robin", options={"skip": ["a"]}), "turns: RoundRobin: no such field: skip"),
-        (Turns(rule="round_robin", options={"max_rounds": -1}), "turns: RoundRobin: /max_rounds: "),
+        (TurnPolicy(rule="by_lot"), "turns: expected a rule of turns: addressed, round_robin, pipeline"),
+        (TurnPolicy(rule="pipeline"), "turns: Sequential: expected order, found nothing"),
+        (TurnPolicy(rule="round_robin", options={"skip": ["a"]}), "turns: RoundRobin: no such field: skip"),
+        (TurnPolicy(rule="round_robin", options={"max_rounds": -1}), "turns: RoundRobin: /max_rounds: "),
     ],
     ids=str,
 )
 def test_a_rule_that_is_not_known_here_is_read_as_by_address_and_not_to_be_set(
-    turns: Turns, why: str
+    turns: TurnPolicy, why: str
 ) -> None:
     assert after(opened(turns)).anomalies == 1
     assert last(opened(turns))[0].anomaly.startswith(why)
     assert busy(after(opened(turns), HI, said("a", to=["b"]))) == ["b", "c"]
-    with pytest.raises(IllegalCommand, match="legal now: a rule of turns that is known: addressed, "):
+    with pytest.raises(IllegalCommandError, match="legal now: a rule of turns that is known: addressed, "):
         decide(INITIAL, opened(turns))
 
 
 @pytest.mark.parametrize(
     ("made", "complaint"),
     [
-        (lambda: Pipeline([]), "Pipeline: expected an order of at least one, found none"),
-        (lambda: Pipeline(["a", "b", "a"]), "Pipeline: expected each once, found 'a' twice"),
+        (lambda: Sequential([]), "Sequential: expected an order of at least one, found none"),
+        (lambda: Sequential(["a", "b", "a"]), "Sequential: expected each once, found 'a' twice"),
         (lambda: RoundRobin(moderator="a"), "RoundRobin: expected a pass_token for the moderator"),
         (lambda: RoundRobin(max_rounds=-1), "RoundRobin: /max_rounds: "),
         (lambda: Orchestrator(), "Orchestrator: expected agent, found nothing"),  # type: ignore[call-arg]
     ],
 )
 def test_a_rule_that_makes_no_sense_is_refused(made: Callable[[], Any], complaint: str) -> None:
-    with pytest.raises(InvalidPolicy) as caught:
+    with pytest.raises(InvalidPolicyError) as caught:
         made()
 
     assert str(caught.value).startswith(complaint)
 
 
-class Backwards(Rule):
+class Backwards(TurnRule):
     """A rule of an application's own: the members once, in the reverse order of joining."""
 
     __slots__ = ()
     name: ClassVar[str] = "backwards"
 
-    def begin(self, state: State) -> Next:
-        return Next(seats(state, state.members[::-1])[:1], "the last one first")
+    def begin(self, state: State) -> NextTurn:
+        return NextTurn(present(state, state.members[::-1])[:1], "the last one first")
 
-    def after(self, state: State, turn: Turn) -> Next:
+    def after(self, state: State, turn: TurnView) -> NextTurn:
         before = state.members[: state.members.index(turn.lane)]
-        return Next(seats(state, before[::-1])[:1], f"before {turn.lane}")
+        return NextTurn(present(state, before[::-1])[:1], f"before {turn.lane}")
 
 
 @pytest.fixture
-def backwards() -> Iterator[Turns]:
-    yield Turns(rule=register(Backwards).name)
+def backwards() -> Iterator[TurnPolicy]:
+    yield TurnPolicy(rule=register_turn_rule(Backwards).name)
     del RULES["backwards"]
 
 
-def test_a_rule_of_ones_own_is_obeyed(backwards: Turns) -> None:
+def test_a_rule_of_ones_own_is_obeyed(backwards: TurnPolicy) -> None:
     assert course(opened(backwards), HI, said("c"), said("b"), said("a")) == "- c b a - (before a)"
 
 
-def test_a_rules_name_is_taken_once(backwards: Turns) -> None:
-    assert register(Backwards) is Backwards
-    with pytest.raises(InvalidPolicy, match="'backwards' is known already: Backwards"):
-        register(type("Other", (Rule,), {"name": "backwards"}))
+def test_a_rules_name_is_taken_once(backwards: TurnPolicy) -> None:
+    assert register_turn_rule(Backwards) is Backwards
+    with pytest.raises(InvalidPolicyError, match="'backwards' is known already: Backwards"):
+        register_turn_rule(type("Other", (TurnRule,), {"name": "backwards"}))
 
 
-RULED: SearchStrategy[Rule] = st.one_of(
+RULED: SearchStrategy[TurnRule] = st.one_of(
     st.builds(
         RoundRobin,
         order=st.sampled_from(([], ["coder", "tester"], ["tester", "nobody", "coder", "a b-ü"])),
         pass_token=st.sampled_from(("", "Hello")),
         max_rounds=st.integers(0, 2),
     ),
-    st.sampled_from((Pipeline(["tester", "coder/docs", "coder"]), Parallel(), Orchestrator("coder"))),
-    st.just(Addressed(["tester"])),
+    st.sampled_from((Sequential(["tester", "coder/docs", "coder"]), Parallel(), Orchestrator("coder"))),
+    st.just(ByAddress(["tester"])),
 )
 
 
@@ -253,7 +253,7 @@ def ruled(draw: st.DrawFn) -> list[Event]:
 def test_the_step_is_total_whatever_the_options_in_a_log(
     rule: str, options: Any, history: list[Event]
 ) -> None:
-    log = entries(ModeSwitch(turns=Turns(rule=rule, options=options)), *history)
+    log = entries(ModeSwitch(turns=TurnPolicy(rule=rule, options=options)), *history)
 
     assert fold(log).position == len(log)
 
@@ -264,17 +264,17 @@ def test_whoever_has_the_turn_has_something_to_do(history: list[Event]) -> None:
     for entry in entries(*history):
         state = evolve(state, entry)
 
-        assert [where for where in state.floor.holds if state.lane(where).status not in BUSY] == []
-        assert not (state.floor.holds and state.floor.ended)
+        assert [where for where in state.floor.holders if state.lane(where).status not in BUSY] == []
+        assert not (state.floor.holders and state.floor.end_reason)
 
 
 @given(history=histories(), rule=RULED.filter(lambda rule: rule.one_at_a_time))
-def test_never_two_have_the_turn_where_one_speaks_at_a_time(history: list[Event], rule: Rule) -> None:
+def test_never_two_have_the_turn_where_one_speaks_at_a_time(history: list[Event], rule: TurnRule) -> None:
     state = fold(entries(ModeSwitch(joins=["coder", "tester"], turns=rule)))
     for entry in entries(ModeSwitch(joins=["coder", "tester"], turns=rule), *history)[1:]:
         state = evolve(state, entry)
 
-        assert len(state.floor.holds) <= 1
+        assert len(state.floor.holders) <= 1
 
 
 @given(history=ruled(), at=st.integers(0, 20))
@@ -285,7 +285,7 @@ def test_after_a_restart_the_turn_is_the_same_ones(history: list[Event], at: int
     assert fold(log[at:], half) == fold(log)
 
 
-def play(data: st.DataObject, rule: Rule, most: int) -> tuple[list[Event], State]:
+def play(data: st.DataObject, rule: TurnRule, most: int) -> tuple[list[Event], State]:
     """A conversation in which those who have something to do answer, pass or fail: at most so many events."""
     history: list[Event] = []
     state = after(opened(rule), HI)
@@ -302,16 +302,16 @@ def play(data: st.DataObject, rule: Rule, most: int) -> tuple[list[Event], State
 def test_a_round_robin_with_a_number_of_rounds_always_ends(data: st.DataObject, rounds: int) -> None:
     history, state = play(data, RoundRobin(pass_token=PASS, max_rounds=rounds), 40)
 
-    assert (busy(state), state.floor.ended != "", state.anomalies) == ([], True, 0)
+    assert (busy(state), state.floor.end_reason != "", state.anomalies) == ([], True, 0)
     assert len(history) <= 3 * rounds
 
 
-@pytest.mark.parametrize("rule", [Pipeline(["c", "a", "b"]), Parallel(), Orchestrator("b")], ids=str)
+@pytest.mark.parametrize("rule", [Sequential(["c", "a", "b"]), Parallel(), Orchestrator("b")], ids=str)
 @given(data=st.data())
-def test_the_other_rules_always_end(rule: Rule, data: st.DataObject) -> None:
+def test_the_other_rules_always_end(rule: TurnRule, data: st.DataObject) -> None:
     history, state = play(data, rule, 40)
 
-    assert (busy(state), state.floor.ended != "", state.anomalies) == ([], True, 0)
+    assert (busy(state), state.floor.end_reason != "", state.anomalies) == ([], True, 0)
     assert len(history) <= 3
 
 
@@ -321,7 +321,7 @@ def test_a_round_robin_ends_as_soon_as_nobody_says_anything(data: st.DataObject)
     quiet = [_is_quiet(event) for event in history]
 
     assert not any(all(quiet[n : n + 3]) for n in range(len(quiet) - 3))
-    assert len(state.floor.holds) == len(busy(state))
+    assert len(state.floor.holders) == len(busy(state))
 
 
 def _is_quiet(event: Event) -> bool:

@@ -7,15 +7,15 @@ from datetime import timedelta
 import pytest
 
 from stenolog import (
+    AgentCard,
     AssistantMessage,
     CallRef,
-    Card,
     Control,
+    ConversationRef,
     Event,
-    Link,
     LlmError,
     ModeSwitch,
-    Span,
+    PositionRange,
     State,
     Tool,
     ToolCall,
@@ -25,13 +25,13 @@ from stenolog import (
     UserMessage,
     step,
 )
-from stenolog.domain.state import Lane
+from stenolog.domain.state import LaneState
 from stenolog.domain.step import fold
 from stenolog.testing import START, entries
 
 SHELL = ToolCall(id="c1", name="shell")
 DEPLOY = ToolCall(id="d1", name="deploy")
-CAREFUL = ModeSwitch(joins=["coder"], cards={"coder": Card(tools=[Tool(name="deploy", approval=True)])})
+CAREFUL = ModeSwitch(joins=["coder"], cards={"coder": AgentCard(tools=[Tool(name="deploy", approval=True)])})
 ASKED = UserMessage(text="Go", to=["coder"])
 CALLED = AssistantMessage(agent="coder", tool_calls=[SHELL])
 
@@ -161,7 +161,9 @@ def test_a_session_ends_with_its_process_with_a_reset_and_with_a_rewind() -> Non
 
 def test_a_fork_does_not_inherit_the_sessions_of_its_parent() -> None:
     said = AssistantMessage(agent="coder", session="s1")
-    forked = ModeSwitch(fork=True, parent=Link(conversation="demo", position=1, digest=""), joins=["coder"])
+    forked = ModeSwitch(
+        fork=True, parent=ConversationRef(conversation="demo", position=1, digest=""), joins=["coder"]
+    )
 
     assert after(said, forked).lane("coder").session == ""
     assert after(said, forked, said).lane("coder").session == "s1"
@@ -199,9 +201,9 @@ def test_a_call_awaits_approval_where_the_card_says_so_when_it_is_made() -> None
 
 def test_a_larger_summary_takes_the_place_of_those_it_covers() -> None:
     said = [AssistantMessage(agent="a", text="Hi")] * 4
-    small = AssistantMessage(agent="a", purpose="summary", covers=[Span(first=1, last=2)])
-    part = AssistantMessage(agent="a", purpose="summary", covers=[Span(first=2, last=3)])
-    large = AssistantMessage(agent="a", purpose="summary", covers=[Span(first=1, last=4)])
+    small = AssistantMessage(agent="a", purpose="summary", covers=[PositionRange(first=1, last=2)])
+    part = AssistantMessage(agent="a", purpose="summary", covers=[PositionRange(first=2, last=3)])
+    large = AssistantMessage(agent="a", purpose="summary", covers=[PositionRange(first=1, last=4)])
 
     assert [made.position for made in after(*said, small).summaries] == [5]
     assert [made.position for made in after(*said, small, part).summaries] == [5]
@@ -209,10 +211,12 @@ def test_a_larger_summary_takes_the_place_of_those_it_covers() -> None:
     assert [made.position for made in after(*said, small, part, large).summaries] == [7]
 
 
-@pytest.mark.parametrize("rewind", [ModeSwitch(hides=[Span(first=2, last=2)]), ModeSwitch(context_from=3)])
+@pytest.mark.parametrize(
+    "rewind", [ModeSwitch(hides=[PositionRange(first=2, last=2)]), ModeSwitch(context_from=3)]
+)
 def test_a_summary_that_is_out_of_context_binds_no_other(rewind: ModeSwitch) -> None:
     said = AssistantMessage(agent="a", text="Hi")
-    made = AssistantMessage(agent="a", purpose="summary", covers=[Span(first=1, last=1)])
+    made = AssistantMessage(agent="a", purpose="summary", covers=[PositionRange(first=1, last=1)])
 
     assert len(after(said, made).summaries) == 1
     assert after(said, made, rewind).summaries == ()
@@ -234,13 +238,13 @@ def test_what_may_be_passed_over_stops_nothing() -> None:
 
 
 def test_a_lane_has_an_address_and_an_address_its_lane() -> None:
-    assert Lane("coder").address == "coder"
-    assert Lane("coder", "docs/en").address == "coder/docs/en"
-    assert State().lane("coder/docs/en") == Lane("coder", "docs/en")
+    assert LaneState("coder").address == "coder"
+    assert LaneState("coder", "docs/en").address == "coder/docs/en"
+    assert State().lane("coder/docs/en") == LaneState("coder", "docs/en")
 
 
 def test_a_decision_tells_what_was_asked_and_when_to_try_again() -> None:
     error = LlmError(agent="coder", category="overloaded", retry_at=START + timedelta(seconds=7))
     decision = last(ASKED, error).decision
 
-    assert (decision.cause, decision.attempt, decision.at) == (1, 2, START + timedelta(seconds=7))
+    assert (decision.cause, decision.attempt, decision.time) == (1, 2, START + timedelta(seconds=7))

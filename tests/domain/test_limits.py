@@ -15,8 +15,8 @@ from stenolog import (
     Control,
     Entry,
     Event,
-    Image,
-    InvalidPolicy,
+    ImagePart,
+    InvalidPolicyError,
     LlmError,
     ModeSwitch,
     ToolCall,
@@ -24,12 +24,12 @@ from stenolog import (
     Usage,
     UserMessage,
 )
-from stenolog.domain.limits import NEW, Account, Accounts, Limits, Tokens, exceeded, watch
+from stenolog.domain.limits import NEW, LaneUsage, Limits, Tokens, UsageByLane, limit_reached, track_usage
 from stenolog.domain.turns import RoundRobin
 from stenolog.testing import entries
 from tests.strategies import logs
 
-ACCOUNTS = TypeAdapter(Accounts)
+ACCOUNTS = TypeAdapter(UsageByLane)
 ASKED = UserMessage(text="Go", to=["coder"])
 SHELL = ToolCall(id="c1", name="shell", arguments='{"cmd":"ls"}')
 READ = ToolCall(id="c2", name="read", arguments='{"file":"a"}')
@@ -42,16 +42,16 @@ def step(*calls: ToolCall, result: str = "same", is_error: bool = False) -> list
     return [AssistantMessage(agent="coder", tool_calls=calls), *results]
 
 
-def accounts(*events: Event) -> Accounts:
-    return reduce(watch, entries(*events), Accounts())
+def accounts(*events: Event) -> UsageByLane:
+    return reduce(track_usage, entries(*events), UsageByLane())
 
 
-def account(*events: Event) -> Account:
+def account(*events: Event) -> LaneUsage:
     return accounts(*events).lane("coder")
 
 
 def why(*events: Event, limits: Limits = Limits()) -> str:  # noqa: B008 - frozen
-    return exceeded(limits, account(ASKED, *events))
+    return limit_reached(limits, account(ASKED, *events))
 
 
 def test_steps_since_the_last_message_are_limited() -> None:
@@ -111,8 +111,8 @@ def test_tokens_are_limited_in_and_out_together() -> None:
 def test_the_cost_is_limited_in_dollars_and_counted_in_micro_dollars() -> None:
     limits = Limits(max_cost=0.5)
 
-    assert [exceeded(limits, NEW, cost) for cost in (None, 0, 499_999)] == ["", "", ""]
-    assert exceeded(limits, NEW, 501_234) == "max_cost: 0.5012 of 0.5000 USD since the last message"
+    assert [limit_reached(limits, NEW, cost) for cost in (None, 0, 499_999)] == ["", "", ""]
+    assert limit_reached(limits, NEW, 501_234) == "max_cost: 0.5012 of 0.5000 USD since the last message"
 
 
 def test_the_same_call_with_the_same_result_is_stuck() -> None:
@@ -140,7 +140,7 @@ def test_several_calls_of_one_answer_are_one_round_in_whatever_order_their_resul
 
 def test_pictures_and_blobs_are_part_of_a_result() -> None:
     called = AssistantMessage(agent="coder", tool_calls=[SHELL])
-    seen = [ToolResult(call_id="c1", parts=[Image(blob=letter * 64)]) for letter in "abc"]
+    seen = [ToolResult(call_id="c1", parts=[ImagePart(blob=letter * 64)]) for letter in "abc"]
 
     assert why(*(event for result in seen for event in (called, result))) == ""
     assert "stuck" in why(called, seen[0], called, seen[0], called, seen[0])
@@ -208,7 +208,7 @@ def test_what_is_off_limits_nothing() -> None:
     ids=str,
 )
 def test_limits_that_make_no_sense_are_refused(given: dict[str, object], complaint: str) -> None:
-    with pytest.raises(InvalidPolicy) as caught:
+    with pytest.raises(InvalidPolicyError) as caught:
         Limits(**given)  # type: ignore[arg-type]
 
     assert complaint in str(caught.value)
@@ -217,11 +217,13 @@ def test_limits_that_make_no_sense_are_refused(given: dict[str, object], complai
 @given(log=logs())
 def test_the_accounts_go_on_from_any_that_were_written_down(log: list[Entry]) -> None:
     half = len(log) // 2
-    begun = reduce(watch, log[:half], Accounts())
+    begun = reduce(track_usage, log[:half], UsageByLane())
     written = ACCOUNTS.dump_json(begun)
 
     assert ACCOUNTS.validate_json(written) == begun
-    assert reduce(watch, log[half:], ACCOUNTS.validate_json(written)) == reduce(watch, log, Accounts())
+    assert reduce(track_usage, log[half:], ACCOUNTS.validate_json(written)) == reduce(
+        track_usage, log, UsageByLane()
+    )
 
 
 def test_an_account_stays_small_however_much_a_lane_does() -> None:
@@ -263,14 +265,14 @@ def test_three_calls_in_turn_again_and_again_are_stuck() -> None:
 
 def test_a_lane_has_so_many_seconds_since_a_person_spoke_to_it_or_decided_about_its_calls() -> None:
     limits, log = Limits(seconds=10), entries(ASKED, *step(SHELL))
-    late = log[0].at + timedelta(seconds=10)
+    late = log[0].time + timedelta(seconds=10)
     now = accounts(ASKED, *step(SHELL)).lane("coder")
 
-    assert exceeded(limits, now, None, late) == "seconds: 10 of 10 s since the last message"
-    assert exceeded(limits, now, None, late - timedelta(seconds=1)) == ""
-    assert exceeded(limits, now, None) == ""
+    assert limit_reached(limits, now, None, late) == "seconds: 10 of 10 s since the last message"
+    assert limit_reached(limits, now, None, late - timedelta(seconds=1)) == ""
+    assert limit_reached(limits, now, None) == ""
 
     made = log[1]
     control = Control(action="approve", call=CallRef(entry=made.id))
-    decided = reduce(watch, entries(ASKED, made.event, UserMessage(control=control)), Accounts())
-    assert decided.lane("coder").since == log[2].at
+    decided = reduce(track_usage, entries(ASKED, made.event, UserMessage(control=control)), UsageByLane())
+    assert decided.lane("coder").since == log[2].time

@@ -9,44 +9,42 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog import Card, InvalidPolicy
+from stenolog import AgentCard, InvalidPolicyError
 from stenolog.context import (
-    Away,
+    Attribution,
     Budget,
-    Compact,
-    Delta,
     FullHistory,
-    Instructions,
     LastN,
-    MemoryBank,
+    MemoriesAndRecent,
+    MissedMessages,
     Pins,
     Policy,
+    Prompt,
     Reminder,
-    Rewrites,
+    SinceLastTurn,
     SummaryAndRecent,
-    Voices,
+    Transforms,
+    TruncateToolOutput,
     policy,
 )
 
 from_one = st.integers(min_value=1, max_value=10**6)
 HISTORIES = st.one_of(
     st.builds(FullHistory),
-    st.builds(Delta),
+    st.builds(SinceLastTurn),
     st.builds(LastN, n=from_one),
     st.builds(SummaryAndRecent, recent=from_one),
-    st.builds(MemoryBank, recent=from_one),
+    st.builds(MemoriesAndRecent, recent=from_one),
 )
 RULES = st.one_of(
     st.builds(Pins, positions=st.lists(from_one), tags=st.lists(st.text())),
     st.builds(Budget, tokens=from_one, messages=st.none() | from_one),
-    st.builds(Compact, over=from_one),
-    st.builds(Voices, others=st.text()),
-    st.builds(Rewrites, names=st.lists(st.text())),
-    st.builds(Away, title=st.text()),
+    st.builds(TruncateToolOutput, over=from_one),
+    st.builds(Attribution, others=st.text()),
+    st.builds(Transforms, names=st.lists(st.text())),
+    st.builds(MissedMessages, title=st.text()),
     st.builds(Reminder, every=from_one),
-    st.builds(
-        Instructions, modes=st.dictionaries(st.text(), st.text()), place=st.sampled_from(["first", "last"])
-    ),
+    st.builds(Prompt, modes=st.dictionaries(st.text(), st.text()), place=st.sampled_from(["first", "last"])),
 )
 
 
@@ -55,7 +53,7 @@ def test_a_policy_is_read_back_as_it_was_written(history: Any, rules: list[Any])
     whole = policy(history, *rules)
 
     assert policy(whole.json) == whole
-    assert Card(policy=whole).policy == whole.json
+    assert AgentCard(policy=whole).policy == whole.json
 
 
 @given(HISTORIES, RULES)
@@ -63,7 +61,7 @@ def test_rules_are_joined_by_a_bar_a_list_or_side_by_side(history: Any, rule: An
     joined = history | rule
 
     assert joined == policy([history, rule]) == policy(history, rule) == policy(history) | policy(rule)
-    assert Card(policy=[history, rule]).policy == joined.json
+    assert AgentCard(policy=[history, rule]).policy == joined.json
 
 
 def test_where_two_are_of_one_slot_the_later_one_counts() -> None:
@@ -82,7 +80,7 @@ def test_the_full_history_counts_where_it_is_asked_for_and_where_nothing_is() ->
 
 
 def test_what_is_done_to_the_json_is_not_done_to_the_policy() -> None:
-    chosen = policy(Instructions(modes={"run": "Go on."}))
+    chosen = policy(Prompt(modes={"run": "Go on."}))
 
     chosen.json["instructions"]["modes"]["run"] = "Stop."
 
@@ -109,7 +107,10 @@ def test_what_is_at_its_default_is_not_written() -> None:
             "Pins: /positions/0: Input should be greater than or equal to 1, found 0",
         ),
         (lambda: Reminder(every=0), "Reminder: /every: Input should be greater than or equal to 1, found 0"),
-        (lambda: Compact(over=-1), "Compact: /over: Input should be greater than or equal to 1, found -1"),
+        (
+            lambda: TruncateToolOutput(over=-1),
+            "TruncateToolOutput: /over: Input should be greater than or equal to 1, found -1",
+        ),
         (lambda: Budget(), "Budget: expected tokens, messages, characters or bytes, found none of them"),
         (lambda: Budget(tokens=5, reserve=5), "Budget: expected a reserve below its 5 tokens, found 5"),
         (lambda: policy(LastN), "expected a policy, found the class LastN"),  # type: ignore[arg-type]
@@ -120,11 +121,11 @@ def test_what_is_at_its_default_is_not_written() -> None:
         (lambda: policy({"budget": 5}), "/budget: expected an object, found int"),
         (lambda: policy({"budget": {"tokns": 1}}), "/budget: Budget: no such field: tokns"),
         (lambda: policy({"budget": {"cls": 1}}), "/budget: Budget: no such field: cls"),
-        (lambda: Card(policy={"history": {"kind": "lst"}}), "/history/kind: expected one of full,"),
+        (lambda: AgentCard(policy={"history": {"kind": "lst"}}), "/history/kind: expected one of full,"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(wrong: Callable[[], object], says: str) -> None:
-    with pytest.raises(InvalidPolicy) as raised:
+    with pytest.raises(InvalidPolicyError) as raised:
         wrong()
 
     assert str(raised.value).startswith(says)

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog.domain.replacing import replacing
-from stenolog.domain.state import Lane
+from stenolog.domain.replacing import field_replacer
+from stenolog.domain.state import LaneState
 
 
 def test_it_gives_what_replace_gives() -> None:
-    lane = Lane("coder", "docs", asked=3, steps=2, session="s1", category="timeout")
+    lane = LaneState("coder", "docs", asked=3, steps=2, session="s1", category="timeout")
 
-    made = replacing(Lane, "session", "asked")(lane, "s2", 5)
+    made = field_replacer(LaneState, "session", "asked")(lane, "s2", 5)
 
     assert made == lane._replace(session="s2", asked=5)
-    assert type(made) is Lane
+    assert type(made) is LaneState
 
 
 @pytest.mark.parametrize("given", [(), (5,)])
 def test_every_value_is_to_be_given(given: tuple[int, ...]) -> None:
     with pytest.raises(IndexError):
-        replacing(Lane, "session", "asked")(Lane("coder"), *given)
+        field_replacer(LaneState, "session", "asked")(LaneState("coder"), *given)
 
 
 def test_a_field_that_is_not_there_is_refused() -> None:
-    with pytest.raises(TypeError, match="Lane: no such field: role"):
-        replacing(Lane, "asked", "role")
+    with pytest.raises(TypeError, match="LaneState: no such field: role"):
+        field_replacer(LaneState, "asked", "role")

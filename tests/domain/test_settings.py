@@ -8,22 +8,33 @@ import pytest
 from hypothesis import given
 from pydantic import TypeAdapter
 
-from stenolog import Card, Entry, Event, Link, ModeSwitch, Run, Settings, Span, Turns, UserMessage
+from stenolog import (
+    AgentCard,
+    ConversationRef,
+    Entry,
+    Event,
+    ModeSwitch,
+    PositionRange,
+    Settings,
+    TurnPolicy,
+    UserMessage,
+    WorkflowRun,
+)
 from stenolog.domain.settings import NOTHING, configure, settings
 from stenolog.testing import entries, examples
 from tests.strategies import logs
 
-LINK = Link(conversation="pets", position=4, digest="0" * 64)
+LINK = ConversationRef(conversation="pets", position=4, digest="0" * 64)
 SETTINGS = TypeAdapter(Settings)
 CHANGES: dict[str, tuple[Any, Any]] = {
     "mode": ("agent", "chat"),
     "scope": ("addressed", "open"),
-    "active_run": (Run(id="r7"), None),
+    "active_run": (WorkflowRun(id="r7"), None),
     "handoff": ("Yours now.", ""),
-    "turns": (Turns(rule="round_robin"), None),
+    "turns": (TurnPolicy(rule="round_robin"), None),
     "title": ("Cats", ""),
     "context_from": (1, 0),
-    "hides": ((Span(first=1, last=1),), ()),
+    "hides": ((PositionRange(first=1, last=1),), ()),
     "parent": (LINK, None),
 }
 
@@ -65,7 +76,7 @@ def test_null_clears_a_setting_to_its_default(name: str) -> None:
 
 
 def test_what_hides_is_given_as_a_whole() -> None:
-    one, two = Span(first=1, last=1), Span(first=2, last=2)
+    one, two = PositionRange(first=1, last=1), PositionRange(first=2, last=2)
 
     assert after(ModeSwitch(hides=[one]), ModeSwitch(hides=[two])).hides == (two,)
 
@@ -92,7 +103,7 @@ def test_a_setting_for_single_agents_is_theirs_until_one_for_all(
 
 
 def test_a_card_is_an_agents_until_it_is_replaced_or_withdrawn() -> None:
-    one, two = Card(model="one"), Card(model="two")
+    one, two = AgentCard(model="one"), AgentCard(model="two")
     given_ = ModeSwitch(cards={"coder": one, "tester": one})
 
     assert after(given_, ModeSwitch(cards={"coder": two})).cards == {"coder": two, "tester": one}

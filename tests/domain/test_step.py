@@ -15,7 +15,7 @@ from stenolog import (
     Entry,
     Event,
     ModeSwitch,
-    Span,
+    PositionRange,
     State,
     ToolCall,
     ToolResult,
@@ -27,7 +27,7 @@ from stenolog import (
 )
 from stenolog.domain.lifecycle import GUARDS
 from stenolog.domain.step import HOLDS, INITIAL, fold
-from stenolog.testing import entries, story
+from stenolog.testing import entries, example_conversation
 from tests.strategies import events, logs
 
 STATES = TypeAdapter(State)
@@ -83,14 +83,14 @@ def in_words(made: Transition) -> str:
         f"#{decision.cause}" if decision.cause else "",
         f"attempt {decision.attempt}" if decision.attempt else "",
         *(f"{call.entry}[{call.nth}]" for call in decision.calls),
-        f"at {decision.at:%H:%M:%S}" if decision.at else "",
+        f"at {decision.time:%H:%M:%S}" if decision.time else "",
         f"({decision.reason})" if decision.reason else "",
     ]
     return " ".join([f"{made.position} {way}: {decision.do}", *filter(None, words)])
 
 
 def test_the_story_of_a_conversation_makes_these_transitions() -> None:
-    made = transitions(entries(*story()))
+    made = transitions(entries(*example_conversation()))
 
     assert "\n".join(map(in_words, made)) == GOLDEN.strip()
     assert [transition.anomaly for transition in made if transition.anomaly] == []
@@ -202,11 +202,14 @@ def test_each_guard_that_is_declared_is_answered() -> None:
             "unknown kind poll@1, ignorable",
         ),
         (
-            [AssistantMessage(agent="coder", purpose="summary", covers=[Span(first=1, last=1)])],
+            [AssistantMessage(agent="coder", purpose="summary", covers=[PositionRange(first=1, last=1)])],
             "covers 1-1, which is not within 1-0",
         ),
         (
-            [CALLED, AssistantMessage(agent="tester", purpose="summary", covers=[Span(first=1, last=1)])],
+            [
+                CALLED,
+                AssistantMessage(agent="tester", purpose="summary", covers=[PositionRange(first=1, last=1)]),
+            ],
             "covers 1-1, and in it the open call at 1",
         ),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stenolog import Event, ModeSwitch, ToolResult
-from stenolog.domain.turns import Addressed, Pipeline, RoundRobin
+from stenolog.domain.turns import ByAddress, RoundRobin, Sequential
 from stenolog.testing import START
 from tests.domain.talking import (
     GO_ON,
@@ -26,14 +26,14 @@ from tests.domain.talking import (
 BY_ADDRESS: dict[str, tuple[list[Event], str]] = {
     "who joins late is asked what nobody was there for": ([HI, opened(None, "a")], "- a"),
     "all are asked where no rule is set": ([opened(None), HI], "- a+b+c"),
-    "all are asked by address": ([opened(Addressed()), HI], "- a+b+c"),
-    "the default is asked": ([opened(Addressed(["b"])), HI, said("b")], "- b -"),
+    "all are asked by address": ([opened(ByAddress()), HI], "- a+b+c"),
+    "the default is asked": ([opened(ByAddress(["b"])), HI, said("b")], "- b -"),
     "another default once it has left": (
-        [opened(Addressed(["b"])), left("b"), HI],
+        [opened(ByAddress(["b"])), left("b"), HI],
         "- - a+c",
     ),
     "answers hand on by address": (
-        [opened(Addressed(["a"])), HI, said("a", to=["b"]), said("b", to=["a"])],
+        [opened(ByAddress(["a"])), HI, said("a", to=["b"]), said("b", to=["a"])],
         "- a b a",
     ),
     "answers hand on to a task of a member": ([opened(None), said("a", to=["b/docs"])], "- b/docs"),
@@ -203,7 +203,7 @@ ROUND_ROBIN: dict[str, tuple[list[Event], str]] = {
         "- a a",
     ),
     "another rule goes on where the turn is over": (
-        [opened(RoundRobin()), HI, ModeSwitch(turns=Pipeline(["a", "c"])), said("a"), said("c")],
+        [opened(RoundRobin()), HI, ModeSwitch(turns=Sequential(["a", "c"])), said("a"), said("c")],
         "- a a c - (each has had its turn)",
     ),
     "no rule any more": (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stenolog import Event, ToolResult
-from stenolog.domain.turns import Orchestrator, Parallel, Pipeline
+from stenolog.domain.turns import Orchestrator, Parallel, Sequential
 from tests.domain.talking import (
     GO_ON,
     HI,
@@ -22,30 +22,30 @@ from tests.domain.talking import (
 
 PIPELINE: dict[str, tuple[list[Event], str]] = {
     "each once, in order": (
-        [opened(Pipeline(["c", "a"])), HI, said("c"), said("a"), HI],
+        [opened(Sequential(["c", "a"])), HI, said("c"), said("a"), HI],
         "- c a - c",
     ),
     "a pipeline ends where one fails, and goes on from there": (
-        [opened(Pipeline(["a", "b"])), HI, failed("a"), GO_ON, said("a"), said("b")],
+        [opened(Sequential(["a", "b"])), HI, failed("a"), GO_ON, said("a"), said("b")],
         "- a - a b - (each has had its turn)",
     ),
     "words during a pipeline begin it anew": (
-        [opened(Pipeline(["a", "b"])), HI, said("a"), HI, said("b"), said("a"), said("b")],
+        [opened(Sequential(["a", "b"])), HI, said("a"), HI, said("b"), said("a"), said("b")],
         "- a b b a b - (each has had its turn)",
     ),
     "words that the first has seen are not answered twice": (
-        [opened(Pipeline(["a", "b"])), HI, HI, said("a"), said("b")],
+        [opened(Sequential(["a", "b"])), HI, HI, said("a"), said("b")],
         "- a a b - (each has had its turn)",
     ),
     "words that the first has not seen are": (
-        [opened(Pipeline(["a", "b"])), HI, HI, said("a", view=2), said("a"), said("b")],
+        [opened(Sequential(["a", "b"])), HI, HI, said("a", view=2), said("a"), said("b")],
         "- a a a b - (each has had its turn)",
     ),
     "who leaves a pipeline is passed over": (
-        [opened(Pipeline(["a", "b", "c"])), HI, said("a"), left("b"), said("c")],
+        [opened(Sequential(["a", "b", "c"])), HI, said("a"), left("b"), said("c")],
         "- a b c - (each has had its turn)",
     ),
-    "a pipeline is cancelled": ([opened(Pipeline(["a", "b"])), HI, STOP], "- a - (cancelled)"),
+    "a pipeline is cancelled": ([opened(Sequential(["a", "b"])), HI, STOP], "- a - (cancelled)"),
 }
 ORCHESTRATOR: dict[str, tuple[list[Event], str]] = {
     "it hands on, and is asked again when all are at rest": (

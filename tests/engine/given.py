@@ -13,15 +13,15 @@ import stenolog
 from stenolog import (
     AssistantMessage,
     Conversation,
-    Delta,
     Entry,
+    EntryAppended,
     LlmError,
-    Recorded,
+    StreamDelta,
     Team,
     ToolCall,
     ToolResult,
 )
-from stenolog.engine import World
+from stenolog.engine import Runtime
 
 T = TypeVar("T")
 
@@ -44,9 +44,9 @@ class Clock:
         await asyncio.sleep(0)
 
     @property
-    def world(self) -> World:
+    def world(self) -> Runtime:
         """A world in which this is how one waits and measures, and chance is always the same."""
-        return World(chance=lambda: 0.0, sleep=self.sleep, stopwatch=lambda: self.now.timestamp())
+        return Runtime(chance=lambda: 0.0, sleep=self.sleep, stopwatch=lambda: self.now.timestamp())
 
 
 @contextmanager
@@ -67,18 +67,22 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(within())
 
 
-async def worked(team: Team, talk: Conversation, *said: Any, **options: Any) -> list[Entry]:
+async def worked(team: Team, conversation: Conversation, *said: Any, **options: Any) -> list[Entry]:
     """Run a team to its end, and give the entries that it told of."""
     return [
         happened.entry
-        async for happened in team.run(talk, *said, **options)
-        if isinstance(happened, Recorded)
+        async for happened in team.run(conversation, *said, **options)
+        if isinstance(happened, EntryAppended)
     ]
 
 
-async def heard(team: Team, talk: Conversation, *said: Any, **options: Any) -> list[Delta]:
+async def heard(team: Team, conversation: Conversation, *said: Any, **options: Any) -> list[StreamDelta]:
     """Run a team to its end, and give what streamed."""
-    return [happened async for happened in team.run(talk, *said, **options) if isinstance(happened, Delta)]
+    return [
+        happened
+        async for happened in team.run(conversation, *said, **options)
+        if isinstance(happened, StreamDelta)
+    ]
 
 
 def call(name: str, id: str = "c1", arguments: str = "{}") -> ToolCall:
@@ -86,25 +90,25 @@ def call(name: str, id: str = "c1", arguments: str = "{}") -> ToolCall:
     return ToolCall(id=id, name=name, arguments=arguments)
 
 
-def told(talk: Conversation) -> list[tuple[str, str]]:
+def told(conversation: Conversation) -> list[tuple[str, str]]:
     """What stands in the conversation: kinds and texts, without the opening."""
     return [
         (entry.event.kind, getattr(entry.event, "text", "") or getattr(entry.event, "message", ""))
-        for entry in talk.entries(after=1)
+        for entry in conversation.entries(after=1)
     ]
 
 
-def results(talk: Conversation) -> list[ToolResult]:
+def results(conversation: Conversation) -> list[ToolResult]:
     """The results in it."""
-    return [entry.event for entry in talk.entries() if isinstance(entry.event, ToolResult)]
+    return [entry.event for entry in conversation.entries() if isinstance(entry.event, ToolResult)]
 
 
-def errors(talk: Conversation, agent: str = "coder") -> list[LlmError]:
+def errors(conversation: Conversation, agent: str = "coder") -> list[LlmError]:
     """The errors of an agent."""
-    events = (entry.event for entry in talk.entries())
+    events = (entry.event for entry in conversation.entries())
     return [event for event in events if isinstance(event, LlmError) and event.agent == agent]
 
 
-def answers(talk: Conversation) -> list[AssistantMessage]:
+def answers(conversation: Conversation) -> list[AssistantMessage]:
     """The answers in it."""
-    return [entry.event for entry in talk.entries() if isinstance(entry.event, AssistantMessage)]
+    return [entry.event for entry in conversation.entries() if isinstance(entry.event, AssistantMessage)]

@@ -119,24 +119,24 @@ def told(folder: Path, kills: list[Kill], every: int = 1, shared: bool = False) 
     story.counts["kills"] = len(kills)
     story.counts["kills with effects in flight"] = sum(kill.in_flight > 0 for kill in kills)
     with stenolog.open(files.log) as log:
-        talks = {name: [*log[name].entries()] for name in TALKS}
+        conversations = {name: [*log[name].entries()] for name in TALKS}
         for found in (
-            _acknowledged(files, talks, story),
-            _tools(files, talks, kills, story),
-            _pieces(files, talks, kills, story),
-            _models(files, talks, kills, story),
+            _acknowledged(files, conversations, story),
+            _tools(files, conversations, kills, story),
+            _pieces(files, conversations, kills, story),
+            _models(files, conversations, kills, story),
             _finished(log, story),
             _proved(log),
-            _clean(talks, every, story),
+            _clean(conversations, every, story),
         ):
             story.faults += found
     return story
 
 
-def _acknowledged(files: Files, talks: Mapping[str, list[Entry]], story: Story) -> Iterator[str]:
+def _acknowledged(files: Files, conversations: Mapping[str, list[Entry]], story: Story) -> Iterator[str]:
     for name, position, digest in lines(files.told):
         story.counts["entries acknowledged"] += 1
-        stands = talks[name][int(position) - 1 :][:1]
+        stands = conversations[name][int(position) - 1 :][:1]
         if [entry.digest for entry in stands] != [digest]:
             yield f"entry: {name}@{position} was acknowledged, and does not stand there"
 
@@ -149,7 +149,9 @@ class Asked(NamedTuple):
     results: list[ToolResult]
 
 
-def _tools(files: Files, talks: Mapping[str, list[Entry]], kills: list[Kill], story: Story) -> Iterator[str]:
+def _tools(
+    files: Files, conversations: Mapping[str, list[Entry]], kills: list[Kill], story: Story
+) -> Iterator[str]:
     starts, ends, keys = Counter[str](), Counter[str](), dict[str, set[str]]()
     for what, _, id, key in lines(files.tools):
         (starts if what == "start" else ends)[id] += 1
@@ -160,7 +162,7 @@ def _tools(files: Files, talks: Mapping[str, list[Entry]], kills: list[Kill], st
         for name, claims in kill.claims.items()
         for claim in claims
     )
-    calls = {id: call for name, entries in talks.items() for id, call in _calls(name, entries)}
+    calls = {id: call for name, entries in conversations.items() for id, call in _calls(name, entries)}
     yield from (f"call: {id} ran and is in no answer" for id in starts if id not in calls)
     yield from (f"key: {id} had {len(each)} keys" for id, each in keys.items() if len(each) > 1)
     for id, call in calls.items():
@@ -192,10 +194,12 @@ def _calls(name: str, entries: list[Entry]) -> Iterator[tuple[str, Asked]]:
                 yield call.id, Asked(call.name, effect, results.get(call.id, []))
 
 
-def _pieces(files: Files, talks: Mapping[str, list[Entry]], kills: list[Kill], story: Story) -> Iterator[str]:
+def _pieces(
+    files: Files, conversations: Mapping[str, list[Entry]], kills: list[Kill], story: Story
+) -> Iterator[str]:
     kept = {
         (name, word)
-        for name, entries in talks.items()
+        for name, entries in conversations.items()
         for entry in entries
         if isinstance(entry.event, AssistantMessage | LlmError)
         for word in entry.event.text.split()
@@ -213,9 +217,11 @@ def _pieces(files: Files, talks: Mapping[str, list[Entry]], kills: list[Kill], s
                 yield f"piece: {name} {piece} was told {age:.3f} s before the kill, and is lost"
 
 
-def _models(files: Files, talks: Mapping[str, list[Entry]], kills: list[Kill], story: Story) -> Iterator[str]:
+def _models(
+    files: Files, conversations: Mapping[str, list[Entry]], kills: list[Kill], story: Story
+) -> Iterator[str]:
     starts = Counter(key for what, key, *_ in lines(files.models) if what == "start")
-    events = [entry.event for entries in talks.values() for entry in entries]
+    events = [entry.event for entries in conversations.values() for entry in entries]
     answers = sum(isinstance(event, AssistantMessage) for event in events)
     errors = Counter(event.category for event in events if isinstance(event, LlmError))
     cut, in_flight = errors.pop("process_exited", 0), sum(kill.of(model=True) for kill in kills)
@@ -250,8 +256,8 @@ def _proved(log: Log) -> Iterator[str]:
         yield from (f"verify: {name} {proof}" for proof in proofs if proof.outcome != "same")
 
 
-def _clean(talks: Mapping[str, list[Entry]], every: int, story: Story) -> Iterator[str]:
-    for name, entries in talks.items() if HERE else ():
+def _clean(conversations: Mapping[str, list[Entry]], every: int, story: Story) -> Iterator[str]:
+    for name, entries in conversations.items() if HERE else ():
         for lane in lanes(entries):
             for made in windows(entries, lane, None):
                 if made.position % every == 0 and takes_part(made):

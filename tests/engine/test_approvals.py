@@ -10,12 +10,12 @@ import pytest
 
 import stenolog
 from stenolog import (
+    AgentCard,
     AssistantMessage,
     CallRef,
-    Card,
     Conversation,
-    IllegalCommand,
-    InvalidEvent,
+    IllegalCommandError,
+    InvalidEventError,
     ModeSwitch,
     Team,
     Tool,
@@ -25,7 +25,7 @@ from stenolog import (
 from stenolog.adapters.transcripts.load import import_file
 from stenolog.adapters.transcripts.portable import export_jsonl
 from stenolog.domain.values import Control
-from stenolog.engine import Agent, Delegate, RoundRobin
+from stenolog.engine import Agent, AgentTool, RoundRobin
 from stenolog.models import Scripted
 from stenolog.tools import tool
 from tests.engine.given import answers, call, opened, results, run, worked
@@ -57,9 +57,9 @@ def sale(n: int, id: str = "c1") -> ToolCall:
     return call("sell", id, f'{{"n": {n}}}')
 
 
-def first_call(talk: Conversation) -> CallRef:
+def first_call(conversation: Conversation) -> CallRef:
     """The first call that waits."""
-    _, waits = next(talk.state().open_calls())
+    _, waits = next(conversation.state().open_calls())
     return CallRef(entry=waits.entry, index=waits.nth)
 
 
@@ -75,11 +75,11 @@ def last_request(team: Team) -> list[dict[str, Any]]:
 def test_words_to_an_agent_whose_call_waits_refuse_it_and_are_answered(tmp_path: Path, turns: Any) -> None:
     ran = list[int]()
     team = shop(sale(3), "One, then.", ran=ran, turns=turns)
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(team, talk, "Sell."))
-        run(worked(team, talk, "No, that is too many."))
-        texts = [getattr(entry.event, "text", "") for entry in talk.entries()][-3:]
-        status = talk.state().lane("coder").status
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(team, conversation, "Sell."))
+        run(worked(team, conversation, "No, that is too many."))
+        texts = [getattr(entry.event, "text", "") for entry in conversation.entries()][-3:]
+        status = conversation.state().lane("coder").status
 
     assert texts == [REFUSED, "No, that is too many.", "One, then."]
     assert [message["content"] for message in last_request(team)[-2:]] == texts[:2]
@@ -88,14 +88,14 @@ def test_words_to_an_agent_whose_call_waits_refuse_it_and_are_answered(tmp_path:
 
 def test_words_that_cancel_close_the_call_that_waits_once(tmp_path: Path) -> None:
     team = shop(sale(3), "Fine.")
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(team, talk, "Sell."))
-        run(worked(team, talk, "Stop that.", on_input="cancel", id="m2"))
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(team, conversation, "Sell."))
+        run(worked(team, conversation, "Stop that.", on_input="cancel", id="m2"))
 
-        assert [result.text for result in results(talk)] == [
+        assert [result.text for result in results(conversation)] == [
             "Cancelled by the user before a result was there."
         ]
-        assert answers(talk)[-1].text == "Fine."
+        assert answers(conversation)[-1].text == "Fine."
 
 
 @pytest.mark.parametrize(
@@ -111,53 +111,53 @@ def test_words_that_no_person_says_to_the_agent_leave_its_call_open(
     tmp_path: Path, said: UserMessage
 ) -> None:
     team = Team([*shop(sale(3)).agents.values(), Agent("other", llm=Scripted("Yes?", endless=True))])
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(team, talk, "Sell.", to="coder"))
-        run(worked(team, talk, said))
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(team, conversation, "Sell.", to="coder"))
+        run(worked(team, conversation, said))
 
-        assert results(talk) == []
-        assert talk.state().lane("coder").status == "awaiting_approval"
+        assert results(conversation) == []
+        assert conversation.state().lane("coder").status == "awaiting_approval"
 
 
 def test_words_to_an_agent_whose_worker_waits_for_approval_refuse_the_workers_call(tmp_path: Path) -> None:
     ran = list[int]()
     worker = shop(sale(3), "Then not.", ran=ran).agents["coder"]
     lead = Agent(
-        "lead", llm=Scripted(call("ask_coder", "d", '{"task": "sell"}'), "Fine."), tools=[Delegate(worker)]
+        "lead", llm=Scripted(call("ask_coder", "d", '{"task": "sell"}'), "Fine."), tools=[AgentTool(worker)]
     )
     team = Team([lead])
 
     async def main() -> str:
-        working = asyncio.create_task(team.ask(talk, "Sell."))
-        while not talk.position or not (waits := await team.waiting(talk)):
+        working = asyncio.create_task(team.ask(conversation, "Sell."))
+        while not conversation.position or not (waits := await team.pending_approvals(conversation)):
             await asyncio.sleep(0.01)
-        await team.say(talk, "Too many.")
+        await team.send(conversation, "Too many.")
         answer = await working
-        child = talk.log[waits[0].conversation]
+        child = conversation.log[waits[0].conversation]
         assert [result.text for result in results(child)] == [REFUSED]
         assert "Too many." in [getattr(entry.event, "text", "") for entry in child.entries()]
         return answer
 
-    with opened(tmp_path / "t.db") as talk:
+    with opened(tmp_path / "t.db") as conversation:
         assert run(main()) == "Fine."
-        assert [result.text for result in results(talk)] == ["Then not."]
+        assert [result.text for result in results(conversation)] == ["Then not."]
     assert ran == []
 
 
 def test_an_approved_call_does_not_wait_for_its_siblings(tmp_path: Path) -> None:
     ran = list[int]()
     team = shop([sale(1, "a"), sale(2, "b"), call("look", "c")], "Done.", ran=ran)
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(team, talk, "Sell."))
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(team, conversation, "Sell."))
         assert ran == [0]
-        run(team.approve(talk, first_call(talk)))
-        run(worked(team, talk))
-        assert (ran, talk.state().lane("coder").status) == ([0, 1], "awaiting_approval")
-        run(team.refuse(talk, first_call(talk)))
-        run(worked(team, talk))
+        run(team.approve(conversation, first_call(conversation)))
+        run(worked(team, conversation))
+        assert (ran, conversation.state().lane("coder").status) == ([0, 1], "awaiting_approval")
+        run(team.reject(conversation, first_call(conversation)))
+        run(worked(team, conversation))
 
-        assert (ran, talk.state().lane("coder").status) == ([0, 1], "idle")
-        assert {result.call_id: result.text for result in results(talk)} == {
+        assert (ran, conversation.state().lane("coder").status) == ([0, 1], "idle")
+        assert {result.call_id: result.text for result in results(conversation)} == {
             "a": "1 sold",
             "b": REFUSED,
             "c": "seen",
@@ -167,13 +167,13 @@ def test_an_approved_call_does_not_wait_for_its_siblings(tmp_path: Path) -> None
 def test_an_approval_may_give_other_arguments_and_the_agent_is_told_what_ran(tmp_path: Path) -> None:
     ran = list[int]()
     team = shop(sale(100), "Done.", ran=ran)
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(team, talk, "Sell."))
-        run(team.approve(talk, first_call(talk), {"n": 2}))
-    with opened(tmp_path / "t.db") as talk:  # after a restart, too
-        run(worked(team, talk))
-        [result] = results(talk)
-        made = answers(talk)[0].tool_calls[0]
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(team, conversation, "Sell."))
+        run(team.approve(conversation, first_call(conversation), {"n": 2}))
+    with opened(tmp_path / "t.db") as conversation:  # after a restart, too
+        run(worked(team, conversation))
+        [result] = results(conversation)
+        made = answers(conversation)[0].tool_calls[0]
 
     assert ran == [2]
     assert result.text == '[The user changed the arguments of this call. It ran with {"n": 2}]\n2 sold'
@@ -185,44 +185,46 @@ def test_an_approval_may_give_other_arguments_and_the_agent_is_told_what_ran(tmp
 def test_arguments_that_do_not_fit_the_schema_approve_nothing(tmp_path: Path, given: Any) -> None:
     ran = list[int]()
     team = shop(sale(100), ran=ran)
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(team, talk, "Sell."))
-        with pytest.raises(InvalidEvent):
-            run(team.approve(talk, first_call(talk), given))
-        run(worked(team, talk))
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(team, conversation, "Sell."))
+        with pytest.raises(InvalidEventError):
+            run(team.approve(conversation, first_call(conversation), given))
+        run(worked(team, conversation))
 
     assert ran == []
 
 
 def test_a_later_approval_does_not_change_the_arguments_of_a_call_that_may_have_run(tmp_path: Path) -> None:
     team = shop([sale(1, "a"), sale(2, "b")])
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(team, talk, "Sell."))
-        ref = first_call(talk)
-        run(team.approve(talk, ref))
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(team, conversation, "Sell."))
+        ref = first_call(conversation)
+        run(team.approve(conversation, ref))
         later = Control(action="approve", call=ref, arguments='{"n": 99}')
-        talk.append(UserMessage(control=later))
+        conversation.append(UserMessage(control=later))
 
-        assert [open_call.edited for _, open_call in talk.state().open_calls()] == [False, False]
+        assert [open_call.edited for _, open_call in conversation.state().open_calls()] == [False, False]
 
 
 def test_arguments_are_for_an_approval_alone(tmp_path: Path) -> None:
     team = shop(sale(1))
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(team, talk, "Sell."))
-        ref = first_call(talk)
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(team, conversation, "Sell."))
+        ref = first_call(conversation)
         for control in (
             Control(action="refuse", call=ref, arguments="{}"),
             Control(action="approve", call=ref, arguments="[]"),
         ):
-            with pytest.raises(IllegalCommand):
-                talk.submit(UserMessage(control=control))
+            with pytest.raises(IllegalCommandError):
+                conversation.submit(UserMessage(control=control))
 
 
 @pytest.mark.parametrize("approval", [False, True])
 def test_an_imported_call_runs_where_it_is_approved_here_alone(tmp_path: Path, approval: bool) -> None:
     ran = list[int]()
-    cards: dict[str, Card | None] = {"coder": Card(model="m", tools=[Tool(name="sell", approval=approval)])}
+    cards: dict[str, AgentCard | None] = {
+        "coder": AgentCard(model="m", tools=[Tool(name="sell", approval=approval)])
+    }
     with stenolog.open(tmp_path / "theirs.db") as log, (tmp_path / "gift.jsonl").open("w") as file:
         gift = log["demo"]
         gift.append(ModeSwitch(joins=["coder"], cards=cards))
@@ -234,12 +236,12 @@ def test_an_imported_call_runs_where_it_is_approved_here_alone(tmp_path: Path, a
         export_jsonl(gift, file)
     with stenolog.open(tmp_path / "ours.db") as log:
         import_file(log, tmp_path / "gift.jsonl")
-        talk, team = log["demo"], shop("Well.", "Well.", ran=ran)
-        run(worked(team, talk))
+        conversation, team = log["demo"], shop("Well.", "Well.", ran=ran)
+        run(worked(team, conversation))
         assert ran == []
-        for waits in run(team.waiting(talk)):
-            run(team.approve(talk, waits.call))
-        run(worked(team, talk))
+        for waits in run(team.pending_approvals(conversation)):
+            run(team.approve(conversation, waits.call))
+        run(worked(team, conversation))
 
     assert ran == ([2] if approval else [])
 
@@ -248,21 +250,23 @@ def test_an_approval_that_came_with_a_file_lets_nothing_run(tmp_path: Path) -> N
     ran = list[int]()
     path = tmp_path / "demo.jsonl"
     with stenolog.open(tmp_path / "ours.db") as log, stenolog.open(tmp_path / "theirs.db") as theirs:
-        talk, team = log["demo"], shop(sale(1), "Well.", ran=ran)
-        run(worked(team, talk, "Sell."))
-        exported(talk, path)
+        conversation, team = log["demo"], shop(sale(1), "Well.", ran=ran)
+        run(worked(team, conversation, "Sell."))
+        exported(conversation, path)
         import_file(theirs, path)
-        theirs["demo"].submit(UserMessage(control=Control(action="approve", call=first_call(talk))))
+        theirs["demo"].submit(UserMessage(control=Control(action="approve", call=first_call(conversation))))
         exported(theirs["demo"], path)
         import_file(log, path)
-        run(worked(team, talk))
+        run(worked(team, conversation))
 
     assert ran == []
 
 
 def test_a_call_that_came_with_a_file_is_waved_through_by_no_policy(tmp_path: Path) -> None:
     ran = list[int]()
-    cards: dict[str, Card | None] = {"coder": Card(model="m", tools=[Tool(name="look", approval=True)])}
+    cards: dict[str, AgentCard | None] = {
+        "coder": AgentCard(model="m", tools=[Tool(name="look", approval=True)])
+    }
     with stenolog.open(tmp_path / "theirs.db") as theirs:
         gift = theirs["demo"]
         gift.append(ModeSwitch(joins=["coder"], cards=cards))
@@ -271,16 +275,16 @@ def test_a_call_that_came_with_a_file_is_waved_through_by_no_policy(tmp_path: Pa
         exported(gift, tmp_path / "gift.jsonl")
     with stenolog.open(tmp_path / "ours.db") as log:
         import_file(log, tmp_path / "gift.jsonl")
-        talk, team = log["demo"], shop("Well.", ran=ran)
-        run(worked(team, talk))
+        conversation, team = log["demo"], shop("Well.", ran=ran)
+        run(worked(team, conversation))
         assert ran == []
-        (waits,) = run(team.waiting(talk))
-        run(team.approve(talk, waits.call))
-        run(worked(team, talk))
+        (waits,) = run(team.pending_approvals(conversation))
+        run(team.approve(conversation, waits.call))
+        run(worked(team, conversation))
 
     assert ran == [0]
 
 
-def exported(talk: Conversation, path: Path) -> None:
+def exported(conversation: Conversation, path: Path) -> None:
     with path.open("w") as file:
-        export_jsonl(talk, file)
+        export_jsonl(conversation, file)

@@ -10,12 +10,22 @@ from typing import Any
 
 import pytest
 
-from stenolog import AssistantMessage, Conversation, Delta, Event, LlmError, Team, Text, ToolCall, ToolResult
+from stenolog import (
+    AssistantMessage,
+    Conversation,
+    Event,
+    LlmError,
+    StreamDelta,
+    Team,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
 from stenolog.adapters.proving import prove
 from stenolog.adapters.verify import verify
-from stenolog.domain.errors import ModelFailed
+from stenolog.domain.errors import ModelError
 from stenolog.engine import Agent
-from stenolog.models import Answer, Model, Prompt, Said, Scripted
+from stenolog.models import Model, ModelCall, ModelResponse, ResponseDelta, Scripted
 from stenolog.tools import tool
 from tests.engine.given import Clock, call, heard, opened, run, worked
 from tests.requests.judging import HERE, MODELS, faults
@@ -38,7 +48,7 @@ class Speechless(Exception):
         raise RuntimeError("no words")
 
 
-WELL = Said(0, "text", "well"), Answer((Text(text="well"),))
+WELL = ResponseDelta(0, "text", "well"), ModelResponse((TextPart(text="well"),))
 
 
 class Streams(Model):
@@ -50,7 +60,7 @@ class Streams(Model):
     def __init__(self, *pieces: Any) -> None:
         self.pieces: tuple[Any, ...] | None = pieces
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         pieces, self.pieces = self.pieces, None
         for piece in WELL if pieces is None else pieces:
             if isinstance(piece, BaseException):
@@ -58,15 +68,17 @@ class Streams(Model):
             yield piece
 
 
-def events(talk: Conversation) -> list[Event]:
+def events(conversation: Conversation) -> list[Event]:
     """What an agent and its tools said; the log is whole, the next request is one that a provider takes."""
-    assert verify(talk.log).ok
-    assert [proof.outcome for _, proofs in prove(talk) for proof in proofs if proof.outcome != "same"] == []
-    for wire in MODELS if HERE else ():
-        assert [*faults(wire, talk.request("coder", wire=wire))] == []
+    assert verify(conversation.log).ok
+    assert [
+        proof.outcome for _, proofs in prove(conversation) for proof in proofs if proof.outcome != "same"
+    ] == []
+    for api in MODELS if HERE else ():
+        assert [*faults(api, conversation.request("coder", api=api))] == []
     return [
         entry.event
-        for entry in talk.entries()
+        for entry in conversation.entries()
         if isinstance(entry.event, AssistantMessage | ToolResult | LlmError)
     ]
 
@@ -76,13 +88,13 @@ def answered(path: Path, model: Model) -> list[Event]:
     clock = Clock()
     agent = Agent("coder", llm=model, tools=[note])
     team = Team([agent], world=clock.world)
-    with opened(path / "t.db" if path.is_dir() else path, clock) as talk:
-        run(worked(team, talk, "Go"))
-        assert talk.state().lane("coder").status in ("idle", "failed")
-        made = events(talk)
-        run(worked(Team([Agent("coder", llm=Scripted("Here I am."))]), talk, "Are you there?"))
-        assert talk.state().lane("coder").status == "idle"
-        assert texts(events(talk))[-1] == "Here I am."
+    with opened(path / "t.db" if path.is_dir() else path, clock) as conversation:
+        run(worked(team, conversation, "Go"))
+        assert conversation.state().lane("coder").status in ("idle", "failed")
+        made = events(conversation)
+        run(worked(Team([Agent("coder", llm=Scripted("Here I am."))]), conversation, "Are you there?"))
+        assert conversation.state().lane("coder").status == "idle"
+        assert texts(events(conversation))[-1] == "Here I am."
     return made
 
 
@@ -164,10 +176,10 @@ class TestCalls:
             """Give half a character."""
             return f"a {HALF}"
 
-        with opened(tmp_path / "t.db") as talk:
+        with opened(tmp_path / "t.db") as conversation:
             agent = Agent("coder", llm=Scripted(call("note"), "Done."), tools=[halved])
-            run(worked(Team([agent]), talk, "Go"))
-            made = events(talk)
+            run(worked(Team([agent]), conversation, "Go"))
+            made = events(conversation)
 
         assert len(results(made)) == 1
         assert texts(made)[-1] == "Done."
@@ -180,26 +192,26 @@ class TestStreams:
         ("answer", "why"),
         [
             ((), "nothing in it"),
-            ((Answer(()),), "nothing in it"),
-            ((Answer((Text(text=""),)),), "nothing in it"),
-            ((Answer((Text(text=" \n"),)),), "nothing in it"),
-            ((Said(0, "text", "I think"),), "without an answer"),
+            ((ModelResponse(()),), "nothing in it"),
+            ((ModelResponse((TextPart(text=""),)),), "nothing in it"),
+            ((ModelResponse((TextPart(text=" \n"),)),), "nothing in it"),
+            ((ResponseDelta(0, "text", "I think"),), "without an answer"),
             ((None,), "expected Said or Answer"),
             (("text",), "expected Said or Answer"),
-            ((Said(0, "text", None),), "expected Said or Answer"),  # type: ignore[arg-type]
-            ((Said("x", "text", "a"),), "expected Said or Answer"),  # type: ignore[arg-type]
-            ((Answer((Text(text=HALF),)),), "surrogates"),
-            ((Answer((ToolCall(id=HALF, name=HALF, arguments=HALF),)),), "surrogates"),
-            ((Answer(("text",)),), ""),  # type: ignore[arg-type]
-            ((Answer(None),), ""),  # type: ignore[arg-type]
-            ((Answer((Text(text="a"),), model=3),), ""),  # type: ignore[arg-type]
+            ((ResponseDelta(0, "text", None),), "expected Said or Answer"),  # type: ignore[arg-type]
+            ((ResponseDelta("x", "text", "a"),), "expected Said or Answer"),  # type: ignore[arg-type]
+            ((ModelResponse((TextPart(text=HALF),)),), "surrogates"),
+            ((ModelResponse((ToolCall(id=HALF, name=HALF, arguments=HALF),)),), "surrogates"),
+            ((ModelResponse(("text",)),), ""),  # type: ignore[arg-type]
+            ((ModelResponse(None),), ""),  # type: ignore[arg-type]
+            ((ModelResponse((TextPart(text="a"),), model=3),), ""),  # type: ignore[arg-type]
         ],
         ids=repr,
     )
     def test_what_is_no_answer_is_an_error_that_says_so_and_is_tried_again_once_at_most(
         self, answer: tuple[Any, ...], why: str, tmp_path: Path
     ) -> None:
-        made = answered(tmp_path, Streams(*answer) if answer else Streams(Answer(())))
+        made = answered(tmp_path, Streams(*answer) if answer else Streams(ModelResponse(())))
 
         first = made[0]
         assert isinstance(first, LlmError)
@@ -216,42 +228,54 @@ class TestStreams:
     @pytest.mark.parametrize(
         "pieces",
         [
-            (Said(0, "text", HALF), Said(0, "text", "\ude00")),
-            (Said(0, "text", ""), Said(0, "text", "")),
-            (Said(-1, "text", "a"), Said(10**12, "text", "b"), Said(3, "reasoning", "c")),
-            (Said(0, "text", "a"), Said(0, "tool_call", "{}", "c1", "note"), Said(0, "reasoning", "b")),
-            (Said(0, "tool_call", HALF, HALF, HALF),),
-            (Said(0, "song", "la"),),  # type: ignore[arg-type]
-            (Said(0, "text", "\x00\x1b[31m"),),
+            (ResponseDelta(0, "text", HALF), ResponseDelta(0, "text", "\ude00")),
+            (ResponseDelta(0, "text", ""), ResponseDelta(0, "text", "")),
+            (
+                ResponseDelta(-1, "text", "a"),
+                ResponseDelta(10**12, "text", "b"),
+                ResponseDelta(3, "reasoning", "c"),
+            ),
+            (
+                ResponseDelta(0, "text", "a"),
+                ResponseDelta(0, "tool_call", "{}", "c1", "note"),
+                ResponseDelta(0, "reasoning", "b"),
+            ),
+            (ResponseDelta(0, "tool_call", HALF, HALF, HALF),),
+            (ResponseDelta(0, "song", "la"),),  # type: ignore[arg-type]
+            (ResponseDelta(0, "text", "\x00\x1b[31m"),),
         ],
         ids=repr,
     )
     def test_pieces_of_any_kind_are_kept_as_well_as_can_be(
-        self, pieces: tuple[Said, ...], tmp_path: Path
+        self, pieces: tuple[ResponseDelta, ...], tmp_path: Path
     ) -> None:
-        whole = answered(tmp_path / "whole.db", Streams(*pieces, Answer((Text(text="whole"),))))
-        cut = answered(tmp_path / "cut.db", Streams(*pieces, ModelFailed("network", "cut off")))
+        whole = answered(tmp_path / "whole.db", Streams(*pieces, ModelResponse((TextPart(text="whole"),))))
+        cut = answered(tmp_path / "cut.db", Streams(*pieces, ModelError("network", "cut off")))
 
         assert texts(whole) == ["whole"]
         assert errors(cut)[0][0] == "network"
         assert texts(cut) == ["well"]
 
     def test_halves_of_a_character_in_two_pieces_are_one(self, tmp_path: Path) -> None:
-        pieces = Said(0, "text", f"a {HALF}"), Said(0, "text", "\ude00")
+        pieces = ResponseDelta(0, "text", f"a {HALF}"), ResponseDelta(0, "text", "\ude00")
 
-        made = answered(tmp_path, Streams(*pieces, ModelFailed("network", "cut off")))
+        made = answered(tmp_path, Streams(*pieces, ModelError("network", "cut off")))
 
         assert errors(made) == [("network", "a \N{GRINNING FACE}")]
 
     def test_a_piece_of_garbage_reaches_whoever_listens_as_it_came(self, tmp_path: Path) -> None:
-        model = Streams(Said(7, "text", ""), Said(7, "text", "a"), Answer((Text(text="a"),)))
-        with opened(tmp_path / "t.db") as talk:
-            told = run(heard(Team([Agent("coder", llm=model)]), talk, "Go"))
+        model = Streams(
+            ResponseDelta(7, "text", ""), ResponseDelta(7, "text", "a"), ModelResponse((TextPart(text="a"),))
+        )
+        with opened(tmp_path / "t.db") as conversation:
+            told = run(heard(Team([Agent("coder", llm=model)]), conversation, "Go"))
 
-        assert told == [Delta("coder", 2, "", part=7), Delta("coder", 2, "a", part=7)]
+        assert told == [StreamDelta("coder", 2, "", part=7), StreamDelta("coder", 2, "a", part=7)]
 
     def test_what_comes_behind_an_answer_does_not_count(self, tmp_path: Path) -> None:
-        made = answered(tmp_path, Streams(Answer((Text(text="a"),)), Answer((Text(text="b"),))))
+        made = answered(
+            tmp_path, Streams(ModelResponse((TextPart(text="a"),)), ModelResponse((TextPart(text="b"),)))
+        )
 
         assert texts(made) == ["a"]
 
@@ -265,9 +289,9 @@ class TestStreams:
             SystemExit(3),
             StopAsyncIteration(),
             BaseExceptionGroup("two", [KeyError("a"), asyncio.CancelledError()]),
-            ModelFailed("weird", "busy"),
-            ModelFailed(None, None),  # type: ignore[arg-type]
-            ModelFailed("other", HALF),
+            ModelError("weird", "busy"),
+            ModelError(None, None),  # type: ignore[arg-type]
+            ModelError("other", HALF),
         ],
         ids=[
             "cancelled",
@@ -285,7 +309,7 @@ class TestStreams:
     def test_what_a_model_raises_is_an_error_of_bounded_length(
         self, error: BaseException, tmp_path: Path
     ) -> None:
-        made = answered(tmp_path, Streams(Said(0, "text", "half"), error))
+        made = answered(tmp_path, Streams(ResponseDelta(0, "text", "half"), error))
 
         assert errors(made) == [("other", "half")]
         assert all(len(event.message) <= 2_000 for event in made if isinstance(event, LlmError))
@@ -299,7 +323,7 @@ class TestStreams:
 
     @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -5.0, "soon"], ids=str)
     def test_a_wait_that_nobody_can_wait_is_left_out(self, seconds: Any, tmp_path: Path) -> None:
-        made = answered(tmp_path, Streams(ModelFailed("overloaded", "busy", retry_after=seconds)))
+        made = answered(tmp_path, Streams(ModelError("overloaded", "busy", retry_after=seconds)))
 
         assert errors(made) == [("overloaded", "")]
         assert texts(made) == ["well"]
@@ -314,18 +338,18 @@ class TestCards:
     def test_an_agent_without_a_model_is_an_error_that_says_so(
         self, llm: Model | None, tmp_path: Path
     ) -> None:
-        with opened(tmp_path / "t.db") as talk:
-            run(worked(Team([Agent("coder", llm=llm)]), talk, "Go"))
-            made = [entry.event for entry in talk.entries()][-1]
-            status = talk.state().lane("coder").status
+        with opened(tmp_path / "t.db") as conversation:
+            run(worked(Team([Agent("coder", llm=llm)]), conversation, "Go"))
+            made = [entry.event for entry in conversation.entries()][-1]
+            status = conversation.state().lane("coder").status
 
         assert isinstance(made, LlmError)
         assert (made.category, made.message) == ("invalid_request", "agent 'coder' has no model")
         assert status == "failed"
 
     def test_another_lane_works_on_beside_it(self, tmp_path: Path) -> None:
-        with opened(tmp_path / "t.db") as talk:
-            run(worked(Team([Agent("mute"), Agent("coder", llm=Scripted("Hello."))]), talk, "Go"))
+        with opened(tmp_path / "t.db") as conversation:
+            run(worked(Team([Agent("mute"), Agent("coder", llm=Scripted("Hello."))]), conversation, "Go"))
 
-            assert texts([entry.event for entry in talk.entries()]) == ["Hello."]
-            assert talk.state().lane("coder").status == "idle"
+            assert texts([entry.event for entry in conversation.entries()]) == ["Hello."]
+            assert conversation.state().lane("coder").status == "idle"

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import LlmError, ModelFailed, Recorded, StoreBusy, Team
-from stenolog.engine import Agent, Retries
-from stenolog.models import Prompt, Scripted
+from stenolog import EntryAppended, LlmError, ModelError, StoreTimeoutError, Team
+from stenolog.engine import Agent, RetryPolicy
+from stenolog.models import ModelCall, Scripted
 from stenolog.tools import tool
 from tests.engine.given import Clock, answers, call, results, run, worked
 
@@ -49,7 +49,7 @@ def payer(paid: list[int], busy: list[asyncio.Event]) -> Team:
 
 async def busy_past_its_deadline(log: stenolog.Log) -> None:
     """Wait until another writer of this log has given up: as long as the result waits, too."""
-    with pytest.raises(StoreBusy):
+    with pytest.raises(StoreTimeoutError):
         await asyncio.to_thread(log["other"].append, stenolog.UserMessage(text="x"))
 
 
@@ -121,22 +121,22 @@ def test_the_next_run_of_the_process_writes_a_result_that_could_not_be_written_b
 def test_a_retry_of_a_host_whose_clock_is_ahead_waits_as_long_as_was_meant(
     tmp_path: Path, ahead: timedelta
 ) -> None:
-    def flaky(prompt: Prompt) -> str:
+    def flaky(prompt: ModelCall) -> str:
         if not asked:
             asked.append(1)
-            raise ModelFailed("overloaded", "busy")
+            raise ModelError("overloaded", "busy")
         return "answer"
 
-    async def until_it_fails(talk: stenolog.Conversation) -> None:
-        running = team.run(talk, "hi")
+    async def until_it_fails(conversation: stenolog.Conversation) -> None:
+        running = team.run(conversation, "hi")
         async for happened in running:
-            if isinstance(happened, Recorded) and isinstance(happened.entry.event, LlmError):
+            if isinstance(happened, EntryAppended) and isinstance(happened.entry.event, LlmError):
                 break
         await running.aclose()
 
     asked, there, here = list[int](), Clock(), Clock()
     there.now += ahead
-    retries = Retries(attempts={"overloaded": 3}, base=8.0, cap=8.0)
+    retries = RetryPolicy(attempts={"overloaded": 3}, base=8.0, cap=8.0)
     team = Team([Agent("coder", llm=Scripted(flaky, endless=True), retries=retries)], world=here.world)
     with stenolog.open(tmp_path / "t.db", clock=there) as log:
         run(until_it_fails(log["demo"]))
@@ -152,7 +152,7 @@ def test_a_log_that_says_to_wait_for_years_is_waited_for_no_longer_than_retries_
     tmp_path: Path,
 ) -> None:
     clock, never = Clock(), datetime(9999, 1, 1, tzinfo=UTC)
-    retries = Retries(cap=2.0, patience=3.0)
+    retries = RetryPolicy(cap=2.0, patience=3.0)
     team = Team([Agent("coder", llm=Scripted("answer"), retries=retries)], world=clock.world)
     with stenolog.open(tmp_path / "t.db", clock=clock) as log:
         log["demo"].append(stenolog.UserMessage(text="hi", to=["coder"]))

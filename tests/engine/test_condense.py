@@ -20,12 +20,12 @@ from stenolog import (
     Conversation,
     Entry,
     Event,
-    IllegalCommand,
+    IllegalCommandError,
     LlmError,
-    ModelFailed,
+    ModelError,
     ModeSwitch,
+    PositionRange,
     Receipt,
-    Span,
     State,
     Team,
     ToolCall,
@@ -36,8 +36,8 @@ from stenolog import (
 from stenolog.adapters.engine import condensing
 from stenolog.context import Budget, LastN, Pins
 from stenolog.domain.decide import decide
-from stenolog.engine import condense
-from stenolog.models import Prompt, Scripted
+from stenolog.engine import compact
+from stenolog.models import ModelCall, Scripted
 from stenolog.projections.condensing import middle
 from stenolog.projections.context import context
 from stenolog.projections.requests import lanes
@@ -47,6 +47,7 @@ from tests.requests.histories import history
 from tests.strategies import decided
 
 LOOK = ToolCall(id="c1", name="look", arguments="{}")
+NEVER = UserMessage(text="Never main.", author_kind="system")
 
 
 def rounds(number: int) -> list[Event]:
@@ -67,8 +68,8 @@ def to_coder(said: list[Event]) -> list[Event]:
     return [replace(each, to=["coder"]) if isinstance(each, UserMessage) else each for each in said]
 
 
-def spans(talk: Conversation, keep: int = 4) -> list[tuple[int, int]]:
-    return [(span.first, span.last) for span in middle(talk.entries(), "coder", keep)]
+def spans(conversation: Conversation, keep: int = 4) -> list[tuple[int, int]]:
+    return [(span.first, span.last) for span in middle(conversation.entries(), "coder", keep)]
 
 
 def brief(*turns: Any) -> Agent:
@@ -76,38 +77,38 @@ def brief(*turns: Any) -> Agent:
 
 
 def test_the_last_messages_and_the_last_question_stay(tmp_path: Path) -> None:
-    with opened(tmp_path / "t.db") as talk:
-        talk.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
-        assert spans(talk, keep=4) == [(2, 9)]
-        assert spans(talk, keep=2) == [(2, 9)]  # 11 calls, and its result at 12 stays
-        assert spans(talk, keep=1) == [(2, 9), (11, 12)]  # 13 goes on from the result: a step of many
-        assert spans(talk, keep=0) == [(2, 9), (11, 13)]
-        assert spans(talk, keep=11) == []
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
+        assert spans(conversation, keep=4) == [(2, 9)]
+        assert spans(conversation, keep=2) == [(2, 9)]  # 11 calls, and its result at 12 stays
+        assert spans(conversation, keep=1) == [(2, 9), (11, 12)]  # 13 goes on from the result: a step of many
+        assert spans(conversation, keep=0) == [(2, 9), (11, 13)]
+        assert spans(conversation, keep=11) == []
 
 
 def test_where_nothing_was_said_or_all_of_it_stays_nothing_is_condensed(tmp_path: Path) -> None:
-    with opened(tmp_path / "t.db") as talk:
-        assert spans(talk, keep=0) == []
-        talk.extend([ModeSwitch(joins=["coder"]), UserMessage(text="Never main.", author_kind="system")])
-        talk.append(UserMessage(text="Go"))
-        assert spans(talk, keep=0) == []
+    with opened(tmp_path / "t.db") as conversation:
+        assert spans(conversation, keep=0) == []
+        conversation.extend([ModeSwitch(joins=["coder"]), NEVER])
+        conversation.append(UserMessage(text="Go"))
+        assert spans(conversation, keep=0) == []
 
 
 def test_what_the_system_says_stays(tmp_path: Path) -> None:
-    with opened(tmp_path / "t.db") as talk:
-        talk.extend([ModeSwitch(joins=["coder"]), UserMessage(text="Never main.", author_kind="system")])
-        talk.extend([*rounds(1), UserMessage(text="Nor beta.", author_kind="system"), *rounds(2)])
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.extend([ModeSwitch(joins=["coder"]), NEVER])
+        conversation.extend([*rounds(1), UserMessage(text="Nor beta.", author_kind="system"), *rounds(2)])
 
-        assert spans(talk, keep=4) == [(3, 6), (8, 11)]
+        assert spans(conversation, keep=4) == [(3, 6), (8, 11)]
 
 
 def test_an_open_call_stays_and_all_behind_it(tmp_path: Path) -> None:
-    with opened(tmp_path / "t.db") as talk:
-        talk.extend([ModeSwitch(joins=["coder"]), *rounds(1), UserMessage(text="Go")])
-        talk.append(AssistantMessage(agent="coder", tool_calls=[LOOK]))
-        talk.extend([UserMessage(text=f"And {n}") for n in range(9)])
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.extend([ModeSwitch(joins=["coder"]), *rounds(1), UserMessage(text="Go")])
+        conversation.append(AssistantMessage(agent="coder", tool_calls=[LOOK]))
+        conversation.extend([UserMessage(text=f"And {n}") for n in range(9)])
 
-        assert spans(talk, keep=2) == [(2, 5)]
+        assert spans(conversation, keep=2) == [(2, 5)]
 
 
 BY_USER = UserMessage(text="Deploy it.", to=["tester"])
@@ -129,22 +130,22 @@ FAILED = LlmError(agent="tester", category="timeout")
 def test_what_another_agent_was_asked_and_has_not_answered_stays(
     tmp_path: Path, said: list[Event], expected: list[tuple[int, int]]
 ) -> None:
-    with opened(tmp_path / "t.db") as talk:
-        talk.extend([ModeSwitch(joins=["coder", "tester"]), *to_coder(rounds(1)), *said])
-        talk.extend(to_coder(rounds(2)))
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.extend([ModeSwitch(joins=["coder", "tester"]), *to_coder(rounds(1)), *said])
+        conversation.extend(to_coder(rounds(2)))
 
-        assert spans(talk, keep=4) == expected
+        assert spans(conversation, keep=4) == expected
 
 
 def test_a_question_and_its_answer_are_covered_together_whatever_came_between(tmp_path: Path) -> None:
-    with opened(tmp_path / "t.db") as talk:
-        talk.extend([ModeSwitch(joins=["coder"]), *rounds(2), UserMessage(text="And now?")])
-        run(condense(talk, "coder", brief(), over=10, keep=4))
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.extend([ModeSwitch(joins=["coder"]), *rounds(2), UserMessage(text="And now?")])
+        run(compact(conversation, "coder", brief(), over=10, keep=4))
         receipt = Receipt(view=10, sha256="")
-        talk.append(AssistantMessage(agent="coder", text="Now this.", cause=10, receipt=receipt))
-        talk.append(UserMessage(text="Well?"))
+        conversation.append(AssistantMessage(agent="coder", text="Now this.", cause=10, receipt=receipt))
+        conversation.append(UserMessage(text="Well?"))
 
-        assert (spans(talk, keep=2), spans(talk, keep=1)) == ([(2, 9)], [(2, 12)])
+        assert (spans(conversation, keep=2), spans(conversation, keep=1)) == ([(2, 9)], [(2, 12)])
 
 
 def test_behind_a_result_a_summary_may_end_and_not_behind_what_came_before_the_answer_to_it(
@@ -152,58 +153,59 @@ def test_behind_a_result_a_summary_may_end_and_not_behind_what_came_before_the_a
 ) -> None:
     called = AssistantMessage(agent="coder", tool_calls=[LOOK])
     answer = AssistantMessage(agent="coder", text="So.", cause=4, receipt=Receipt(view=4, sha256=""))
-    with opened(tmp_path / "t.db") as talk:
-        talk.extend([ModeSwitch(joins=["coder"]), UserMessage(text="Go"), called])
-        talk.append(ToolResult(call_id="c1", text="!"))
-        talk.extend([AssistantMessage(agent="coder", purpose="memory", text="They look."), answer])
-        talk.extend(rounds(1))
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.extend([ModeSwitch(joins=["coder"]), UserMessage(text="Go"), called])
+        conversation.append(ToolResult(call_id="c1", text="!"))
+        conversation.extend([AssistantMessage(agent="coder", purpose="memory", text="They look."), answer])
+        conversation.extend(rounds(1))
 
-        assert [spans(talk, keep=n)[-1:] for n in (4, 5, 6)] == [[(2, 6)], [(2, 4)], [(2, 4)]]
+        assert [spans(conversation, keep=n)[-1:] for n in (4, 5, 6)] == [[(2, 6)], [(2, 4)], [(2, 4)]]
 
 
 def test_a_call_and_its_result_are_covered_together_though_a_cancel_came_between(tmp_path: Path) -> None:
     cancel = UserMessage(control=Control(action="cancel"))
-    with opened(tmp_path / "t.db") as talk:
-        talk.extend([ModeSwitch(joins=["coder"]), UserMessage(text="Go")])
-        talk.extend([AssistantMessage(agent="coder", tool_calls=[LOOK]), cancel])
-        talk.extend([UserMessage(text="Well?"), ToolResult(call_id="c1", text="late"), *rounds(1)])
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.extend([ModeSwitch(joins=["coder"]), UserMessage(text="Go")])
+        conversation.extend([AssistantMessage(agent="coder", tool_calls=[LOOK]), cancel])
+        conversation.extend([UserMessage(text="Well?"), ToolResult(call_id="c1", text="late"), *rounds(1)])
 
-        assert (spans(talk, keep=5), spans(talk, keep=4)) == ([], [(2, 6)])
+        assert (spans(conversation, keep=5), spans(conversation, keep=4)) == ([], [(2, 6)])
 
 
 def test_a_later_summary_takes_the_place_of_an_earlier_one_and_never_for_nothing(tmp_path: Path) -> None:
-    with opened(tmp_path / "t.db") as talk:
-        talk.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
         first = AssistantMessage(
-            agent="coder", purpose="summary", covers=middle(talk.entries(), "coder", 4), text="Short."
+            agent="coder", purpose="summary", covers=middle(conversation.entries(), "coder", 4), text="Short."
         )
-        talk.submit(first)
-        assert spans(talk, keep=4) == []
-        talk.extend(rounds(2))
-        later = middle(talk.entries(), "coder", 4)
+        conversation.submit(first)
+        assert spans(conversation, keep=4) == []
+        conversation.extend(rounds(2))
+        later = middle(conversation.entries(), "coder", 4)
 
-        assert later == (Span(first=2, last=18),)
+        assert later == (PositionRange(first=2, last=18),)
         decide(
-            talk.state(), AssistantMessage(agent="coder", purpose="summary", covers=later, text="Shorter.")
+            conversation.state(),
+            AssistantMessage(agent="coder", purpose="summary", covers=later, text="Shorter."),
         )
 
 
 def test_after_a_reset_only_what_came_since_is_condensed(tmp_path: Path) -> None:
-    with opened(tmp_path / "t.db") as talk:
-        talk.extend([ModeSwitch(joins=["coder"]), *rounds(2)])
-        talk.append(ModeSwitch(context_from=10), expected=9)
-        talk.extend(rounds(2))
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.extend([ModeSwitch(joins=["coder"]), *rounds(2)])
+        conversation.append(ModeSwitch(context_from=10), expected=9)
+        conversation.extend(rounds(2))
 
-        assert spans(talk) == [(11, 14)]
+        assert spans(conversation) == [(11, 14)]
 
 
 def test_a_request_that_is_small_enough_is_left_alone(tmp_path: Path) -> None:
-    with opened(tmp_path / "t.db") as talk:
-        talk.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
 
-        assert run(condense(talk, "coder", brief(), over=10_000, keep=4)) is None
-        assert run(condense(talk, "coder", brief(), keep=4)) is None
-        assert len(talk.log) == 1
+        assert run(compact(conversation, "coder", brief(), over=10_000, keep=4)) is None
+        assert run(compact(conversation, "coder", brief(), keep=4)) is None
+        assert len(conversation.log) == 1
 
 
 @pytest.mark.parametrize(
@@ -216,32 +218,34 @@ def test_the_summary_stands_in_the_place_of_the_middle_and_names_its_fork(
 ) -> None:
     summariser = Scripted("They looked three times.")
     coder = Agent("coder", llm=Scripted("It is mended."), policy=policy)
-    with opened(tmp_path / "t.db") as talk:
-        talk.extend([ModeSwitch(joins=["coder"], cards={"coder": coder.card([])}), *rounds(3)])
-        made = run(condense(talk, "coder", Agent("brief", llm=summariser), over=over, keep=3))
-        run(worked(Team([coder]), talk, "And now?"))
-        fork, *_ = (name for name in talk.log if name != "demo")
-        shown = json.dumps(talk.request("coder").body)
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.extend([ModeSwitch(joins=["coder"], cards={"coder": coder.card([])}), *rounds(3)])
+        made = run(compact(conversation, "coder", Agent("brief", llm=summariser), over=over, keep=3))
+        run(worked(Team([coder]), conversation, "And now?"))
+        fork, *_ = (name for name in conversation.log if name != "demo")
+        shown = json.dumps(conversation.request("coder").body)
 
         assert made is not None
         assert isinstance(made.event, AssistantMessage)
-        assert made.event.covers == (Span(first=2, last=9),)
+        assert made.event.covers == (PositionRange(first=2, last=9),)
         child: Any = made.event.meta["stenolog"]
         assert child["child"]["conversation"] == fork
         assert "Question 0" in json.dumps(summariser.prompts[0].body)
         assert "Question 0" not in shown
         assert "They looked three times." in shown
-        assert next(talk.log[fork].entries(9)).event.kind == "mode_switch"  # 9 are shared, none is copied
+        assert (
+            next(conversation.log[fork].entries(9)).event.kind == "mode_switch"
+        )  # 9 are shared, none is copied
 
 
 def test_what_the_policy_pins_stays_beside_the_summary(tmp_path: Path) -> None:
     note = UserMessage(text="Never touch main.", tags=["goal"])
     coder = Agent("coder", policy=Pins(tags=["goal"]))
-    with opened(tmp_path / "t.db") as talk:
-        talk.append(ModeSwitch(joins=["coder"], cards={"coder": coder.card([])}), expected=0)
-        talk.extend([note, *rounds(3)])
-        run(condense(talk, "coder", brief(), over=400, keep=4))
-        said = [message["content"] for message in talk.request("coder").body["messages"]]
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.append(ModeSwitch(joins=["coder"], cards={"coder": coder.card([])}), expected=0)
+        conversation.extend([note, *rounds(3)])
+        run(compact(conversation, "coder", brief(), over=400, keep=4))
+        said = [message["content"] for message in conversation.request("coder").body["messages"]]
 
         assert ("Never touch main." in said, "<summary>\nThey looked.\n</summary>" in said) == (True, True)
 
@@ -250,27 +254,32 @@ def test_where_agents_are_shown_what_concerns_them_alone_the_summariser_reads_no
     summariser = Scripted("They looked.")
     secret = UserMessage(text="For the tester alone.", to=["tester"])
     ours = UserMessage(text="Mend it. " + "Now. " * 400, to=["coder"])
-    with opened(tmp_path / "t.db") as talk:
-        talk.extend([ModeSwitch(joins=["coder", "tester"], scope="addressed"), secret, ours])
-        talk.append(AssistantMessage(agent="coder", text="Mended."))
-        talk.extend([UserMessage(text=f"Again {n}.", to=["coder"]) for n in range(3)])
-        made = run(condense(talk, "coder", Agent("brief", llm=summariser), over=200, keep=2))
-        read, shown = summariser.prompts[0].body["messages"], talk.request("coder").body["messages"]
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.extend([ModeSwitch(joins=["coder", "tester"], scope="addressed"), secret, ours])
+        conversation.append(AssistantMessage(agent="coder", text="Mended."))
+        conversation.extend([UserMessage(text=f"Again {n}.", to=["coder"]) for n in range(3)])
+        made = run(compact(conversation, "coder", Agent("brief", llm=summariser), over=200, keep=2))
+        read, shown = summariser.prompts[0].body["messages"], conversation.request("coder").body["messages"]
 
         assert made is not None
         assert [text in str(read) for text in ("Mend it.", "Mended.", "tester alone")] == [True, True, False]
         assert shown[0]["content"] == "<summary>\nThey looked.\n</summary>"
-        assert [text in str(talk.request("tester").body) for text in ("looked", "alone")] == [False, True]
+        assert [text in str(conversation.request("tester").body) for text in ("looked", "alone")] == [
+            False,
+            True,
+        ]
 
 
 @pytest.mark.parametrize("scope", ["open", "addressed"])
 def test_what_was_taken_out_of_context_since_is_not_read(tmp_path: Path, scope: Any) -> None:
     summariser = Scripted("They looked.")
     edit = UserMessage(text="Question 1, without the password", replaces=6)
-    with opened(tmp_path / "t.db") as talk:
-        talk.extend([ModeSwitch(joins=["coder"], scope=scope), *rounds(4), edit])
-        talk.append(ModeSwitch(hides=[Span(first=2, last=5), Span(first=16, last=17)]), expected=18)
-        made = run(condense(talk, "coder", Agent("brief", llm=summariser), over=200, keep=5))
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.extend([ModeSwitch(joins=["coder"], scope=scope), *rounds(4), edit])
+        conversation.append(
+            ModeSwitch(hides=[PositionRange(first=2, last=5), PositionRange(first=16, last=17)]), expected=18
+        )
+        made = run(compact(conversation, "coder", Agent("brief", llm=summariser), over=200, keep=5))
         read = str(summariser.prompts[0].body)
 
         assert made is not None
@@ -281,17 +290,17 @@ def test_what_was_taken_out_of_context_since_is_not_read(tmp_path: Path, scope: 
 
 
 def test_what_is_taken_out_of_context_while_the_summary_is_written_comes_back_by_none(tmp_path: Path) -> None:
-    with opened(tmp_path / "t.db") as talk:
+    with opened(tmp_path / "t.db") as conversation:
 
-        def says(prompt: Prompt) -> str:
-            if talk.position == 13:
-                talk.append(ModeSwitch(hides=[Span(first=2, last=5)]), expected=13)
+        def says(prompt: ModelCall) -> str:
+            if conversation.position == 13:
+                conversation.append(ModeSwitch(hides=[PositionRange(first=2, last=5)]), expected=13)
             return "All." if "Question 0" in str(prompt.body) else "The rest."
 
-        talk.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
-        with pytest.raises(IllegalCommand, match="what is in context has changed"):
-            run(condense(talk, "coder", brief(says), over=400, keep=4))
-        made = run(condense(talk, "coder", brief(says), over=200, keep=4))
+        conversation.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
+        with pytest.raises(IllegalCommandError, match="what is in context has changed"):
+            run(compact(conversation, "coder", brief(says), over=400, keep=4))
+        made = run(compact(conversation, "coder", brief(says), over=200, keep=4))
 
         assert made is not None
         assert made.event.text == "The rest."  # type: ignore[union-attr]
@@ -300,33 +309,37 @@ def test_what_is_taken_out_of_context_while_the_summary_is_written_comes_back_by
 def test_where_a_summary_was_taken_out_of_context_another_one_is_written(tmp_path: Path) -> None:
     turns = iter(["They looked.", "They did look.", "They really did."])
     texts, agent = list[str](), brief(lambda prompt: next(turns))
-    with opened(tmp_path / "t.db") as talk:
-        talk.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
         for hides in (True, False, True):
-            made = run(condense(talk, "coder", agent, over=400, keep=4))
+            made = run(compact(conversation, "coder", agent, over=400, keep=4))
             assert made is not None
             texts.append(made.event.text)  # type: ignore[union-attr]
-            hidden = [Span(first=made.position, last=made.position)] if hides else [Span(first=14, last=16)]
-            talk.append(ModeSwitch(hides=hidden), expected=talk.position)
+            hidden = (
+                [PositionRange(first=made.position, last=made.position)]
+                if hides
+                else [PositionRange(first=14, last=16)]
+            )
+            conversation.append(ModeSwitch(hides=hidden), expected=conversation.position)
 
         assert texts == ["They looked.", "They did look.", "They really did."]
 
 
 def test_a_summariser_that_fails_changes_nothing_and_is_asked_again_the_next_time(tmp_path: Path) -> None:
-    turns = iter([ModelFailed("unauthorized", "no such key"), "They looked."])
+    turns = iter([ModelError("unauthorized", "no such key"), "They looked."])
 
-    def says(prompt: Prompt) -> object:
+    def says(prompt: ModelCall) -> object:
         return next(turns)
 
-    with opened(tmp_path / "t.db") as talk:
-        talk.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
-        with pytest.raises(ModelFailed, match="unauthorized: no such key"):
-            run(condense(talk, "coder", brief(says), over=400, keep=4))
-        assert talk.position == 13
-        made = run(condense(talk, "coder", brief(says), over=400, keep=4))
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
+        with pytest.raises(ModelError, match="unauthorized: no such key"):
+            run(compact(conversation, "coder", brief(says), over=400, keep=4))
+        assert conversation.position == 13
+        made = run(compact(conversation, "coder", brief(says), over=400, keep=4))
 
         assert made is not None
-        assert (made.position, len(talk.log)) == (14, 2)
+        assert (made.position, len(conversation.log)) == (14, 2)
 
 
 def test_a_crash_before_the_summary_is_merged_asks_no_model_again(
@@ -335,17 +348,19 @@ def test_a_crash_before_the_summary_is_merged_asks_no_model_again(
     def dies(*given: object) -> None:
         raise KeyboardInterrupt
 
-    with opened(tmp_path / "t.db") as talk:
-        talk.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
         monkeypatch.setattr(condensing, "merged", dies)
         with pytest.raises(KeyboardInterrupt):
-            run(condense(talk, "coder", brief(), over=400, keep=4))
+            run(compact(conversation, "coder", brief(), over=400, keep=4))
     monkeypatch.undo()
-    with opened(tmp_path / "t.db") as talk:
-        made = run(condense(talk, "coder", brief(ModelFailed("other", "never asked")), over=400, keep=4))
+    with opened(tmp_path / "t.db") as conversation:
+        made = run(
+            compact(conversation, "coder", brief(ModelError("other", "never asked")), over=400, keep=4)
+        )
 
         assert made is not None
-        assert (made.event.text, len(talk.log)) == ("They looked.", 2)  # type: ignore[union-attr]
+        assert (made.event.text, len(conversation.log)) == ("They looked.", 2)  # type: ignore[union-attr]
 
 
 def summarised(log: list[Entry], keep: int) -> Iterator[tuple[Entry, bool]]:
@@ -355,7 +370,7 @@ def summarised(log: list[Entry], keep: int) -> Iterator[tuple[Entry, bool]]:
         if lane.agent and (covers := middle(log, lane.address, keep)):
             made = AssistantMessage(agent=lane.agent, purpose="summary", covers=covers, text="Short.")
             decide(state, made)
-            entry = Entry("talk", state.position + 1, "summary", log[-1].at, "", made)
+            entry = Entry("talk", state.position + 1, "summary", log[-1].time, "", made)
             yield entry, any(each.position == entry.position for each in context([*log, entry]).summaries)
 
 
@@ -375,11 +390,11 @@ def test_of_a_log_that_was_decided_on_a_summary_holds_and_nothing_is_summarised_
 
 
 def test_few_messages_that_are_too_large_are_condensed_too(tmp_path: Path) -> None:
-    with opened(tmp_path / "t.db") as talk:
-        talk.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
-        before = talk.request("coder").size.tokens
-        small = run(condense(talk, "coder", brief(), over=before + 1))
-        made = run(condense(talk, "coder", brief(), over=before // 2))
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
+        before = conversation.request("coder").size.tokens
+        small = run(compact(conversation, "coder", brief(), over=before + 1))
+        made = run(compact(conversation, "coder", brief(), over=before // 2))
 
         assert (small, made is not None) == (None, True)
-        assert talk.request("coder").size.tokens < before
+        assert conversation.request("coder").size.tokens < before

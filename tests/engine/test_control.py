@@ -12,9 +12,9 @@ import pytest
 from stenolog import (
     CallRef,
     Conversation,
-    Delta,
+    EntryAppended,
     LlmError,
-    Recorded,
+    StreamDelta,
     Team,
     ToolResult,
     UserMessage,
@@ -25,11 +25,11 @@ from stenolog.tools import tool
 from tests.engine.given import Clock, call, opened, run, told, worked
 
 
-async def until(team: Team, talk: Conversation, kind: type, then: Any, *said: Any) -> None:
+async def until(team: Team, conversation: Conversation, kind: type, then: Any, *said: Any) -> None:
     """Run a team; once something of a kind is told of, do `then`, and go on to the end."""
     done = False
-    async for happened in team.run(talk, *said):
-        event = happened.entry.event if isinstance(happened, Recorded) else happened
+    async for happened in team.run(conversation, *said):
+        event = happened.entry.event if isinstance(happened, EntryAppended) else happened
         if not done and isinstance(event, kind):
             done = True
             await then()
@@ -37,10 +37,10 @@ async def until(team: Team, talk: Conversation, kind: type, then: Any, *said: An
 
 def test_a_run_that_is_cancelled_in_mid_stream_keeps_what_was_said(tmp_path: Path) -> None:
     team = Team([Agent("coder", llm=Scripted("one two three four", piece=4, pause=0.02))])
-    with opened(tmp_path / "t.db") as talk:
-        run(until(team, talk, Delta, lambda: team.cancel(talk), "Go"))
-        events = [entry.event for entry in talk.entries()]
-        state = talk.state().lane("coder")
+    with opened(tmp_path / "t.db") as conversation:
+        run(until(team, conversation, StreamDelta, lambda: team.cancel(conversation), "Go"))
+        events = [entry.event for entry in conversation.entries()]
+        state = conversation.state().lane("coder")
 
     error = events[-1]
     assert isinstance(error, LlmError)
@@ -66,29 +66,31 @@ def test_a_tool_that_is_cancelled_is_stopped_and_its_call_closed(tmp_path: Path)
         return "done"
 
     async def main() -> None:
-        working = asyncio.create_task(worked(team, talk, "Go"))
+        working = asyncio.create_task(worked(team, conversation, "Go"))
         await begun.wait()
-        await team.cancel(talk)
+        await team.cancel(conversation)
         await working
 
     begun = asyncio.Event()
     team = Team([Agent("coder", llm=Scripted([call("slow")], "never"), tools=[slow])])
-    with opened(tmp_path / "t.db") as talk:
+    with opened(tmp_path / "t.db") as conversation:
         run(main())
-        results = [entry.event.text for entry in talk.entries() if isinstance(entry.event, ToolResult)]
+        results = [
+            entry.event.text for entry in conversation.entries() if isinstance(entry.event, ToolResult)
+        ]
 
     assert ended == ["cancelled"]
     assert results == ["Cancelled by the user before a result was there."]
 
 
 def test_a_lane_that_waits_to_try_again_can_be_cancelled(tmp_path: Path) -> None:
-    from stenolog import ModelFailed
+    from stenolog import ModelError
 
-    team = Team([Agent("coder", llm=Scripted(ModelFailed("overloaded", "busy", retry_after=500.0), "never"))])
-    with opened(tmp_path / "t.db") as talk:
-        run(until(team, talk, LlmError, lambda: team.cancel(talk), "Go"))
+    team = Team([Agent("coder", llm=Scripted(ModelError("overloaded", "busy", retry_after=500.0), "never"))])
+    with opened(tmp_path / "t.db") as conversation:
+        run(until(team, conversation, LlmError, lambda: team.cancel(conversation), "Go"))
 
-        assert talk.state().lane("coder").status == "idle"
+        assert conversation.state().lane("coder").status == "idle"
 
 
 def test_a_call_waits_for_approval_over_a_restart_and_runs_when_it_is_given(tmp_path: Path) -> None:
@@ -103,18 +105,18 @@ def test_a_call_waits_for_approval_over_a_restart_and_runs_when_it_is_given(tmp_
     def team(*turns: Any) -> Team:
         return Team([Agent("coder", llm=Scripted(*turns), tools=[ship])])
 
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(team([call("ship", arguments='{"to": "live"}')]), talk, "Ship"))
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(team([call("ship", arguments='{"to": "live"}')]), conversation, "Ship"))
         assert shipped == []
-        assert talk.state().lane("coder").status == "awaiting_approval"
-    with opened(tmp_path / "t.db") as talk:
-        (_, waiting) = next(talk.state().open_calls())
+        assert conversation.state().lane("coder").status == "awaiting_approval"
+    with opened(tmp_path / "t.db") as conversation:
+        (_, waiting) = next(conversation.state().open_calls())
         again = team("Shipped.")
-        run(again.approve(talk, CallRef(entry=waiting.entry, index=waiting.nth)))
-        run(worked(again, talk))
+        run(again.approve(conversation, CallRef(entry=waiting.entry, index=waiting.nth)))
+        run(worked(again, conversation))
 
         assert shipped == ["live"]
-        assert told(talk)[-2:] == [("tool_result", "shipped"), ("assistant_message", "Shipped.")]
+        assert told(conversation)[-2:] == [("tool_result", "shipped"), ("assistant_message", "Shipped.")]
 
 
 def test_a_refused_call_is_not_run_and_its_agent_is_told(tmp_path: Path) -> None:
@@ -124,13 +126,13 @@ def test_a_refused_call_is_not_run_and_its_agent_is_told(tmp_path: Path) -> None
         raise AssertionError("it was refused")
 
     team = Team([Agent("coder", llm=Scripted([call("ship")], "As you wish."), tools=[ship])])
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(team, talk, "Ship"))
-        (_, waiting) = next(talk.state().open_calls())
-        run(team.refuse(talk, CallRef(entry=waiting.entry, index=waiting.nth)))
-        run(worked(team, talk))
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(team, conversation, "Ship"))
+        (_, waiting) = next(conversation.state().open_calls())
+        run(team.reject(conversation, CallRef(entry=waiting.entry, index=waiting.nth)))
+        run(worked(team, conversation))
 
-        assert [kind for kind, _ in told(talk)][-2:] == ["tool_result", "assistant_message"]
+        assert [kind for kind, _ in told(conversation)][-2:] == ["tool_result", "assistant_message"]
 
 
 def test_a_policy_may_wave_a_call_through_and_the_log_says_that_it_did(tmp_path: Path) -> None:
@@ -143,10 +145,12 @@ def test_a_policy_may_wave_a_call_through_and_the_log_says_that_it_did(tmp_path:
         return path
 
     model = Scripted([call("read", arguments='{"path": "a"}')], [call("read", "c2", '{"path": "/etc/x"}')])
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(Team([Agent("coder", llm=model, tools=[read])]), talk, "Read"))
-        approvals = [e.event for e in talk.entries() if isinstance(e.event, UserMessage) and e.event.control]
-        waiting = talk.state().lane("coder")
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(Team([Agent("coder", llm=model, tools=[read])]), conversation, "Read"))
+        approvals = [
+            e.event for e in conversation.entries() if isinstance(e.event, UserMessage) and e.event.control
+        ]
+        waiting = conversation.state().lane("coder")
 
     assert [(each.author, each.author_kind) for each in approvals] == [("approval policy", "system")]
     assert waiting.status == "awaiting_approval"
@@ -163,24 +167,32 @@ def test_a_policy_may_wave_a_call_through_and_the_log_says_that_it_did(tmp_path:
 def test_words_that_come_during_a_run(tmp_path: Path, on_input: Any, kinds: list[str]) -> None:
     model = Scripted("first" + " and so on" * 5, "second", piece=5, pause=0.04)
     team = Team([Agent("coder", llm=model)])
-    with opened(tmp_path / "t.db") as talk:
-        run(until(team, talk, Delta, lambda: team.say(talk, "more", on_input=on_input), "Go"))
+    with opened(tmp_path / "t.db") as conversation:
+        run(
+            until(
+                team,
+                conversation,
+                StreamDelta,
+                lambda: team.send(conversation, "more", on_input=on_input),
+                "Go",
+            )
+        )
 
-        assert [text.partition(" ")[0] for _, text in told(talk)] == kinds
-        assert talk.state().lane("coder").status == "idle"
+        assert [text.partition(" ")[0] for _, text in told(conversation)] == kinds
+        assert conversation.state().lane("coder").status == "idle"
     seen = [message["content"] for message in model.prompts[1].body["messages"]]
     assert "more" in seen[-1]
     assert not any("more" in str(prompt.body) for prompt in model.prompts[:1])
 
 
 def test_a_message_that_waits_is_heard_after_a_crash(tmp_path: Path) -> None:
-    from stenolog.adapters.engine.queueing import queued
+    from stenolog.adapters.engine.queueing import enqueue
 
-    with opened(tmp_path / "t.db") as talk:
-        talk.append(queued(UserMessage(text="and then?")))
-        run(worked(Team([Agent("coder", llm=Scripted("this"))]), talk))
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.append(enqueue(UserMessage(text="and then?")))
+        run(worked(Team([Agent("coder", llm=Scripted("this"))]), conversation))
 
-        assert told(talk)[-1] == ("assistant_message", "this")
+        assert told(conversation)[-1] == ("assistant_message", "this")
 
 
 def test_whoever_stops_listening_leaves_a_log_that_the_next_run_goes_on_from(tmp_path: Path) -> None:
@@ -190,18 +202,18 @@ def test_whoever_stops_listening_leaves_a_log_that_the_next_run_goes_on_from(tmp
     )
 
     async def listen_a_little() -> None:
-        running = team.run(talk, "Count")
+        running = team.run(conversation, "Count")
         async for happened in running:
-            if isinstance(happened, Delta):
+            if isinstance(happened, StreamDelta):
                 break
         await running.aclose()
 
-    with opened(tmp_path / "t.db", clock) as talk:
+    with opened(tmp_path / "t.db", clock) as conversation:
         run(listen_a_little())
-        error = list(talk.entries())[-1].event
+        error = list(conversation.entries())[-1].event
         assert isinstance(error, LlmError)
         assert (error.category, error.message) == ("process_exited", "the engine was stopped")
         assert error.text == "one "
-        run(worked(team, talk))
+        run(worked(team, conversation))
 
-        assert told(talk)[-1] == ("assistant_message", " and four")
+        assert told(conversation)[-1] == ("assistant_message", " and four")

@@ -14,23 +14,23 @@ import pytest
 from stenolog import (
     CallerError,
     Conversation,
-    Diverged,
+    EntryAppended,
     Log,
-    ModelFailed,
+    ModelError,
     ModeSwitch,
-    Recorded,
+    ReplayMismatchError,
     Team,
-    Text,
+    TextPart,
     ToolResult,
     Usage,
 )
 from stenolog.adapters.engine import delegate
 from stenolog.adapters.engine.waiting import waiting
 from stenolog.adapters.stores.claims import Claims
-from stenolog.domain.limits import spent_of
-from stenolog.engine import Agent, Delegate, Limits
-from stenolog.models import Answer, Prompt, Scripted
-from stenolog.tools import Call, tool
+from stenolog.domain.limits import delegated_usage
+from stenolog.engine import Agent, AgentTool, Limits
+from stenolog.models import ModelCall, ModelResponse, Scripted
+from stenolog.tools import ToolContext, tool
 from tests.engine.given import call, opened, run, told, worked
 
 TASK = json.dumps({"task": "Count the cats."})
@@ -40,11 +40,11 @@ CONTEXTS = ["fresh", "fork", "scope"]
 def lead(worker: Agent, calls: int = 1, **options: Any) -> Agent:
     asks = [call("ask_reader", f"c{nth}", TASK) for nth in range(calls)]
     model = Scripted(asks, "There are three.", "And so on.")
-    return Agent("lead", llm=model, tools=[Delegate(worker, **options)], limits=Limits(max_tokens=100_000))
+    return Agent("lead", llm=model, tools=[AgentTool(worker, **options)], limits=Limits(max_tokens=100_000))
 
 
-def results(talk: Conversation) -> list[ToolResult]:
-    return [entry.event for entry in talk.entries() if isinstance(entry.event, ToolResult)]
+def results(conversation: Conversation) -> list[ToolResult]:
+    return [entry.event for entry in conversation.entries() if isinstance(entry.event, ToolResult)]
 
 
 @pytest.mark.parametrize(
@@ -52,24 +52,26 @@ def results(talk: Conversation) -> list[ToolResult]:
 )
 def test_a_worker_knows_what_its_context_gives_it(tmp_path: Path, context: Any, knows: bool) -> None:
     reader = Scripted("Three.")
-    with opened(tmp_path / "t.db") as talk:
+    with opened(tmp_path / "t.db") as conversation:
         run(
             worked(
-                Team([lead(Agent("reader", llm=reader), context=context)]), talk, "My house is full of cats."
+                Team([lead(Agent("reader", llm=reader), context=context)]),
+                conversation,
+                "My house is full of cats.",
             )
         )
         seen = json.dumps(reader.prompts[0].body)
 
         assert ("My house" in seen, "Count the cats." in seen) == (knows, True)
-        assert [result.text for result in results(talk)] == ["Three."]
-        assert told(talk)[-1] == ("assistant_message", "There are three.")
+        assert [result.text for result in results(conversation)] == ["Three."]
+        assert told(conversation)[-1] == ("assistant_message", "There are three.")
 
 
 def test_parent_and_child_name_each_other(tmp_path: Path) -> None:
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(Team([lead(Agent("reader", llm=Scripted("Three.")))]), talk, "Go"))
-        link: Any = results(talk)[0].meta["stenolog"]
-        child = talk.log[link["child"]["conversation"]]
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(Team([lead(Agent("reader", llm=Scripted("Three.")))]), conversation, "Go"))
+        link: Any = results(conversation)[0].meta["stenolog"]
+        child = conversation.log[link["child"]["conversation"]]
         parent = child.settings().parent
 
         assert parent is not None
@@ -78,17 +80,19 @@ def test_parent_and_child_name_each_other(tmp_path: Path) -> None:
 
 
 def test_a_worker_in_a_scope_is_no_member(tmp_path: Path) -> None:
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(Team([lead(Agent("reader", llm=Scripted("Three.")), context="scope")]), talk, "Go"))
+    with opened(tmp_path / "t.db") as conversation:
+        run(
+            worked(Team([lead(Agent("reader", llm=Scripted("Three.")), context="scope")]), conversation, "Go")
+        )
 
-        assert talk.state().members == ("lead",)
+        assert conversation.state().members == ("lead",)
 
 
 def test_a_worker_that_fails_is_an_error_that_says_why(tmp_path: Path) -> None:
-    reader = Agent("reader", llm=Scripted(ModelFailed("unauthorized", "no such key")))
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(Team([lead(reader)]), talk, "Go"))
-        (result,) = results(talk)
+    reader = Agent("reader", llm=Scripted(ModelError("unauthorized", "no such key")))
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(Team([lead(reader)]), conversation, "Go"))
+        (result,) = results(conversation)
 
     assert result.is_error
     assert "unauthorized: no such key" in result.text
@@ -97,67 +101,67 @@ def test_a_worker_that_fails_is_an_error_that_says_why(tmp_path: Path) -> None:
 def costly() -> Agent:
     """It uses ten thousand tokens a step, and never comes to an end."""
 
-    def spends(prompt: Prompt) -> Answer:
-        return Answer((Text(text="Hm."), call("nothing")), usage=Usage(input=9_000, output=1_000))
+    def spends(prompt: ModelCall) -> ModelResponse:
+        return ModelResponse((TextPart(text="Hm."), call("nothing")), usage=Usage(input=9_000, output=1_000))
 
     return Agent("reader", llm=Scripted(spends, endless=True), limits=Limits(same_error=None, same_call=None))
 
 
 def test_a_worker_uses_no_more_than_its_share(tmp_path: Path) -> None:
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(Team([lead(costly(), share=0.25)]), talk, "Go"))
-        (result,) = results(talk)
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(Team([lead(costly(), share=0.25)]), conversation, "Go"))
+        (result,) = results(conversation)
 
     assert "max_tokens: 30,000 of 24," in result.text
 
 
 def test_workers_at_the_same_time_share_what_is_left(tmp_path: Path) -> None:
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(Team([lead(costly(), calls=5, share=0.5)]), talk, "Go"))
-        words = [result.text for result in results(talk)]
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(Team([lead(costly(), calls=5, share=0.5)]), conversation, "Go"))
+        words = [result.text for result in results(conversation)]
 
     assert ["max_tokens: 20,000 of 19," in text for text in words] == [True] * 5
 
 
 def test_what_a_worker_has_used_that_failed_is_its_callers(tmp_path: Path) -> None:
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(Team([lead(costly(), share=0.25)]), talk, "Go"))
-        (result,) = results(talk)
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(Team([lead(costly(), share=0.25)]), conversation, "Go"))
+        (result,) = results(conversation)
 
-        assert [used.input + used.output for _, used in spent_of(result)] == [30_000]
+        assert [used.input + used.output for _, used in delegated_usage(result)] == [30_000]
 
 
 def test_a_task_without_words_is_refused(tmp_path: Path) -> None:
     model = Scripted([call("ask_reader", arguments="{}")], "Sorry.")
     reader = Agent("reader", llm=Scripted("never"))
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(Team([Agent("lead", llm=model, tools=[Delegate(reader)])]), talk, "Go"))
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(Team([Agent("lead", llm=model, tools=[AgentTool(reader)])]), conversation, "Go"))
 
-        assert results(talk)[0].is_error
-        assert len(talk.log) == 1
+        assert results(conversation)[0].is_error
+        assert len(conversation.log) == 1
 
 
 @pytest.mark.parametrize("nested", [False, True], ids=["of its caller", "of its caller's caller"])
 def test_a_worker_in_a_scope_needs_a_name_of_its_own(tmp_path: Path, nested: bool) -> None:
     worker = Agent("lead", llm=Scripted("never"))
     if nested:
-        worker = Agent("reader", llm=Scripted("never"), tools=[Delegate(worker, context="scope")])
-    with opened(tmp_path / "t.db") as talk:
+        worker = Agent("reader", llm=Scripted("never"), tools=[AgentTool(worker, context="scope")])
+    with opened(tmp_path / "t.db") as conversation:
         with pytest.raises(CallerError, match="of a name that no agent there has, found 'lead'"):
-            run(worked(Team([lead(worker, context="scope")]), talk, "Go"))
+            run(worked(Team([lead(worker, context="scope")]), conversation, "Go"))
 
-        assert talk.position == 0
+        assert conversation.position == 0
 
 
 def test_a_worker_in_a_scope_has_the_name_of_no_member(tmp_path: Path) -> None:
-    with opened(tmp_path / "t.db") as talk:
-        talk.append(ModeSwitch(joins=["reader"]))
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.append(ModeSwitch(joins=["reader"]))
         reader = Agent("reader", llm=Scripted("never"), persona="Another one.")
-        run(worked(Team([lead(reader, context="scope")]), talk, "Go", to="lead"))
-        (result,) = results(talk)
+        run(worked(Team([lead(reader, context="scope")]), conversation, "Go", to="lead"))
+        (result,) = results(conversation)
 
         assert (result.is_error, "found 'reader'" in result.text) == (True, True)
-        assert "reader" not in talk.settings().cards
+        assert "reader" not in conversation.settings().cards
 
 
 def test_workers_of_one_name_do_not_wait_for_each_other(tmp_path: Path) -> None:
@@ -165,27 +169,29 @@ def test_workers_of_one_name_do_not_wait_for_each_other(tmp_path: Path) -> None:
     lanes: list[str] = []
 
     @tool(timeout=None)
-    async def count(call: Call) -> str:
+    async def count(call: ToolContext) -> str:
         """Count."""
         lanes.append(call.lane)
         if len(lanes) == 1:
             await first.wait()
         return "three"
 
-    def counts(prompt: Prompt) -> object:
+    def counts(prompt: ModelCall) -> object:
         return "Three." if '"tool_calls": [{"id": "n1"' in json.dumps(prompt.body) else call("count", "n1")
 
     async def main() -> None:
         reader = Agent("reader", llm=Scripted(counts, endless=True), tools=[count])
-        async for happened in Team([lead(reader, calls=2, context="scope")]).run(talk, "Go"):
+        async for happened in Team([lead(reader, calls=2, context="scope")]).run(conversation, "Go"):
             match happened:
-                case Recorded(entry) if isinstance(entry.event, ToolResult) and entry.event.text == "Three.":
+                case EntryAppended(entry) if (
+                    isinstance(entry.event, ToolResult) and entry.event.text == "Three."
+                ):
                     first.set()
 
-    with opened(tmp_path / "t.db") as talk:
+    with opened(tmp_path / "t.db") as conversation:
         run(main())
 
-        assert told(talk)[-1] == ("assistant_message", "There are three.")
+        assert told(conversation)[-1] == ("assistant_message", "There are three.")
 
 
 @pytest.mark.parametrize("context", ["fresh", "fork"])
@@ -201,13 +207,13 @@ def test_a_worker_is_found_again_by_another_name_of_its_callers_conversation(
         ran.append("count")
         return "three"
 
-    def counts(prompt: Prompt) -> object:
+    def counts(prompt: ModelCall) -> object:
         if "tool" not in [message["role"] for message in prompt.body["messages"]]:
             return call("count", "n1")
         streams.set()
         return "Three. " * 20
 
-    def asks(prompt: Prompt) -> object:
+    def asks(prompt: ModelCall) -> object:
         done = "tool" in [message["role"] for message in prompt.body["messages"]]
         return "There are three." if done else call("ask_reader", "c1", TASK)
 
@@ -216,17 +222,17 @@ def test_a_worker_is_found_again_by_another_name_of_its_callers_conversation(
         return Team([replace(lead(reader, context=context), llm=Scripted(asks, endless=True))])
 
     async def stopped() -> None:
-        task = asyncio.create_task(worked(team(pause=0.05), talk, "Go"))
+        task = asyncio.create_task(worked(team(pause=0.05), conversation, "Go"))
         await streams.wait()
         task.cancel()
         await asyncio.wait({task})
 
-    with opened(tmp_path / "t.db") as talk:
+    with opened(tmp_path / "t.db") as conversation:
         run(stopped())
-        talk.rename("renamed")
-        run(worked(team(pause=0), talk))
+        conversation.rename("renamed")
+        run(worked(team(pause=0), conversation))
 
-        assert (ran, len(talk.log)) == (["count"], 2)
+        assert (ran, len(conversation.log)) == (["count"], 2)
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
@@ -244,20 +250,23 @@ def test_cancelling_the_caller_cancels_its_worker_and_the_workers_of_that(
 
     counter = Agent("counter", llm=Scripted(call("count")), tools=[count])
     asks = call("ask_counter", arguments=TASK)
-    reader = Agent("reader", llm=Scripted(asks), tools=[Delegate(counter, context=context)])
+    reader = Agent("reader", llm=Scripted(asks), tools=[AgentTool(counter, context=context)])
     team = Team([lead(reader, context=context)])
 
     async def main() -> None:
-        task = asyncio.create_task(worked(team, talk, "Go"))
+        task = asyncio.create_task(worked(team, conversation, "Go"))
         await begun.wait()
-        await team.cancel(talk, "lead")
+        await team.cancel(conversation, "lead")
         await task
 
-    with opened(tmp_path / "t.db") as talk:
+    with opened(tmp_path / "t.db") as conversation:
         run(main())
 
-        assert sorted(set(at_work(talk.log))) == []
-        assert not any(Claims(talk.log.datastore, talk.log[name].stream).all() for name in talk.log)
+        assert sorted(set(at_work(conversation.log))) == []
+        assert not any(
+            Claims(conversation.log.datastore, conversation.log[name].stream).all()
+            for name in conversation.log
+        )
 
 
 def at_work(log: Log) -> Iterator[str]:
@@ -270,12 +279,12 @@ def at_work(log: Log) -> Iterator[str]:
 
 
 def test_a_worker_whose_run_cannot_go_on_is_left_by_nobody_at_work(tmp_path: Path) -> None:
-    reader = Agent("reader", llm=Scripted(Diverged("elsewhere")))
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(Team([lead(reader, context="scope")]), talk, "Go"))
+    reader = Agent("reader", llm=Scripted(ReplayMismatchError("elsewhere")))
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(Team([lead(reader, context="scope")]), conversation, "Go"))
 
-        assert [result.is_error for result in results(talk)] == [True]
-        assert {lane.status for lane in talk.state().lanes.values()} == {"idle"}
+        assert [result.is_error for result in results(conversation)] == [True]
+        assert {lane.status for lane in conversation.state().lanes.values()} == {"idle"}
 
 
 def test_a_worker_that_a_person_cancels_has_failed(tmp_path: Path) -> None:
@@ -292,15 +301,15 @@ def test_a_worker_that_a_person_cancels_has_failed(tmp_path: Path) -> None:
     team = Team([lead(reader)])
 
     async def main() -> None:
-        task = asyncio.create_task(worked(team, talk, "Go"))
+        task = asyncio.create_task(worked(team, conversation, "Go"))
         await begun.wait()
-        (child,) = (name for name in talk.log if name != "demo")
-        await team.cancel(talk.log[child])
+        (child,) = (name for name in conversation.log if name != "demo")
+        await team.cancel(conversation.log[child])
         await task
 
-    with opened(tmp_path / "t.db") as talk:
+    with opened(tmp_path / "t.db") as conversation:
         run(main())
-        (result,) = results(talk)
+        (result,) = results(conversation)
 
         assert (result.is_error, result.text) == (True, "reader has stopped (cancelled)")
 
@@ -320,14 +329,14 @@ def test_a_call_that_waits_for_a_person_is_found_from_the_callers_conversation(
     team = Team([lead(reader, context=context)])
 
     async def main() -> list[str]:
-        task = asyncio.create_task(worked(team, talk, "Go"))
-        while not (found := waiting(talk)):
+        task = asyncio.create_task(worked(team, conversation, "Go"))
+        while not (found := waiting(conversation)):
             await asyncio.sleep(0.01)
         ((lane, asked, name, arguments, where),) = found
-        await team.approve(talk.log[where], asked)
+        await team.approve(conversation.log[where], asked)
         await task
         return [lane.partition("/")[0], name, arguments]
 
-    with opened(tmp_path / "t.db") as talk:
+    with opened(tmp_path / "t.db") as conversation:
         assert run(main()) == ["reader", "sell", '{"cats": 3}']
-        assert [result.text for result in results(talk)][-1] == "Sold."
+        assert [result.text for result in results(conversation)][-1] == "Sold."

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from stenolog import Team, UserMessage
 from stenolog.engine import Agent
-from stenolog.models import Prompt, Scripted
+from stenolog.models import ModelCall, Scripted
 from stenolog.projections.requests.edits import ANEW
 from tests.engine.given import opened, run, told, worked
 
@@ -20,33 +20,33 @@ def asked(model: Scripted) -> list[list[str]]:
 
 def test_an_edit_before_the_answer_is_all_that_the_model_is_asked(tmp_path: Path) -> None:
     model = Scripted("First.")
-    with opened(tmp_path / "t.db") as talk:
+    with opened(tmp_path / "t.db") as conversation:
         team = Team([Agent("coder", llm=model)])
-        run(team.say(talk, "Two"))
-        run(worked(team, talk, EDITED))
+        run(team.send(conversation, "Two"))
+        run(worked(team, conversation, EDITED))
 
     assert asked(model) == [["Two, edited"]]
 
 
 def test_an_edit_after_the_answer_is_answered_too(tmp_path: Path) -> None:
     model = Scripted("First.", "Second.")
-    with opened(tmp_path / "t.db") as talk:
+    with opened(tmp_path / "t.db") as conversation:
         team = Team([Agent("coder", llm=model)])
-        run(worked(team, talk, "Two"))
-        run(worked(team, talk, EDITED))
+        run(worked(team, conversation, "Two"))
+        run(worked(team, conversation, EDITED))
 
-        assert [text for _, text in told(talk)] == ["Two", "First.", "Two, edited", "Second."]
+        assert [text for _, text in told(conversation)] == ["Two", "First.", "Two, edited", "Second."]
     assert asked(model) == [["Two"], ["Two", "First.", ANEW, "Two, edited"]]
 
 
 def test_an_edit_while_the_answer_is_written_is_answered_next(tmp_path: Path) -> None:
-    def first(prompt: Prompt) -> str:
-        talk.submit(EDITED)
+    def first(prompt: ModelCall) -> str:
+        conversation.submit(EDITED)
         return "First."
 
     model = Scripted(first, "Second.")
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(Team([Agent("coder", llm=model)]), talk, "Two"))
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(Team([Agent("coder", llm=model)]), conversation, "Two"))
 
-        assert [text for _, text in told(talk)] == ["Two", "Two, edited", "First.", "Second."]
+        assert [text for _, text in told(conversation)] == ["Two", "Two, edited", "First.", "Second."]
     assert asked(model) == [["Two"], ["Two", "First.", ANEW, "Two, edited"]]

@@ -13,26 +13,26 @@ import pytest
 import stenolog
 from stenolog import (
     CallRef,
-    Delta,
+    StreamDelta,
     Team,
     ToolResult,
     UserMessage,
 )
 from stenolog.adapters.engine import doing
 from stenolog.adapters.engine.doing import GOES_ON
-from stenolog.adapters.engine.drafts import Draft, keep, load
-from stenolog.adapters.engine.queueing import queued
+from stenolog.adapters.engine.drafts import StreamDraft, keep, load
+from stenolog.adapters.engine.queueing import enqueue
 from stenolog.adapters.stores.claims import Claims
 from stenolog.adapters.tools.keep import result_of
-from stenolog.adapters.tools.port import Repeat
+from stenolog.adapters.tools.port import RetrySafety
 from stenolog.domain.decide import CANCELLED
 from stenolog.domain.effects import UNKNOWN, unknown_outcome
-from stenolog.domain.errors import StoreBusy
+from stenolog.domain.errors import StoreTimeoutError
 from stenolog.domain.values import Control
 from stenolog.engine import Agent
-from stenolog.models import Said, Scripted
-from stenolog.testing import kill_points
-from stenolog.tools import Runnable, tool
+from stenolog.models import ResponseDelta, Scripted
+from stenolog.testing import crash_points
+from stenolog.tools import BaseTool, tool
 from tests.engine.given import call, errors, opened, results, run, told, worked
 
 
@@ -46,22 +46,22 @@ class TestDrafts:
 
         def refuse(claims: Claims, said: object) -> None:
             tried.append(said)
-            raise StoreBusy("another program holds the write lock")
+            raise StoreTimeoutError("another program holds the write lock")
 
         monkeypatch.setattr(Claims, "draft", refuse)
         return tried
 
     def test_what_could_not_be_kept_is_kept_the_next_time(self) -> None:
         written: list[bytes] = []
-        draft = Draft(1)
+        draft = StreamDraft(1)
 
         def refuse(said: object) -> None:
-            raise StoreBusy("busy")
+            raise StoreTimeoutError("busy")
 
-        draft.add(Said(0, "text", "one "))
-        with pytest.raises(StoreBusy):
+        draft.add(ResponseDelta(0, "text", "one "))
+        with pytest.raises(StoreTimeoutError):
             keep([draft], refuse)
-        draft.add(Said(0, "text", "two"))
+        draft.add(ResponseDelta(0, "text", "two"))
         for _ in range(2):
             keep([draft], lambda said: written.extend(text for _, text in said))
 
@@ -70,10 +70,10 @@ class TestDrafts:
 
     def test_a_draft_that_cannot_be_written_ends_no_run(self, tmp_path: Path, busy: list[object]) -> None:
         model = Scripted("one two three four five six", piece=4, pause=0.05)
-        with opened(tmp_path / "t.db") as talk:
-            run(worked(Team([Agent("coder", llm=model)]), talk, "Count"))
+        with opened(tmp_path / "t.db") as conversation:
+            run(worked(Team([Agent("coder", llm=model)]), conversation, "Count"))
 
-            assert told(talk)[-1] == ("assistant_message", "one two three four five six")
+            assert told(conversation)[-1] == ("assistant_message", "one two three four five six")
         assert len(busy) > 1
 
     def test_a_run_that_is_stopped_then_keeps_all_that_was_heard(
@@ -82,18 +82,18 @@ class TestDrafts:
         heard: list[str] = []
 
         async def listen_a_little() -> None:
-            running = Team([Agent("coder", llm=model)]).run(talk, "Count")
+            running = Team([Agent("coder", llm=model)]).run(conversation, "Count")
             async for happened in running:
-                heard.extend([happened.text] if isinstance(happened, Delta) else [])
+                heard.extend([happened.text] if isinstance(happened, StreamDelta) else [])
                 if len(busy) > 1:
                     break
             await running.aclose()
 
         model = Scripted("word " * 500, piece=5, pause=0.01)
-        with opened(tmp_path / "t.db") as talk:
+        with opened(tmp_path / "t.db") as conversation:
             run(listen_a_little())
 
-            [error] = errors(talk)
+            [error] = errors(conversation)
         assert error.category == "process_exited"
         assert error.text == "".join(heard)
 
@@ -102,27 +102,27 @@ class TestTools:
     """A tool that is cancelled, or whose run is stopped, while it is at work or right after."""
 
     async def cut(
-        self, made: Runnable, begun: asyncio.Event, how: Callable[[Team, asyncio.Task[Any]], Awaitable[None]]
+        self, made: BaseTool, begun: asyncio.Event, how: Callable[[Team, asyncio.Task[Any]], Awaitable[None]]
     ) -> None:
         team = Team([Agent("coder", llm=self.model, tools=[made])])
-        working = asyncio.create_task(worked(team, self.talk, "Pay"))
+        working = asyncio.create_task(worked(team, self.conversation, "Pay"))
         await begun.wait()
         await how(team, working)
         await asyncio.wait({working})
 
     @pytest.fixture(autouse=True)
-    def conversation(self, tmp_path: Path) -> Iterator[None]:
+    def opened_conversation(self, tmp_path: Path) -> Iterator[None]:
         self.model = Scripted(call("pay"), "I see.")
-        with opened(tmp_path / "t.db") as self.talk:
+        with opened(tmp_path / "t.db") as self.conversation:
             yield
 
     async def cancel(self, team: Team, working: asyncio.Task[Any]) -> None:
-        await team.cancel(self.talk)
+        await team.cancel(self.conversation)
 
     async def stop(self, team: Team, working: asyncio.Task[Any]) -> None:
         working.cancel()
 
-    def stubborn(self, begun: asyncio.Event, error: Exception | None = None) -> Runnable:
+    def stubborn(self, begun: asyncio.Event, error: Exception | None = None) -> BaseTool:
         """A tool that has paid when it is cancelled."""
 
         @tool
@@ -144,12 +144,12 @@ class TestTools:
             await self.cut(self.stubborn(begun), begun, self.cancel)
 
         run(main())
-        first, second = results(self.talk)
+        first, second = results(self.conversation)
 
         assert [first.text, second.text] == [CANCELLED, "receipt 4711"]
         assert first.call == second.call
-        assert self.talk.state().lane("coder").status == "idle"
-        run(worked(Team([Agent("coder", llm=self.model)]), self.talk, "What came of it?"))
+        assert self.conversation.state().lane("coder").status == "idle"
+        run(worked(Team([Agent("coder", llm=self.model)]), self.conversation, "What came of it?"))
         assert "receipt 4711" in str(self.model.prompts[-1].body)
 
     def test_what_a_tool_gives_when_the_run_is_stopped_is_its_result(self) -> None:
@@ -159,9 +159,11 @@ class TestTools:
 
         run(main())
 
-        assert [(result.text, result.is_error) for result in results(self.talk)] == [("receipt 4711", False)]
-        run(worked(Team([Agent("coder", llm=self.model)]), self.talk))
-        assert told(self.talk)[-1] == ("assistant_message", "I see.")
+        assert [(result.text, result.is_error) for result in results(self.conversation)] == [
+            ("receipt 4711", False)
+        ]
+        run(worked(Team([Agent("coder", llm=self.model)]), self.conversation))
+        assert told(self.conversation)[-1] == ("assistant_message", "I see.")
 
     def test_a_tool_that_fails_since_the_run_is_stopped_has_an_unknown_outcome(self) -> None:
         async def main() -> None:
@@ -170,11 +172,11 @@ class TestTools:
 
         run(main())
 
-        assert [result.meta for result in results(self.talk)] == [UNKNOWN]
+        assert [result.meta for result in results(self.conversation)] == [UNKNOWN]
 
     @pytest.mark.parametrize(("repeat", "note"), [("never", [GOES_ON]), ("safe", [])])
     def test_of_a_cancelled_tool_in_a_thread_the_log_says_that_it_goes_on_where_that_changes_something(
-        self, repeat: Repeat, note: list[str]
+        self, repeat: RetrySafety, note: list[str]
     ) -> None:
         gate = threading.Event()
 
@@ -195,8 +197,8 @@ class TestTools:
         finally:
             gate.set()
 
-        assert [result.text for result in results(self.talk)] == [CANCELLED, *note]
-        run(worked(Team([Agent("coder", llm=self.model)]), self.talk, "What came of it?"))
+        assert [result.text for result in results(self.conversation)] == [CANCELLED, *note]
+        run(worked(Team([Agent("coder", llm=self.model)]), self.conversation, "What came of it?"))
         assert (GOES_ON in str(self.model.prompts[-1].body)) == bool(note)
 
     def test_a_result_that_is_being_recorded_is_recorded_though_the_run_is_stopped(
@@ -222,7 +224,7 @@ class TestTools:
 
         run(main())
 
-        assert [result.text for result in results(self.talk)] == ["receipt 4711"]
+        assert [result.text for result in results(self.conversation)] == ["receipt 4711"]
 
 
 class TestAsk:
@@ -243,41 +245,41 @@ class TestAsk:
             team = Team([Agent("coder", llm=Scripted(call("pay"), "Done."), tools=[pay])])
             run(worked(team, log["demo"], "Pay"))
 
-        points = kill_points(begin, tmp_path, world=lambda: len(paid))
+        points = crash_points(begin, tmp_path, world=lambda: len(paid))
         path = next(point.path for point in points if point.world)
         paid.clear()
         self.model = Scripted("I went on.", endless=True)
         self.team = Team([Agent("coder", llm=self.model, tools=[pay])], on_unknown="ask")
-        with opened(path) as self.talk:
+        with opened(path) as self.conversation:
             yield
             assert paid == []
-            assert len(results(self.talk)) == 1
+            assert len(results(self.conversation)) == 1
 
     def waits(self) -> bool:
         """Whether the lane has asked, and no model since."""
-        return self.talk.state().lane("coder").status == "failed" and not self.model.prompts
+        return self.conversation.state().lane("coder").status == "failed" and not self.model.prompts
 
     def test_the_lane_says_what_to_do_and_waits(self) -> None:
-        run(worked(self.team, self.talk))
-        [error] = errors(self.talk)
+        run(worked(self.team, self.conversation))
+        [error] = errors(self.conversation)
 
         assert self.waits()
         assert (error.category, error.retry_at) == ("process_exited", None)
         assert "what came of 'pay'" in error.message
         assert "say how to go on, or continue" in error.message
-        assert run(worked(self.team, self.talk)) == []
+        assert run(worked(self.team, self.conversation)) == []
 
     @pytest.mark.parametrize("how", ["words", "continue", "continue by name"])
     def test_a_person_who_says_so_or_continues_has_it_go_on(self, how: str) -> None:
-        run(worked(self.team, self.talk))
+        run(worked(self.team, self.conversation))
         if how == "words":
-            run(worked(self.team, self.talk, "It was paid; go on"))
+            run(worked(self.team, self.conversation, "It was paid; go on"))
         else:
-            run(self.team.proceed(self.talk, **({"agent": "coder"} if how != "continue" else {})))
-            run(worked(self.team, self.talk))
+            run(self.team.resume(self.conversation, **({"agent": "coder"} if how != "continue" else {})))
+            run(worked(self.team, self.conversation))
 
-        assert told(self.talk)[-1] == ("assistant_message", "I went on.")
-        assert self.talk.state().lane("coder").status == "idle"
+        assert told(self.conversation)[-1] == ("assistant_message", "I went on.")
+        assert self.conversation.state().lane("coder").status == "idle"
 
     @pytest.mark.parametrize(
         "message",
@@ -287,7 +289,7 @@ class TestAsk:
             UserMessage(control=Control(action="approve", call=CallRef(entry="elsewhere", index=0))),
             UserMessage(control=Control(action="continue", agent="other")),
             UserMessage(control=Control(action="continue", agent="coder", task="other")),
-            queued(UserMessage(text="And then something else")),
+            enqueue(UserMessage(text="And then something else")),
         ],
         ids=[
             "the system",
@@ -300,12 +302,12 @@ class TestAsk:
     )
     @pytest.mark.parametrize("asked", [False, True], ids=["before it has asked", "after"])
     def test_nothing_else_is_an_answer(self, message: UserMessage, asked: bool) -> None:
-        [(_, waiting)] = self.talk.state().open_calls()
-        self.talk.append(unknown_outcome(waiting, "it died"))
+        [(_, waiting)] = self.conversation.state().open_calls()
+        self.conversation.append(unknown_outcome(waiting, "it died"))
         if asked:
-            run(worked(self.team, self.talk))
+            run(worked(self.team, self.conversation))
         heard_later = asked and not message.in_context  # it was written once the lane had asked
-        self.talk.append(message)
-        run(worked(self.team, self.talk))
+        self.conversation.append(message)
+        run(worked(self.team, self.conversation))
 
         assert self.waits() is not heard_later

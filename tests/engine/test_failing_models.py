@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from stenolog import (
-    ModelFailed,
+    ModelError,
     Team,
 )
-from stenolog.engine import Agent, Breaker, Retries
-from stenolog.models import Prompt, Scripted
+from stenolog.engine import Agent, CircuitBreaker, RetryPolicy
+from stenolog.models import ModelCall, Scripted
 from tests.engine.given import Clock, answers, errors, opened, run, worked
 
 
@@ -24,40 +24,42 @@ class TestModels:
         [
             SystemExit(3),
             BaseExceptionGroup("several", [KeyError("a"), asyncio.CancelledError()]),
-            ModelFailed("weird", "busy"),
-            ModelFailed("overloaded", None),  # type: ignore[arg-type]
-            ModelFailed("overloaded", "busy", retry_after=float("nan")),
+            ModelError("weird", "busy"),
+            ModelError("overloaded", None),  # type: ignore[arg-type]
+            ModelError("overloaded", "busy", retry_after=float("nan")),
         ],
         ids=repr,
     )
     def test_another_lane_works_on_beside_it(self, error: BaseException, tmp_path: Path) -> None:
-        def fails(prompt: Prompt) -> object:
+        def fails(prompt: ModelCall) -> object:
             raise error
 
         agents = [
-            Agent("coder", llm=Scripted(fails), retries=Retries(attempts={})),
+            Agent("coder", llm=Scripted(fails), retries=RetryPolicy(attempts={})),
             Agent("other", llm=Scripted("Hello.", piece=1, pause=0.01)),
         ]
-        with opened(tmp_path / "t.db") as talk:
-            run(worked(Team(agents), talk, "Go"))
+        with opened(tmp_path / "t.db") as conversation:
+            run(worked(Team(agents), conversation, "Go"))
 
-            assert {name: lane.status for name, lane in talk.state().lanes.items()} == {
+            assert {name: lane.status for name, lane in conversation.state().lanes.items()} == {
                 "coder": "failed",
                 "other": "idle",
             }
-            assert [made.agent for made in answers(talk)] == ["other"]
+            assert [made.agent for made in answers(conversation)] == ["other"]
 
     def test_one_error_in_a_group_is_told_as_it_is(self, tmp_path: Path) -> None:
         clock = Clock()
 
-        def fails(prompt: Prompt) -> object:
-            raise ExceptionGroup("in a task group", [ModelFailed("overloaded", "busy", retry_after=7.0)])
+        def fails(prompt: ModelCall) -> object:
+            raise ExceptionGroup("in a task group", [ModelError("overloaded", "busy", retry_after=7.0)])
 
         model = Scripted(fails, "There.")
-        with opened(tmp_path / "t.db", clock) as talk:
-            run(worked(Team([Agent("coder", llm=model)], world=clock.world), talk, "Go"))
+        with opened(tmp_path / "t.db", clock) as conversation:
+            run(worked(Team([Agent("coder", llm=model)], world=clock.world), conversation, "Go"))
 
-            assert [(each.category, each.message) for each in errors(talk)] == [("overloaded", "busy")]
+            assert [(each.category, each.message) for each in errors(conversation)] == [
+                ("overloaded", "busy")
+            ]
             assert max(clock.slept) > 6.9
 
 
@@ -69,29 +71,29 @@ class TestBreaker:
     ) -> None:
         clock, asked = Clock(), list[str]()
 
-        def down_at_first(prompt: Prompt) -> object:
+        def down_at_first(prompt: ModelCall) -> object:
             asked.append(prompt.lane)
             if len(asked) <= 2:
-                raise ModelFailed("overloaded", "busy")
+                raise ModelError("overloaded", "busy")
             return "There."
 
         model = Scripted(down_at_first, endless=True, piece=2, pause=0.02)
-        retries = Retries(attempts={"overloaded": 2})
+        retries = RetryPolicy(attempts={"overloaded": 2})
         team = Team(
             [Agent(name, llm=model, retries=retries) for name in ("coder", "other")],
             world=clock.world,
-            breaker=lambda: Breaker(failures=2, rest=30),
+            breaker=lambda: CircuitBreaker(failures=2, rest=30),
         )
-        with opened(tmp_path / "t.db", clock) as talk:
+        with opened(tmp_path / "t.db", clock) as conversation:
             begun = clock.now
-            run(worked(team, talk, "Go"))
+            run(worked(team, conversation, "Go"))
 
             for agent in ("coder", "other"):
-                failed, held_back = errors(talk, agent)
+                failed, held_back = errors(conversation, agent)
                 assert (failed.attempt, failed.message) == (1, "busy")
                 assert (held_back.attempt, held_back.receipt) == (1, None)
                 assert "left alone for 29 s more" in held_back.message
-            assert sorted(made.agent for made in answers(talk)) == ["coder", "other"]
+            assert sorted(made.agent for made in answers(conversation)) == ["coder", "other"]
         assert len(asked) == 4
         assert 30 <= (clock.now - begun).total_seconds() < 32
 
@@ -100,7 +102,7 @@ class TestBreaker:
         [("invalid_request", 0), ("unauthorized", 0), ("other", 30), ("process_exited", 30)],
     )
     def test_any_answer_of_a_provider_ends_the_row_of_its_failures(self, category: str, left: float) -> None:
-        breaker = Breaker(failures=2, rest=30)
+        breaker = CircuitBreaker(failures=2, rest=30)
 
         for each in ("overloaded", category, "network"):
             breaker.failed(each, 0)
@@ -108,7 +110,7 @@ class TestBreaker:
         assert breaker.check(0) == left
 
     def test_one_call_tries_it_and_the_next_one_does_where_that_was_stopped(self) -> None:
-        breaker = Breaker(failures=1, rest=30)
+        breaker = CircuitBreaker(failures=1, rest=30)
         breaker.failed("network", 0)
 
         assert [breaker.check(now) for now in (1, 30)] == [29, 0]

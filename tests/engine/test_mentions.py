@@ -47,10 +47,10 @@ def test_many_marks_without_ends_are_read_in_a_breath(mark: str, end: str) -> No
 
 def test_an_answer_that_quotes_a_name_hands_nothing_on(tmp_path: Path) -> None:
     ann, bob = Scripted("I would write `@bob`."), Scripted("Yes?")
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(Team([Agent("ann", llm=ann), Agent("bob", llm=bob)]), talk, "Go", to="ann"))
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(Team([Agent("ann", llm=ann), Agent("bob", llm=bob)]), conversation, "Go", to="ann"))
 
-        assert [answer.agent for answer in answers(talk)] == ["ann"]
+        assert [answer.agent for answer in answers(conversation)] == ["ann"]
 
 
 @pytest.mark.parametrize(
@@ -67,28 +67,28 @@ def test_a_text_that_names_agents_is_for_them(
     tmp_path: Path, text: str, options: dict[str, str], asked: list[str]
 ) -> None:
     team = Team([Agent(name, llm=Scripted("Yes.")) for name in ("ann", "bob")])
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(team, talk, text, **options))
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(team, conversation, text, **options))
 
-        assert sorted(answer.agent for answer in answers(talk)) == sorted(asked)
+        assert sorted(answer.agent for answer in answers(conversation)) == sorted(asked)
 
 
 def test_a_team_without_mentions_reads_none(tmp_path: Path) -> None:
     team = Team([Agent(name, llm=Scripted("Yes.")) for name in ("ann", "bob")], mentions=False)
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(team, talk, "@bob hi"))
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(team, conversation, "@bob hi"))
 
-        assert len(answers(talk)) == 2
+        assert len(answers(conversation)) == 2
 
 
 def test_rounds_come_to_an_end_by_themselves(tmp_path: Path) -> None:
     said = iter(range(1000))
     models = [Scripted(lambda _: f"word {next(said)}", endless=True) for _ in range(2)]
     team = Team([Agent(f"a{n}", llm=model) for n, model in enumerate(models)], turns=RoundRobin())
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(team, talk, "Go"))
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(team, conversation, "Go"))
 
-        assert (len(answers(talk)), talk.state().floor.ended) == (20, "max_rounds: 10")
+        assert (len(answers(conversation)), conversation.state().floor.end_reason) == (20, "max_rounds: 10")
 
 
 def test_agents_who_say_the_same_words_again_and_again_come_to_an_end(tmp_path: Path) -> None:
@@ -96,11 +96,11 @@ def test_agents_who_say_the_same_words_again_and_again_come_to_an_end(tmp_path: 
         [Agent(name, llm=Scripted("same words", endless=True)) for name in ("ann", "bob")],
         turns=RoundRobin(max_rounds=0),
     )
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(team, talk, "Go"))
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(team, conversation, "Go"))
 
-        assert len(answers(talk)) == 6
-        assert talk.state().floor.ended == "nobody said anything new: 0 passed, 1 failed"
+        assert len(answers(conversation)) == 6
+        assert conversation.state().floor.end_reason == "nobody said anything new: 0 passed, 1 failed"
 
 
 def test_an_agent_has_so_many_seconds(tmp_path: Path) -> None:
@@ -118,7 +118,9 @@ def test_an_agent_has_so_many_seconds(tmp_path: Path) -> None:
 
     waits = Scripted(call("wait"), endless=True)
     agent = Agent("coder", llm=waits, tools=[wait], limits=Limits(seconds=60))
-    with opened(tmp_path / "t.db", clock) as talk:
-        run(worked(Team([agent], world=clock.world), talk, "Go"))
+    with opened(tmp_path / "t.db", clock) as conversation:
+        run(worked(Team([agent], world=clock.world), conversation, "Go"))
 
-        assert [error.message for error in errors(talk)] == ["seconds: 80 of 60 s since the last message"]
+        assert [error.message for error in errors(conversation)] == [
+            "seconds: 80 of 60 s since the last message"
+        ]

@@ -18,7 +18,7 @@ import stenolog
 from stenolog import AssistantMessage, Entry, LlmError, ToolResult, UserMessage
 from stenolog.adapters.stores import presence
 from stenolog.adapters.stores.claims import Claims
-from stenolog.adapters.stores.presence import Owner, Presence
+from stenolog.adapters.stores.presence import LivenessLock, Owner
 from stenolog.adapters.verify import verify
 from stenolog.domain.effects import UNKNOWN
 from tests.engine import together
@@ -207,9 +207,9 @@ class TestPresence:
     def test_a_runner_that_begins_beside_others_leaves_their_locks_alone(
         self, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        runners = [Presence(file, "one")]
+        runners = [LivenessLock(file, "one")]
         monkeypatch.setattr(presence, "_SWEPT", set())
-        runners.append(Presence(file, "two"))
+        runners.append(LivenessLock(file, "two"))
         owners = [runner.owner for runner in runners]
 
         (alive,) = workers.run(1, together.alive, file, [*owners, "three"])
@@ -221,7 +221,7 @@ class TestPresence:
 
     def test_a_file_is_the_same_by_another_name(self, file: str, tmp_path: Path) -> None:
         os.symlink(tmp_path, tmp_path / "link")
-        runner = Presence(file, "one")
+        runner = LivenessLock(file, "one")
 
         (alive,) = workers.run(1, together.alive, str(tmp_path / "link" / "log.db"), [runner.owner])
 
@@ -229,7 +229,7 @@ class TestPresence:
         runner.close()
 
     def test_one_whose_file_is_read_or_copied_in_its_own_process_stays_alive(self, file: str) -> None:
-        runner = Presence(file, "one")
+        runner = LivenessLock(file, "one")
         Path(f"{file}-runner-one").read_bytes()
 
         (alive,) = workers.run(1, together.alive, file, [runner.owner])
@@ -251,14 +251,14 @@ class TestPresence:
             assert workers.run(1, together.alive, file, [owner]) == [[]]
 
     def test_in_a_copy_of_the_log_the_runners_of_the_other_one_are_dead(self, file: str) -> None:
-        runner = Presence(file, "one")
+        runner = LivenessLock(file, "one")
         shutil.copy(file, f"{file}.copy")
 
         assert workers.run(1, together.alive, f"{file}.copy", [runner.owner]) == [[]]
         runner.close()
 
     def test_one_that_ends_and_leaves_claims_behind_is_dead_though_its_process_lives(self, file: str) -> None:
-        runner = Presence(file, "one")
+        runner = LivenessLock(file, "one")
         runner.close(keep=True)
 
         assert workers.run(1, together.alive, file, [runner.owner]) == [[]]
@@ -287,7 +287,7 @@ class TestPresence:
             (tmp_path / f"log.db-runner-{name}").touch()
         monkeypatch.setattr(presence, "_SWEPT", set())
 
-        runner = Presence(file, "one", claimed=lambda: [str(Owner("owner", "here", 1))])
+        runner = LivenessLock(file, "one", claimed=lambda: [str(Owner("owner", "here", 1))])
 
         names = {"log.db", "log.db-runner-one", "log.db-runner-owner"}
         assert {path.name for path in tmp_path.iterdir()} == names
@@ -297,7 +297,7 @@ class TestPresence:
 
     @pytest.mark.parametrize("owner", ["../../log.db", "a/b", "a\0b", "", "one here 1 2"])
     def test_an_owner_that_somebody_made_up_is_dead_and_touches_no_file(self, owner: str, file: str) -> None:
-        runner = Presence(file, "one")
+        runner = LivenessLock(file, "one")
         runner.forget(owner)
 
         assert not runner.lives(owner)

@@ -8,81 +8,81 @@ from typing import Any
 
 import pytest
 
-from stenolog import AssistantMessage, Conversation, Diverged, ModelFailed, Team, ToolResult
+from stenolog import AssistantMessage, Conversation, ModelError, ReplayMismatchError, Team, ToolResult
 from stenolog.adapters.engine import ordering
-from stenolog.engine import Agent, Recording
+from stenolog.engine import Agent, Replay
 from stenolog.models import Scripted
 from stenolog.projections.analysis.rerun import Here, rerun
-from stenolog.tools import Media, tool
+from stenolog.tools import Attachment, tool
 from tests.engine.given import Clock, call, opened, run, told, worked
 
 
 @tool
 def look() -> list[Any]:
     """Look."""
-    return ["a cat", Media(b"\x89PNG", "image/png")]
+    return ["a cat", Attachment(b"\x89PNG", "image/png")]
 
 
 def coder(*turns: Any) -> Agent:
     return Agent("coder", llm=Scripted(*turns, name="gpt-5.2"), persona="You are coder.", tools=[look])
 
 
-def record(talk: Conversation, clock: Clock) -> None:
-    turns = ([call("look")], ModelFailed("overloaded", "busy"), "It is a cat.")
-    run(worked(Team([coder(*turns)], world=clock.world), talk, "What is it?"))
+def record(conversation: Conversation, clock: Clock) -> None:
+    turns = ([call("look")], ModelError("overloaded", "busy"), "It is a cat.")
+    run(worked(Team([coder(*turns)], world=clock.world), conversation, "What is it?"))
 
 
 def test_a_recorded_run_comes_to_the_same_requests_without_a_model_or_a_tool(tmp_path: Path) -> None:
     clock = Clock()
-    with opened(tmp_path / "t.db", clock) as talk:
-        record(talk, clock)
-        again = talk.log["again"]
-        recording = Recording(talk)
+    with opened(tmp_path / "t.db", clock) as conversation:
+        record(conversation, clock)
+        again = conversation.log["again"]
+        recording = Replay(conversation)
         run(worked(Team([recording.agent(coder())], world=clock.world), again, "What is it?"))
 
-        assert told(again) == told(talk)
-        assert receipts(again) == receipts(talk)
-        assert recording.left == 0
+        assert told(again) == told(conversation)
+        assert receipts(again) == receipts(conversation)
+        assert recording.remaining == 0
 
 
-def receipts(talk: Conversation) -> list[str]:
-    events = [entry.event for entry in talk.entries()]
+def receipts(conversation: Conversation) -> list[str]:
+    events = [entry.event for entry in conversation.entries()]
     return [e.receipt.sha256 for e in events if isinstance(e, AssistantMessage) and e.receipt is not None]
 
 
 def test_an_agent_is_made_from_its_recorded_card_alone(tmp_path: Path) -> None:
     clock = Clock()
-    with opened(tmp_path / "t.db", clock) as talk:
-        record(talk, clock)
-        again = talk.log["again"]
-        run(worked(Team([Recording(talk).agent("coder")], world=clock.world), again, "What is it?"))
+    with opened(tmp_path / "t.db", clock) as conversation:
+        record(conversation, clock)
+        again = conversation.log["again"]
+        run(worked(Team([Replay(conversation).agent("coder")], world=clock.world), again, "What is it?"))
 
-        assert receipts(again) == receipts(talk)
+        assert receipts(again) == receipts(conversation)
 
 
 def test_a_changed_prompt_stops_at_the_first_request_that_differs(tmp_path: Path) -> None:
     clock = Clock()
-    with opened(tmp_path / "t.db", clock) as talk:
-        record(talk, clock)
+    with opened(tmp_path / "t.db", clock) as conversation:
+        record(conversation, clock)
         changed = replace(coder(), persona="You are a poet.")
-        team = Team([Recording(talk).agent(changed)], world=clock.world)
+        team = Team([Replay(conversation).agent(changed)], world=clock.world)
 
         with pytest.raises(
-            Diverged, match=r'/messages/0/content: expected "You are coder\.", found "You are a'
+            ReplayMismatchError, match=r'/messages/0/content: expected "You are coder\.", found "You are a'
         ):
-            run(worked(team, talk.log["again"], "What is it?"))
-        assert [kind for kind, _ in told(talk.log["again"])] == ["user_message"]
+            run(worked(team, conversation.log["again"], "What is it?"))
+        assert [kind for kind, _ in told(conversation.log["again"])] == ["user_message"]
 
 
 def test_one_request_more_than_was_recorded_is_a_divergence(tmp_path: Path) -> None:
     clock = Clock()
-    with opened(tmp_path / "t.db", clock) as talk:
-        record(talk, clock)
-        team = Team([Recording(talk).agent(coder())], world=clock.world)
-        again = talk.log["again"]
+    with opened(tmp_path / "t.db", clock) as conversation:
+        record(conversation, clock)
+        team = Team([Replay(conversation).agent(coder())], world=clock.world)
+        again = conversation.log["again"]
         run(worked(team, again, "What is it?"))
 
-        with pytest.raises(Diverged, match="once more than was recorded"):
+        with pytest.raises(ReplayMismatchError, match="once more than was recorded"):
             run(worked(team, again, "And now?"))
 
 
@@ -92,16 +92,16 @@ def test_large_results_are_given_whole(tmp_path: Path) -> None:
         """Read."""
         return "a line of it\n" * 20_000
 
-    with opened(tmp_path / "t.db") as talk:
+    with opened(tmp_path / "t.db") as conversation:
         reader = Agent("reader", llm=Scripted(call("read"), "Long."), tools=[read])
-        run(worked(Team([reader]), talk, "Read it."))
-        again = talk.log["again"]
-        recording = Recording(talk)
+        run(worked(Team([reader]), conversation, "Read it."))
+        again = conversation.log["again"]
+        recording = Replay(conversation)
         run(worked(Team([recording.agent(reader)]), again, "Read it."))
         result = next(entry.event for entry in again.entries() if isinstance(entry.event, ToolResult))
 
-        assert len(talk.log.blobs[result.blob]) == 260_000
-        assert (told(again), recording.left) == (told(talk), 0)
+        assert len(conversation.log.blobs[result.blob]) == 260_000
+        assert (told(again), recording.remaining) == (told(conversation), 0)
 
 
 def test_agents_at_work_together_answer_in_the_order_in_which_they_did(tmp_path: Path) -> None:
@@ -111,40 +111,40 @@ def test_agents_at_work_together_answer_in_the_order_in_which_they_did(tmp_path:
         )
         for name, pause in (("slow", 0.06), ("brisk", 0.03), ("quick", 0.0))
     ]
-    with opened(tmp_path / "t.db") as talk:
+    with opened(tmp_path / "t.db") as conversation:
         for words in ("Go", "Again"):
-            run(worked(Team(three), talk, words))
-        again = talk.log["again"]
-        recording = Recording(talk)
+            run(worked(Team(three), conversation, words))
+        again = conversation.log["again"]
+        recording = Replay(conversation)
         team = Team([recording.agent(agent) for agent in three])
         for words in ("Go", "Again"):
             run(worked(team, again, words))
 
-        assert (told(again), recording.left) == (told(talk), 0)
+        assert (told(again), recording.remaining) == (told(conversation), 0)
 
 
 def test_an_answer_waits_for_no_other_that_will_not_come(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(ordering, "PATIENCE", 0.05)
-    with opened(tmp_path / "t.db") as talk:
+    with opened(tmp_path / "t.db") as conversation:
         pair = [Agent("a", llm=Scripted("a", pause=0.05)), Agent("b", llm=Scripted("b"))]
-        run(worked(Team(pair), talk, "Go"))
-        again = talk.log["again"]
-        recording = Recording(talk)
+        run(worked(Team(pair), conversation, "Go"))
+        again = conversation.log["again"]
+        recording = Replay(conversation)
         team = Team([recording.agent(agent) for agent in pair], parallel=1)
-        with pytest.raises(Diverged, match="b: the request differs"):
+        with pytest.raises(ReplayMismatchError, match="b: the request differs"):
             run(worked(team, again, "Go"))
 
-        assert [text for _, text in told(talk)] == ["Go", "b", "a"]
+        assert [text for _, text in told(conversation)] == ["Go", "b", "a"]
         assert [text for _, text in told(again)] == ["Go", "a"]
 
 
 def test_a_log_is_run_again_as_it_is_and_under_another_card(tmp_path: Path) -> None:
     clock = Clock()
-    with opened(tmp_path / "t.db", clock) as talk:
-        record(talk, clock)
-        entries = list(talk.entries())
-        card = talk.settings().cards["coder"]
-        here = Here(blobs=talk.log.blobs)
+    with opened(tmp_path / "t.db", clock) as conversation:
+        record(conversation, clock)
+        entries = list(conversation.entries())
+        card = conversation.settings().cards["coder"]
+        here = Here(blobs=conversation.log.blobs)
         same = rerun(entries, here=here)
         other = rerun(entries, {"coder": replace(card, persona="You are a poet.")}, here)
 
@@ -156,13 +156,13 @@ def test_a_log_is_run_again_as_it_is_and_under_another_card(tmp_path: Path) -> N
 
 def test_a_call_that_the_engine_would_not_make_is_a_divergence(tmp_path: Path) -> None:
     clock = Clock()
-    with opened(tmp_path / "t.db", clock) as talk:
-        record(talk, clock)
-        entries = list(talk.entries())
+    with opened(tmp_path / "t.db", clock) as conversation:
+        record(conversation, clock)
+        entries = list(conversation.entries())
         last = entries[-1]
         assert isinstance(last.event, AssistantMessage)
         odd = last._replace(event=replace(last.event, cause=1))
-        found = rerun([*entries[:-1], odd], here=Here(blobs=talk.log.blobs)).divergence
+        found = rerun([*entries[:-1], odd], here=Here(blobs=conversation.log.blobs)).divergence
 
     assert found is not None
     assert (found.position, found.pointer, found.expected) == (6, "", "a model call for position 1")

@@ -9,14 +9,24 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import Agent, AssistantMessage, Conversation, Entry, Event, ModeSwitch, Span, Team, UserMessage
+from stenolog import (
+    Agent,
+    AssistantMessage,
+    Conversation,
+    Entry,
+    Event,
+    ModeSwitch,
+    PositionRange,
+    Team,
+    UserMessage,
+)
 from stenolog.adapters.verify import verify
-from stenolog.domain.errors import IllegalCommand, ModelFailed, UnknownPosition
+from stenolog.domain.errors import IllegalCommandError, ModelError, PositionNotFoundError
 from stenolog.engine import regenerate
-from stenolog.models import Answer, Prompt, Said, Scripted
+from stenolog.models import ModelCall, ModelResponse, ResponseDelta, Scripted
 
 
-def reply(prompt: Prompt) -> str:
+def reply(prompt: ModelCall) -> str:
     """A mail of a length that depends on what was wished for."""
     return "short" if "Shorter" in str(prompt.body) else f"a long mail of {prompt.lane}"
 
@@ -30,27 +40,27 @@ def writer(**options: Any) -> Agent:
 
 
 @pytest.fixture
-def talk() -> Iterator[Conversation]:
+def conversation() -> Iterator[Conversation]:
     """Three mails, written at once: at 6, 7 and 8."""
     with stenolog.open(":memory:") as log:
-        talk = log["mails"]
-        talk.append(ModeSwitch(joins=["writer"]), expected=0)
-        talk.extend([UserMessage(text=f"mail {n}", to=[f"writer/{n}"]) for n in range(3)])
-        run(talk)
-        assert [entry.position for entry in answers(talk)] == [6, 7, 8]
-        yield talk
+        conversation = log["mails"]
+        conversation.append(ModeSwitch(joins=["writer"]), expected=0)
+        conversation.extend([UserMessage(text=f"mail {n}", to=[f"writer/{n}"]) for n in range(3)])
+        run(conversation)
+        assert [entry.position for entry in answers(conversation)] == [6, 7, 8]
+        yield conversation
 
 
-def run(talk: Conversation) -> None:
+def run(conversation: Conversation) -> None:
     async def go() -> None:
-        async for _ in Team([writer()], join=False).run(talk):
+        async for _ in Team([writer()], join=False).run(conversation):
             pass
 
     asyncio.run(go())
 
 
-def answers(talk: Conversation) -> list[Entry]:
-    return [entry for entry in talk.entries() if isinstance(entry.event, AssistantMessage)]
+def answers(conversation: Conversation) -> list[Entry]:
+    return [entry for entry in conversation.entries() if isinstance(entry.event, AssistantMessage)]
 
 
 def said(entry: Entry) -> AssistantMessage:
@@ -58,15 +68,15 @@ def said(entry: Entry) -> AssistantMessage:
     return entry.event
 
 
-def test_in_place_it_takes_the_place_of_the_old_answer_on_its_lane_alone(talk: Conversation) -> None:
-    old = said(answers(talk)[1])
-    entry = asyncio.run(regenerate(talk, 7, writer(), "Shorter, please."))
+def test_in_place_it_takes_the_place_of_the_old_answer_on_its_lane_alone(conversation: Conversation) -> None:
+    old = said(answers(conversation)[1])
+    entry = asyncio.run(regenerate(conversation, 7, writer(), "Shorter, please."))
 
     anew = said(entry)
     assert (entry.conversation, entry.position, anew.replaces) == ("mails", 9, 7)
     assert (anew.text, anew.task, anew.meta["quality"]) == ("short", old.task, {"words": 1})
-    assert talk.position == 9
-    assert [item.hidden for item in talk.timeline() if item.position in (6, 7, 8, 9)] == [
+    assert conversation.position == 9
+    assert [item.hidden for item in conversation.timeline() if item.position in (6, 7, 8, 9)] == [
         False,
         True,
         False,
@@ -74,22 +84,22 @@ def test_in_place_it_takes_the_place_of_the_old_answer_on_its_lane_alone(talk: C
     ]
 
 
-def test_beside_it_the_conversation_stays_as_it_is_and_no_entry_is_copied(talk: Conversation) -> None:
-    entry = asyncio.run(regenerate(talk, 7, writer(), "Shorter, please.", in_place=False))
+def test_beside_it_the_conversation_stays_as_it_is_and_no_entry_is_copied(conversation: Conversation) -> None:
+    entry = asyncio.run(regenerate(conversation, 7, writer(), "Shorter, please.", in_place=False))
 
-    fork = talk.log[entry.conversation]
-    assert talk.position == 8
+    fork = conversation.log[entry.conversation]
+    assert conversation.position == 8
     assert said(entry).text == "short"
     assert said(entry).receipt is not None
-    own = [e for e in fork.entries() if e.id not in {each.id for each in talk.entries()}]
+    own = [e for e in fork.entries() if e.id not in {each.id for each in conversation.entries()}]
     assert [e.event.kind for e in own] == ["mode_switch", "user_message", "assistant_message"]
-    assert verify(talk.log).ok
+    assert verify(conversation.log).ok
 
 
-def test_the_same_wish_is_done_once_and_another_one_anew(talk: Conversation) -> None:
-    once = asyncio.run(regenerate(talk, 7, writer(), "Shorter, please."))
-    again = asyncio.run(regenerate(talk, 7, writer(), "Shorter, please."))
-    other = asyncio.run(regenerate(talk, 7, writer(), "Shorter and kinder."))
+def test_the_same_wish_is_done_once_and_another_one_anew(conversation: Conversation) -> None:
+    once = asyncio.run(regenerate(conversation, 7, writer(), "Shorter, please."))
+    again = asyncio.run(regenerate(conversation, 7, writer(), "Shorter, please."))
+    other = asyncio.run(regenerate(conversation, 7, writer(), "Shorter and kinder."))
 
     assert once == again
     assert (other.position, said(other).replaces) == (10, 7)
@@ -98,7 +108,7 @@ def test_the_same_wish_is_done_once_and_another_one_anew(talk: Conversation) -> 
 def test_the_model_is_shown_the_answer_that_is_to_be_changed_as_it_stands_now(room: Conversation) -> None:
     seen = list[str]()
 
-    def listen(prompt: Prompt) -> str:
+    def listen(prompt: ModelCall) -> str:
         seen.append(str(prompt.body["messages"][-1]["content"]))
         return "better"
 
@@ -111,33 +121,37 @@ def test_the_model_is_shown_the_answer_that_is_to_be_changed_as_it_stands_now(ro
     assert "to be changed" not in seen[2]
 
 
-def test_a_model_that_fails_changes_nothing_and_is_asked_again_the_next_time(talk: Conversation) -> None:
-    broken = Agent("writer", llm=Scripted(ModelFailed("unauthorized", "no key")))
-    with pytest.raises(ModelFailed):
-        asyncio.run(regenerate(talk, 7, broken, "Shorter, please."))
-    assert talk.position == 8
+def test_a_model_that_fails_changes_nothing_and_is_asked_again_the_next_time(
+    conversation: Conversation,
+) -> None:
+    broken = Agent("writer", llm=Scripted(ModelError("unauthorized", "no key")))
+    with pytest.raises(ModelError):
+        asyncio.run(regenerate(conversation, 7, broken, "Shorter, please."))
+    assert conversation.position == 8
 
-    assert said(asyncio.run(regenerate(talk, 7, writer(), "Shorter, please."))).text == "short"
+    assert said(asyncio.run(regenerate(conversation, 7, writer(), "Shorter, please."))).text == "short"
 
 
-def of(talk: Conversation, position: int, *turns: Any, wish: str = "", **options: Any) -> AssistantMessage:
+def of(
+    conversation: Conversation, position: int, *turns: Any, wish: str = "", **options: Any
+) -> AssistantMessage:
     """The answer at a position made anew by a writer who says these things."""
     agent = Agent("writer", llm=Scripted(*turns))
-    return said(asyncio.run(regenerate(talk, position, agent, wish, **options)))
+    return said(asyncio.run(regenerate(conversation, position, agent, wish, **options)))
 
 
-def shown(talk: Conversation) -> list[str]:
-    return [message["content"] for message in talk.request("writer").body["messages"]]
+def shown(conversation: Conversation) -> list[str]:
+    return [message["content"] for message in conversation.request("writer").body["messages"]]
 
 
 @pytest.fixture
 def room() -> Iterator[Conversation]:
     """Two questions, to nobody by name, and their answers: at 3 and 5."""
     with stenolog.open(":memory:") as log:
-        talk = log["room"]
+        conversation = log["room"]
         for n in (1, 2):
-            Team([Agent("writer", llm=Scripted(f"answer {n}"))]).ask_sync(talk, f"question {n}")
-        yield talk
+            Team([Agent("writer", llm=Scripted(f"answer {n}"))]).ask_sync(conversation, f"question {n}")
+        yield conversation
 
 
 def test_what_was_asked_since_is_still_to_be_answered(room: Conversation) -> None:
@@ -154,7 +168,7 @@ class Held(Scripted):
 
     moment: asyncio.Event
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         """The next turn of the script, then."""
         await self.moment.wait()
         async for piece in super().stream(prompt):
@@ -178,15 +192,15 @@ def test_an_answer_that_is_being_written_is_written_to_its_end(room: Conversatio
 
 def test_it_is_said_to_whom_the_old_one_was_said_and_asks_nobody_again() -> None:
     with stenolog.open(":memory:") as log:
-        talk = log["room"]
-        talk.append(ModeSwitch(joins=["writer", "tester"], scope="addressed"), expected=0)
-        talk.append(UserMessage(text="Write.", to=["writer"]))
-        talk.append(AssistantMessage(agent="writer", text="@tester, test it.", to=["tester"]))
-        talk.append(AssistantMessage(agent="tester", text="Tested.", to=["user"]))
-        anew = of(talk, 3, "@user and @tester, test it well.")
+        conversation = log["room"]
+        conversation.append(ModeSwitch(joins=["writer", "tester"], scope="addressed"), expected=0)
+        conversation.append(UserMessage(text="Write.", to=["writer"]))
+        conversation.append(AssistantMessage(agent="writer", text="@tester, test it.", to=["tester"]))
+        conversation.append(AssistantMessage(agent="tester", text="Tested.", to=["user"]))
+        anew = of(conversation, 3, "@user and @tester, test it well.")
 
         assert anew.to == ("tester",)
-        assert {lane.status for lane in talk.state().lanes.values()} == {"idle"}
+        assert {lane.status for lane in conversation.state().lanes.values()} == {"idle"}
 
 
 def test_what_came_of_the_fork_since_is_not_what_was_wished_for(room: Conversation) -> None:
@@ -225,7 +239,9 @@ def test_an_answer_made_anew_is_made_anew_from_where_the_first_one_was_asked_for
 
 
 def test_what_was_hidden_since_is_not_read_again(room: Conversation) -> None:
-    room.append(ModeSwitch(hides=[Span(first=2, last=3), Span(first=6, last=6)]), expected=5)
+    room.append(
+        ModeSwitch(hides=[PositionRange(first=2, last=3), PositionRange(first=6, last=6)]), expected=5
+    )
     model = Scripted("answer 2 anew")
     asyncio.run(regenerate(room, 5, Agent("writer", llm=model)))
 
@@ -235,9 +251,12 @@ def test_what_was_hidden_since_is_not_read_again(room: Conversation) -> None:
 @pytest.mark.parametrize(
     ("out", "why"),
     [
-        (ModeSwitch(hides=[Span(first=2, last=3)]), "hidden"),
+        (ModeSwitch(hides=[PositionRange(first=2, last=3)]), "hidden"),
         (ModeSwitch(context_from=4), "reset"),
-        (AssistantMessage(agent="writer", purpose="summary", covers=[Span(first=2, last=3)]), "summarised"),
+        (
+            AssistantMessage(agent="writer", purpose="summary", covers=[PositionRange(first=2, last=3)]),
+            "summarised",
+        ),
     ],
     ids=["hidden", "reset", "summarised"],
 )
@@ -246,7 +265,7 @@ def test_what_is_out_of_context_does_not_come_back(room: Conversation, out: Even
     room.append(out, expected=6)
 
     for position in (3, 6):
-        with pytest.raises(IllegalCommand, match=f"the answer at 3 is out of context: {why}"):
+        with pytest.raises(IllegalCommandError, match=f"the answer at 3 is out of context: {why}"):
             of(room, position, "never asked")
     assert asyncio.run(regenerate(room, 3, writer(), "Shorter")) == once
 
@@ -254,20 +273,20 @@ def test_what_is_out_of_context_does_not_come_back(room: Conversation, out: Even
 def test_what_a_persons_words_have_taken_the_place_of_is_refused(room: Conversation) -> None:
     room.append(UserMessage(text="Let me say it myself.", replaces=5))
 
-    with pytest.raises(IllegalCommand, match="the words at 6 have taken the place of the answer at 5"):
+    with pytest.raises(IllegalCommandError, match="the words at 6 have taken the place of the answer at 5"):
         of(room, 5, "never asked")
 
 
 @pytest.mark.parametrize("position", [0, -1, 99, 2**70])
-def test_a_position_that_is_not_there_is_unknown(talk: Conversation, position: int) -> None:
-    with pytest.raises(UnknownPosition, match=f"'mails' has no position {position}: it stands at 8"):
-        asyncio.run(regenerate(talk, position, writer()))
+def test_a_position_that_is_not_there_is_unknown(conversation: Conversation, position: int) -> None:
+    with pytest.raises(PositionNotFoundError, match=f"'mails' has no position {position}: it stands at 8"):
+        asyncio.run(regenerate(conversation, position, writer()))
 
 
 @pytest.mark.parametrize("position", [1, 3])
-def test_what_is_no_answer_of_the_agent_is_refused(talk: Conversation, position: int) -> None:
-    with pytest.raises(IllegalCommand, match="expected an answer of 'writer'"):
-        asyncio.run(regenerate(talk, position, writer()))
+def test_what_is_no_answer_of_the_agent_is_refused(conversation: Conversation, position: int) -> None:
+    with pytest.raises(IllegalCommandError, match="expected an answer of 'writer'"):
+        asyncio.run(regenerate(conversation, position, writer()))
 
 
 def test_notes_that_fail_lose_no_answer() -> None:

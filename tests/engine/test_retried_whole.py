@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import Agent, AssistantMessage, LlmError, ModelFailed, Team
+from stenolog import Agent, AssistantMessage, LlmError, ModelError, Team
 from stenolog.adapters.tables.messages import messages_in
-from stenolog.engine import Retries
-from stenolog.models import Answer, Prompt, Said, Scripted
+from stenolog.engine import RetryPolicy
+from stenolog.models import ModelCall, ModelResponse, ResponseDelta, Scripted
 
 WHOLE = "Dear Ann, we owe you 412,000 dollars. Yours, Acme"
 
@@ -24,21 +24,21 @@ class Breaking(Scripted):
         super().__init__(lambda prompt: _rest(prompt), endless=True, piece=22)
         self.breaks = breaks
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         async for said in super().stream(prompt):
             yield said
             if self.breaks:
                 self.breaks -= 1
-                raise ModelFailed("network", "reset")
+                raise ModelError("network", "reset")
 
 
-def _rest(prompt: Prompt) -> str:
+def _rest(prompt: ModelCall) -> str:
     before = [m["content"] for m in prompt.body["messages"] if m["role"] == "assistant"]
     return WHOLE.removeprefix("".join(before))
 
 
-def attempts(number: int) -> Retries:
-    return Retries(attempts={"network": number}, base=0.0)
+def attempts(number: int) -> RetryPolicy:
+    return RetryPolicy(attempts={"network": number}, base=0.0)
 
 
 def test_an_answer_that_is_retried_by_itself_is_whole_in_the_log_for_its_caller_and_in_tables(
@@ -70,7 +70,7 @@ def test_an_answer_that_is_retried_by_itself_is_whole_in_the_log_for_its_caller_
 def test_where_it_fails_for_good_the_part_is_the_anchor_of_a_continue(tmp_path: Path) -> None:
     async def main(log: stenolog.Log) -> str:
         async with Team([Agent("a", llm=Breaking(2), retries=attempts(2))]) as team:
-            with pytest.raises(ModelFailed):
+            with pytest.raises(ModelError):
                 await team.ask(log["t"], "How much?")
             return await team.ask(log["t"], "continue")
 

@@ -15,29 +15,29 @@ import pytest
 import stenolog
 from stenolog import Agent, AssistantMessage, ModeSwitch, Team, UserMessage
 from stenolog.adapters import cli
-from stenolog.domain.errors import InvalidPolicy
+from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.state import State
-from stenolog.domain.turns import RULES, Next, Rule, Turn, register, seats
-from stenolog.domain.values import Turns
+from stenolog.domain.turns import RULES, NextTurn, TurnRule, TurnView, present, register_turn_rule
+from stenolog.domain.values import TurnPolicy
 from stenolog.models import Scripted
 
 
-class ByTurns(Rule):
+class ByTurns(TurnRule):
     """The two members speak in turn, without end."""
 
     __slots__ = ()
     name: ClassVar[str] = "by-turns"
 
-    def begin(self, state: State) -> Next:
-        return Next(seats(state, state.members[:1]), "the first")
+    def begin(self, state: State) -> NextTurn:
+        return NextTurn(present(state, state.members[:1]), "the first")
 
-    def after(self, state: State, turn: Turn) -> Next:
-        return Next(seats(state, [name for name in state.members if name != turn.lane]), "the other")
+    def after(self, state: State, turn: TurnView) -> NextTurn:
+        return NextTurn(present(state, [name for name in state.members if name != turn.lane]), "the other")
 
 
 @contextmanager
 def registered() -> Iterator[None]:
-    register(ByTurns)
+    register_turn_rule(ByTurns)
     try:
         yield
     finally:
@@ -49,7 +49,7 @@ def path(tmp_path: Path) -> Path:
     """A log whose conversation `d` stands at b's turn, by the rule."""
     path = tmp_path / "a.db"
     with registered(), stenolog.open(path) as log:
-        opening = ModeSwitch(mode="chat", joins=["a", "b"], turns=Turns(rule="by-turns"))
+        opening = ModeSwitch(mode="chat", joins=["a", "b"], turns=TurnPolicy(rule="by-turns"))
         log["d"].append(opening, expected=0)
         log["d"].append(UserMessage(text="Go on."))
         for number in range(101):
@@ -59,22 +59,22 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_process_without_the_rule_changes_nothing_for_one_that_has_it(path: Path) -> None:
     with stenolog.open(path) as log:
-        assert log["d"].state().floor.holds == ()
+        assert log["d"].state().floor.holders == ()
         log["d"].append(UserMessage(text="Further.", author_kind="system"))
-        assert log["d"].state().floor.holds == ()
+        assert log["d"].state().floor.holders == ()
 
     with registered(), stenolog.open(path) as log:
-        assert log["d"].state().floor.holds == ("b",)
+        assert log["d"].state().floor.holders == ("b",)
 
 
 def test_another_version_of_the_rule_folds_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with registered(), stenolog.open(path) as log:
-        assert log["d"].state().floor.holds == ("b",)
+        assert log["d"].state().floor.holders == ("b",)
     monkeypatch.setattr(ByTurns, "version", 2)
-    monkeypatch.setattr(ByTurns, "after", lambda self, state, turn: Next(reason="enough"))
+    monkeypatch.setattr(ByTurns, "after", lambda self, state, turn: NextTurn(reason="enough"))
 
     with registered(), stenolog.open(path) as log:
-        assert log["d"].state().floor.holds == ()
+        assert log["d"].state().floor.holders == ()
 
 
 def test_a_team_does_not_run_under_a_rule_that_is_not_registered_and_says_which(path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_team_does_not_run_under_a_rule_that_is_not_registered_and_says_which(
 
     with stenolog.open(path) as log:
         before = log["d"].position
-        with pytest.raises(InvalidPolicy, match="found 'by-turns': import the module that registers it"):
+        with pytest.raises(InvalidPolicyError, match="found 'by-turns': import the module that registers it"):
             asyncio.run(run(log))
 
         assert log["d"].position == before

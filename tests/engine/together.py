@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import stenolog
-from stenolog import Agent, AssistantMessage, Delta, Team, Text, ToolCall
-from stenolog.adapters.stores.presence import Presence
-from stenolog.models import Answer, Model, Prompt, Said
-from stenolog.tools import Call, tool
+from stenolog import Agent, AssistantMessage, StreamDelta, Team, TextPart, ToolCall
+from stenolog.adapters.stores.presence import LivenessLock
+from stenolog.models import Model, ModelCall, ModelResponse, ResponseDelta
+from stenolog.tools import ToolContext, tool
 from tests.engine.workload import Files, Ledger, lines
 from tests.stores.workers import PATIENCE
 
@@ -33,18 +33,18 @@ class Echo(Model):
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         self.ledger.write("start", prompt.key, prompt.conversation, prompt.lane)
         messages = prompt.body["messages"]
         if messages[-1]["role"] != "tool":
             await asyncio.sleep(WAIT)
-            yield Answer((ToolCall(id=f"{prompt.key[:16]}", name="post", arguments="{}"),))
+            yield ModelResponse((ToolCall(id=f"{prompt.key[:16]}", name="post", arguments="{}"),))
             return
         said = f"re:{','.join(unanswered(messages))}"
         for letter in said:
             await asyncio.sleep(WAIT / 10)
-            yield Said(0, "text", letter)
-        yield Answer((Text(text=said),))
+            yield ResponseDelta(0, "text", letter)
+        yield ModelResponse((TextPart(text=said),))
 
 
 def unanswered(messages: list[dict[str, Any]]) -> list[str]:
@@ -67,7 +67,7 @@ def echoing(files: Files) -> Team:
     """A team of one echo, whose calls are in the ledgers."""
     ran = Ledger(files.tools)
 
-    async def post(call: Call) -> str:
+    async def post(call: ToolContext) -> str:
         """Post it, once."""
         ran.write("start", "post", call.id, call.key)
         await asyncio.sleep(WAIT)
@@ -104,16 +104,16 @@ class Slow(Model):
         self.waits = waits
         self.ledger = Ledger(files.models)
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         self.ledger.write("start", prompt.key, prompt.conversation, prompt.lane)
         if self.waits and prompt.lane == "slow":
-            yield Said(0, "text", "half")
+            yield ResponseDelta(0, "text", "half")
             await first_waits(self.files)
         called = any(message["role"] == "tool" for message in prompt.body["messages"])
         if not self.waits and prompt.lane == "slow" and not called:
-            yield Answer((ToolCall(id="c1", name="post", arguments="{}"),))
+            yield ModelResponse((ToolCall(id="c1", name="post", arguments="{}"),))
             return
-        yield Answer((Text(text=f"{prompt.lane} has done it"),))
+        yield ModelResponse((TextPart(text=f"{prompt.lane} has done it"),))
 
 
 async def first_waits(files: Files) -> None:
@@ -131,7 +131,7 @@ def go_on(folder: str, waits: bool) -> None:
     files = Files(Path(folder))
     ran = Ledger(files.tools)
 
-    async def post(call: Call) -> str:
+    async def post(call: ToolContext) -> str:
         """Post it, once."""
         ran.write("start", "post", call.id, call.key)
         await first_waits(files)
@@ -150,7 +150,7 @@ def go_on(folder: str, waits: bool) -> None:
 
 def alive(number: int, barrier: Barrier, file: str, runners: list[str]) -> list[str]:
     """Those of the runners that live, as another process sees it."""
-    mine = Presence(file, "mine", claimed=lambda: runners)
+    mine = LivenessLock(file, "mine", claimed=lambda: runners)
     found = [runner for runner in runners if mine.lives(runner)]
     mine.close()
     return found
@@ -158,14 +158,14 @@ def alive(number: int, barrier: Barrier, file: str, runners: list[str]) -> list[
 
 def live(file: str, sender: Connection) -> None:
     """Be a runner that lives, and tell its owner."""
-    runner = Presence(file, "one")
+    runner = LivenessLock(file, "one")
     sender.send(runner.owner)
     time.sleep(PATIENCE)
 
 
 def fork_and_live(file: str, sender: Connection) -> None:
     """The same with a fork of the process, which outlives it; tell both."""
-    runner = Presence(file, "one")
+    runner = LivenessLock(file, "one")
     child = os.fork()
     if child:
         sender.send((runner.owner, child))
@@ -174,7 +174,7 @@ def fork_and_live(file: str, sender: Connection) -> None:
 
 def close_after_a_fork(number: int, barrier: Barrier, file: str) -> str:
     """Close a runner and a log in a fork of their process, where their descriptors are other files by now."""
-    runner, log = Presence(file, "one"), stenolog.open(file)
+    runner, log = LivenessLock(file, "one"), stenolog.open(file)
     log.blobs.put(b"pinned")
     child = os.fork()
     if not child:
@@ -208,12 +208,12 @@ class Writer(Model):
     provider = "writer"
     name = "writer"
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         text = f"{prompt.lane}:{prompt.key}"
         for letter in text:
             await asyncio.sleep(0)
-            yield Said(0, "text", letter)
-        yield Answer((Text(text=text),))
+            yield ResponseDelta(0, "text", letter)
+        yield ModelResponse((TextPart(text=text),))
 
 
 def write(folder: str, times: int) -> None:
@@ -227,7 +227,7 @@ def write(folder: str, times: int) -> None:
                 for _ in range(times):
                     said: dict[str, list[str]] = {}
                     async for happened in team.run(log[TALK], "Write", to=WRITERS):
-                        if isinstance(happened, Delta):
+                        if isinstance(happened, StreamDelta):
                             said.setdefault(happened.lane, []).append(happened.text)
                     for lane in said:
                         streamed.write("".join(said[lane]))

@@ -17,12 +17,12 @@ from random import Random
 from typing import NamedTuple
 
 import stenolog
-from stenolog import Agent, Conversation, Recorded, Team, Text, ToolCall
-from stenolog.domain.errors import ModelFailed
+from stenolog import Agent, Conversation, EntryAppended, Team, TextPart, ToolCall
+from stenolog.domain.errors import ModelError
 from stenolog.domain.events import ErrorCategory
-from stenolog.engine import Happening, Retries
-from stenolog.models import Answer, Model, Prompt, Said
-from stenolog.tools import Call, Runnable, tool
+from stenolog.engine import RetryPolicy, RunEvent
+from stenolog.models import Model, ModelCall, ModelResponse, ResponseDelta
+from stenolog.tools import BaseTool, ToolContext, tool
 
 TALKS = ("one", "two", "three")
 AGENTS = ("anna", "ben", "cleo")
@@ -31,7 +31,7 @@ NEVER, SAFE, KEYED = "post", "look", "pay"
 FAILURES: tuple[ErrorCategory, ...] = ("network", "overloaded", "timeout", "rate_limited")
 PAUSE = 0.05
 """Seconds at most before a piece, and a call of a tool takes up to twice that."""
-RETRIES = Retries(
+RETRIES = RetryPolicy(
     attempts=dict.fromkeys((*FAILURES, "process_exited", "invalid_response"), 1000), base=0.02, cap=0.1
 )
 ENOUGH = "enough"
@@ -104,7 +104,7 @@ class Talker(Model):
         self.ledger = ledger
         self.pause = pause
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         chance, mark = Random(prompt.key), prompt.key[:16]
         named = (prompt.key, prompt.conversation, prompt.lane)
         self.ledger.write("start", *named)
@@ -114,11 +114,11 @@ class Talker(Model):
             await asyncio.sleep(self.pause * chance.random())
             if number == fails:
                 self.ledger.write("failed", *named)
-                raise ModelFailed(chance.choice(FAILURES), f"{mark} was cut off")
-            yield Said(0, "text", word)
+                raise ModelError(chance.choice(FAILURES), f"{mark} was cut off")
+            yield ResponseDelta(0, "text", word)
         calls = [_call(f"{mark}-c{number}", chance) for number in range(chance.choice((0, 0, 1, 2, 4)))]
         self.ledger.write("end", *named)
-        yield Answer((Text(text="".join(words)), *calls))
+        yield ModelResponse((TextPart(text="".join(words)), *calls))
 
 
 def _call(id: str, chance: Random) -> ToolCall:
@@ -126,25 +126,25 @@ def _call(id: str, chance: Random) -> ToolCall:
     return ToolCall(id=id, name=chance.choice((NEVER, NEVER, SAFE, KEYED)), arguments=json.dumps(arguments))
 
 
-def tools(ledger: Ledger) -> list[Runnable]:
+def tools(ledger: Ledger) -> list[BaseTool]:
     """The three tools; one of them runs in a thread."""
 
-    def post(id: str, seconds: float, call: Call) -> str:
+    def post(id: str, seconds: float, call: ToolContext) -> str:
         """Post it, once."""
         ledger.write("start", NEVER, id, call.key)
         time.sleep(seconds)
         ledger.write("end", NEVER, id, call.key)
         return f"posted {id}"
 
-    async def look(id: str, seconds: float, call: Call) -> str:
+    async def look(id: str, seconds: float, call: ToolContext) -> str:
         """Look at it."""
         return await slowly(SAFE, id, seconds, call)
 
-    async def pay(id: str, seconds: float, call: Call) -> str:
+    async def pay(id: str, seconds: float, call: ToolContext) -> str:
         """Pay for it, under a key."""
         return await slowly(KEYED, id, seconds, call)
 
-    async def slowly(name: str, id: str, seconds: float, call: Call) -> str:
+    async def slowly(name: str, id: str, seconds: float, call: ToolContext) -> str:
         ledger.write("start", name, id, call.key)
         await asyncio.sleep(seconds)
         ledger.write("end", name, id, call.key)
@@ -171,9 +171,9 @@ async def _work(files: Files) -> None:
         ledger.close()
 
 
-def _telling(told: Ledger, pieces: Ledger) -> Callable[[str, Happening], None]:
-    def tell(name: str, happened: Happening) -> None:
-        if isinstance(happened, Recorded):
+def _telling(told: Ledger, pieces: Ledger) -> Callable[[str, RunEvent], None]:
+    def tell(name: str, happened: RunEvent) -> None:
+        if isinstance(happened, EntryAppended):
             told.write(name, happened.entry.position, happened.entry.digest)
         elif happened.kind == "text":
             pieces.write(name, happened.text.strip(), time.monotonic(), os.getpid())
@@ -182,13 +182,13 @@ def _telling(told: Ledger, pieces: Ledger) -> Callable[[str, Happening], None]:
 
 
 async def _converse(
-    team: Team, talk: Conversation, tell: Callable[[str, Happening], None], enough: Path
+    team: Team, conversation: Conversation, tell: Callable[[str, RunEvent], None], enough: Path
 ) -> None:
     """Say something whenever all have come to rest."""
     message: str | None = None
     while True:
-        async for happened in team.run(talk, message):
-            tell(talk.name, happened)
+        async for happened in team.run(conversation, message):
+            tell(conversation.name, happened)
         if enough.exists():
             return
-        message = f"Go on from {talk.position}"
+        message = f"Go on from {conversation.position}"

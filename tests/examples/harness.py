@@ -89,13 +89,13 @@ def clean(path: Path) -> None:
     """Assert that the log is whole, that all its requests can be built again, that no prefix leads to one
     that a provider would refuse, and that all judges accept every sendable one."""
     with stenolog.open(path) as log:
-        talks = {name: [*log[name].entries()] for name in log.names(archived=True)}
-    assert sum(map(len, talks.values())) > len(talks)
+        conversations = {name: [*log[name].entries()] for name in log.names(archived=True)}
+    assert sum(map(len, conversations.values())) > len(conversations)
     assert asked("verify", "--requests", "--strict", "--db", str(path)) == ""
-    for name in talks:
+    for name in conversations:
         assert asked("fsck", name, "--all-prefixes", "--db", str(path)) == ""
     if HERE:
-        assert [fault for name, entries in talks.items() for fault in faults(name, entries)] == []
+        assert [fault for name, entries in conversations.items() for fault in faults(name, entries)] == []
 
 
 def asked(*arguments: str) -> str:
@@ -110,11 +110,11 @@ def faults(name: str, entries: list[Entry]) -> Iterator[str]:
     """What the judges hold against the sendable requests of every lane, at every position."""
     for lane in lanes(entries):
         for made in windows(entries, lane, None):
-            for wire in MODELS if takes_part(made) else ():
-                request = from_window(made, wire)
+            for api in MODELS if takes_part(made) else ():
+                request = from_window(made, api)
                 if request.sendable:
-                    where = f"{name} {lane.address}@{made.position} {wire}"
-                    yield from (f"{where}: {fault}" for fault in complaints(wire, request.body))
+                    where = f"{name} {lane.address}@{made.position} {api}"
+                    yield from (f"{where}: {fault}" for fault in complaints(api, request.body))
 
 
 def _started(

@@ -197,7 +197,7 @@ def until_over(api: StandIn, path: Path) -> None:
             continue
         with stenolog.open(path) as log:
             floor = log["telegram-1"].state().floor
-        if not floor.holds and floor.ended and delivered(path)[-1:] == api.texts()[-1:]:
+        if not floor.holders and floor.end_reason and delivered(path)[-1:] == api.texts()[-1:]:
             return
     raise AssertionError(f"it goes on and on: {api.texts()}")
 

@@ -14,9 +14,9 @@ import pytest
 import stenolog
 from examples.stakeholder_mail.crew import agents, team
 from examples.stakeholder_mail.workflow import TALK, plan, write
-from stenolog.models import Prompt, Scripted
+from stenolog.models import ModelCall, Scripted
 from stenolog.projections.usage import usage
-from stenolog.tables import kept_in
+from stenolog.tables import attached_tables
 from tests.examples.harness import clean, finished, killed, outcome, run, said
 
 NAME = "stakeholder_mail"
@@ -47,7 +47,7 @@ def test_the_table_of_messages_has_every_message_and_the_personas(done: Path) ->
 
     assert sql(done, query) == [("assistant", 20), ("system", 6), ("user", 3)]
     with stenolog.open(done) as log:
-        assert kept_in(log) == [("conversation_messages", 0, ""), ("stakeholder_mails", 0, "")]
+        assert attached_tables(log) == [("conversation_messages", 0, ""), ("stakeholder_mails", 0, "")]
 
 
 def test_a_mail_made_anew_stands_in_its_place_and_another_beside_it_with_nothing_copied(done: Path) -> None:
@@ -141,7 +141,7 @@ def test_its_log_is_clean(done: Path) -> None:
 
 
 def test_an_orchestrator_that_hands_on_to_the_planner_again_stops_no_later_start(tmp_path: Path) -> None:
-    def reply(prompt: Prompt) -> str:
+    def reply(prompt: ModelCall) -> str:
         about = json.dumps({"mails": [{"to": "Ann", "about": f"growth {prompt.key[:9]}"}]})
         return {"planner": about, "writer": "Dear Ann"}.get(prompt.lane.partition("/")[0], "Go on, @planner.")
 

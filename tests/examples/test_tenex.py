@@ -75,7 +75,7 @@ def test_its_log_is_clean(path: Path) -> None:
 def test_at_one_position_each_agent_has_its_own_view(site: Conversation) -> None:
     asked = site.state().lane("executor").seen
     shown = {agent: dict(marks(site.request(agent, asked))) for agent in AGENTS}
-    by_text = {getattr(entry.event, "text", ""): entry.position for entry in site.entries(upto=asked)}
+    by_text = {getattr(entry.event, "text", ""): entry.position for entry in site.entries(at=asked)}
     table = by_text["The table is right. It has no title to be read by."]
     plan = by_text["Plan: 1. hours.html with a table. 2. A test that Mondays are closed."]
 
@@ -94,7 +94,7 @@ def test_at_one_position_each_agent_has_its_own_view(site: Conversation) -> None
         "executor": "has it",
     }
     assert side_by_side(site, asked).row_count == len(
-        [entry for entry in site.entries(upto=asked) if said_by(entry)]
+        [entry for entry in site.entries(at=asked) if said_by(entry)]
     )
 
 
@@ -117,7 +117,7 @@ def test_each_phase_hands_its_summary_on(site: Conversation) -> None:
 
 def test_who_was_asked_and_who_has_answered_is_read_off_the_log(site: Conversation) -> None:
     tasks = list(completions(site.entries()))
-    half = list(completions(site.entries(upto=tasks[-1].asked)))
+    half = list(completions(site.entries(at=tasks[-1].asked)))
 
     assert [(task.agent, task.phase) for task in tasks if task.agent not in ("tester", "executor")] == [
         ("project-manager", "agent"),

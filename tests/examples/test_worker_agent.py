@@ -98,10 +98,10 @@ def test_the_worker_in_a_fork_was_sent_what_its_caller_knew_and_no_entry_was_cop
     with stenolog.open(done) as log:
         (name,) = (name for name in log if name.startswith("reader~"))
         entries = [*log[name].entries()]
-        request = log[name].request("reader", upto=entries[-2].position)
+        request = log[name].request("reader", at=entries[-2].position)
 
         assert "We bake one tray too few" in str(request.body)
         assert entries[3].event.kind == "mode_switch"  # the first of its own
         assert {entry.position: entry.digest for entry in entries[:3]} == {
-            entry.position: entry.digest for entry in log["review"].entries(upto=3)
+            entry.position: entry.digest for entry in log["review"].entries(at=3)
         }

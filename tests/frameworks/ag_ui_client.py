@@ -22,8 +22,8 @@ def installed() -> Path:
     return npm.installed(HERE, "the official client of AG-UI")
 
 
-def wire(events: Iterable[BaseEvent]) -> list[Any]:
-    """The events as they go over the wire."""
+def api(events: Iterable[BaseEvent]) -> list[Any]:
+    """The events as they go over the API."""
     return [json.loads(event.model_dump_json(by_alias=True)) for event in events]
 
 
@@ -33,7 +33,7 @@ def asked(
     """What the client says of each stream: the first `error` or None, and the `messages` and `state` that it
     then has. `having`: the messages that it has before.
     """
-    lines = "\n".join(json.dumps({"events": wire(events), "messages": [*having]}) for events in streams)
+    lines = "\n".join(json.dumps({"events": api(events), "messages": [*having]}) for events in streams)
     command = ["node", str(HERE / "check.cjs"), str(installed())]
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True, timeout=PATIENCE)
     told = [json.loads(line) for line in done.stdout.splitlines()]

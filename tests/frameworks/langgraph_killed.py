@@ -1,6 +1,6 @@
 """A program that is killed: it asks a graph some questions, and goes on from the file when started again.
 
-python -m tests.frameworks.langgraph_killed talk.db
+python -m tests.frameworks.langgraph_killed conversation.db
 """
 
 from __future__ import annotations

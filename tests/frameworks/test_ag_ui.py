@@ -16,15 +16,15 @@ from ag_ui.encoder import EventEncoder
 from hypothesis import given, settings
 
 import stenolog
-from stenolog import Agent, Entry, Log, ModelFailed, Team
+from stenolog import Agent, Entry, Log, ModelError, Team
 from stenolog.adapters.frameworks.ag_ui_messages import messages
-from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
+from stenolog.adapters.llms.port import Model, ModelCall, ModelResponse, ResponseDelta
 from stenolog.domain.errors import StenologError
-from stenolog.engine import Retries
+from stenolog.engine import RetryPolicy
 from stenolog.frameworks import ag_ui_events, ag_ui_live, ag_ui_messages
 from stenolog.models import Scripted
 from stenolog.testing import entries
-from tests.frameworks.ag_ui_client import asked, wire
+from tests.frameworks.ag_ui_client import api, asked
 from tests.frameworks.ag_ui_law import faults
 from tests.strategies import decided, logs
 
@@ -46,7 +46,7 @@ def looking(name: str = "coder") -> Agent:
     """Thinks, says something, calls a tool twice at once, and answers."""
     calls = [stenolog.ToolCall(id=f"c{n}", name="look", arguments=f'{{"where": "{n}"}}') for n in (1, 2)]
     script = Scripted(
-        [stenolog.Reasoning(text="A cat, perhaps. " * 3), "Let me see.", *calls], "I know it now."
+        [stenolog.ReasoningPart(text="A cat, perhaps. " * 3), "Let me see.", *calls], "I know it now."
     )
     return Agent(name, llm=script, tools=[look])
 
@@ -61,39 +61,39 @@ class Breaking(Model):
         self.category = category
         self.asked = 0
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         self.asked += 1
-        yield Said(0, "text", "It is the ")
+        yield ResponseDelta(0, "text", "It is the ")
         if self.asked == 1:
-            raise ModelFailed(self.category, "gone")
-        yield Said(0, "text", "cat.")
-        yield Answer((stenolog.Text(text="It is the cat."),))
+            raise ModelError(self.category, "gone")
+        yield ResponseDelta(0, "text", "cat.")
+        yield ModelResponse((stenolog.TextPart(text="It is the cat."),))
 
 
-def live(talk: Any, agents: list[Agent], *message: str, **options: Any) -> list[BaseEvent]:
+def live(conversation: Any, agents: list[Agent], *message: str, **options: Any) -> list[BaseEvent]:
     """The events of a run, as they come."""
 
     async def main() -> list[BaseEvent]:
         async with Team(agents) as team:
-            run = team.run(talk, *message, to=[agent.name for agent in agents], id="m1")
-            return [event async for event in ag_ui_live(talk, run, run_id="r1", **options)]
+            run = team.run(conversation, *message, to=[agent.name for agent in agents], id="m1")
+            return [event async for event in ag_ui_live(conversation, run, run_id="r1", **options)]
 
     return asyncio.run(main())
 
 
-def turn(talk: Any, id: str, **options: Any) -> list[BaseEvent]:
+def turn(conversation: Any, id: str, **options: Any) -> list[BaseEvent]:
     """The events of a turn with a baker, for a client that has said its message itself."""
 
     async def main() -> list[BaseEvent]:
         async with Team([Agent("baker", llm=Scripted("Rye."))]) as team:
-            run = team.run(talk, "Which bread?", id=id)
-            return [event async for event in ag_ui_live(talk, run, run_id=id, **options)]
+            run = team.run(conversation, "Which bread?", id=id)
+            return [event async for event in ag_ui_live(conversation, run, run_id=id, **options)]
 
     return asyncio.run(main())
 
 
 def told(messages: Any) -> list[Any]:
-    """Messages as they go over the wire, sorted: agents at work at once begin in another order."""
+    """Messages as they go over the API, sorted: agents at work at once begin in another order."""
     return sorted(
         (json.loads(m.model_dump_json(by_alias=True)) for m in messages), key=lambda m: str(m["id"])
     )
@@ -101,15 +101,15 @@ def told(messages: Any) -> list[Any]:
 
 @given(logs())
 def test_any_prefix_of_any_log_is_told_in_legal_order(log: list[Entry]) -> None:
-    found = {upto: faults(wire(ag_ui_events(log[:upto]))) for upto in range(len(log) + 1)}
+    found = {at: faults(api(ag_ui_events(log[:at]))) for at in range(len(log) + 1)}
 
-    assert found == {upto: [] for upto in found}
+    assert found == {at: [] for at in found}
 
 
 @given(decided())
 def test_what_was_decided_is_told_in_legal_order_with_every_word(history: list[Any]) -> None:
     log = entries(*history)
-    events = wire(ag_ui_events(log))
+    events = api(ag_ui_events(log))
     told = [(e.get("delta", ""), str(e.get("content", "")), (e.get("value") or "")) for e in events]
     said = "\n".join(
         text + content + (value.get("text", "") if isinstance(value, dict) else "")
@@ -134,42 +134,42 @@ def test_a_checker_that_finds_nothing_would_prove_nothing() -> None:
 
 
 def test_what_streams_comes_as_it_streams_and_has_the_ids_of_a_replay(log: Log) -> None:
-    talk = log["cat"]
+    conversation = log["cat"]
 
-    events = live(talk, [looking()], "Where is the cat?")
-    pieces = [event["delta"] for event in wire(events) if event["type"] == "TEXT_MESSAGE_CONTENT"]
+    events = live(conversation, [looking()], "Where is the cat?")
+    pieces = [event["delta"] for event in api(events) if event["type"] == "TEXT_MESSAGE_CONTENT"]
 
-    assert faults(wire(events)) == []
+    assert faults(api(events)) == []
     assert "I know it now." in "".join(pieces)
-    assert [event["type"] for event in wire(events)].count("REASONING_MESSAGE_CONTENT") == 3
-    assert told(messages(events)) == told(ag_ui_messages(talk.entries()))
+    assert [event["type"] for event in api(events)].count("REASONING_MESSAGE_CONTENT") == 3
+    assert told(messages(events)) == told(ag_ui_messages(conversation.entries()))
 
 
 def test_an_answer_that_breaks_off_is_closed_and_the_next_attempt_is_another_message(log: Log) -> None:
-    talk = log["cat"]
+    conversation = log["cat"]
 
-    events = live(talk, [Agent("coder", llm=Breaking(), retries=Retries(base=0.0))], "Who is it?")
-    said = [(m.id, m.content) for m in ag_ui_messages(talk.entries()) if m.role == "assistant"]
+    events = live(conversation, [Agent("coder", llm=Breaking(), retries=RetryPolicy(base=0.0))], "Who is it?")
+    said = [(m.id, m.content) for m in ag_ui_messages(conversation.entries()) if m.role == "assistant"]
 
-    assert faults(wire(events)) == []
+    assert faults(api(events)) == []
     assert said == [("coder@2", "It is the "), ("coder@2~2", "It is the cat.")]
-    [error] = [event["value"] for event in wire(events) if event.get("name") == "stenolog.error"]
+    [error] = [event["value"] for event in api(events) if event.get("name") == "stenolog.error"]
     assert (error["category"], "retry_at" in error) == ("overloaded", True)
-    assert told(messages(events)) == told(ag_ui_messages(talk.entries()))
+    assert told(messages(events)) == told(ag_ui_messages(conversation.entries()))
 
 
 def test_a_lane_that_fails_for_good_ends_the_run_with_its_error(log: Log) -> None:
     events = live(log["cat"], [Agent("coder", llm=Breaking(category="refused"))], "Who is it?")
 
-    assert wire(events)[-1] == {"type": "RUN_ERROR", "message": "coder: refused: gone", "code": "refused"}
-    assert wire(ag_ui_events(log["cat"].entries()))[-1] == wire(events)[-1]
+    assert api(events)[-1] == {"type": "RUN_ERROR", "message": "coder: refused: gone", "code": "refused"}
+    assert api(ag_ui_events(log["cat"].entries()))[-1] == api(events)[-1]
 
 
 def test_agents_that_answer_at_once_have_their_messages_open_at_once(log: Log) -> None:
-    talk = log["cat"]
+    conversation = log["cat"]
     agents = [Agent(name, llm=Scripted("One two three.", piece=4, pause=0.01)) for name in ("anna", "ben")]
 
-    events = wire(live(talk, agents, "Count!"))
+    events = api(live(conversation, agents, "Count!"))
     spoken = [event["messageId"] for event in events if event["type"] == "TEXT_MESSAGE_CONTENT"]
 
     assert faults(events) == []
@@ -178,7 +178,7 @@ def test_agents_that_answer_at_once_have_their_messages_open_at_once(log: Log) -
 
 
 def test_a_call_that_awaits_a_person_is_an_interrupt() -> None:
-    card = stenolog.Card(tools=[stenolog.Tool(name="deploy", approval=True)])
+    card = stenolog.AgentCard(tools=[stenolog.Tool(name="deploy", approval=True)])
     call = stenolog.ToolCall(id="c1", name="deploy")
     log = entries(
         stenolog.ModeSwitch(joins=["coder"], cards={"coder": card}),
@@ -186,45 +186,48 @@ def test_a_call_that_awaits_a_person_is_an_interrupt() -> None:
         stenolog.AssistantMessage(agent="coder", cause=2, tool_calls=[call]),
     )
 
-    assert wire(ag_ui_events(log))[-1]["outcome"] == {
+    assert api(ag_ui_events(log))[-1]["outcome"] == {
         "type": "interrupt",
         "interrupts": [{"id": "e3[0]", "reason": "tool_call", "message": "deploy", "toolCallId": "c1"}],
     }
 
 
 def test_a_client_that_comes_back_is_given_all_that_was_said_its_own_words_too(log: Log) -> None:
-    talk = log["cat"]
-    live(talk, [looking()], "Where is the cat?")
-    talk.append(stenolog.UserMessage(text="And the dog?"), id="m2")
-    before = ag_ui_messages(talk.entries())
+    conversation = log["cat"]
+    live(conversation, [looking()], "Where is the cat?")
+    conversation.append(stenolog.UserMessage(text="And the dog?"), id="m2")
+    before = ag_ui_messages(conversation.entries())
 
     async def main() -> list[BaseEvent]:
         async with Team([Agent("coder", llm=Scripted("Out."))]) as team:
             return [
-                event async for event in ag_ui_live(talk, team.run(talk, id="m3"), run_id="r2", seen=["m2"])
+                event
+                async for event in ag_ui_live(
+                    conversation, team.run(conversation, id="m3"), run_id="r2", seen=["m2"]
+                )
             ]
 
     events = asyncio.run(main())
     snapshot = next(event for event in events if isinstance(event, MessagesSnapshotEvent))
 
-    assert faults(wire(events)) == []
+    assert faults(api(events)) == []
     assert told(snapshot.messages) == told(before)
-    assert [event["delta"] for event in wire(events) if event["type"] == "TEXT_MESSAGE_CONTENT"] == ["Out."]
+    assert [event["delta"] for event in api(events) if event["type"] == "TEXT_MESSAGE_CONTENT"] == ["Out."]
 
 
 @pytest.mark.parametrize("snapshot", [True, False])
 def test_what_a_client_has_said_is_told_where_a_snapshot_would_take_it_away(log: Log, snapshot: bool) -> None:
-    talk = log["bread"]
-    first = turn(talk, "m1", seen=["m1"])
-    second = turn(talk, "m3", seen=["m1", "baker@2", "m3"], snapshot=snapshot)
+    conversation = log["bread"]
+    first = turn(conversation, "m1", seen=["m1"])
+    second = turn(conversation, "m3", seen=["m1", "baker@2", "m3"], snapshot=snapshot)
 
     assert [m.id for m in messages(first)] == ["baker@2"]
     assert [m.id for m in messages(second)] == (["m3", "baker@4"] if snapshot else ["baker@4"])
 
 
 def test_a_run_that_raises_ends_with_an_error_and_raises(log: Log) -> None:
-    async def failing() -> AsyncGenerator[stenolog.Delta, None]:
-        yield stenolog.Delta("coder", 1, "Half a w")
+    async def failing() -> AsyncGenerator[stenolog.StreamDelta, None]:
+        yield stenolog.StreamDelta("coder", 1, "Half a w")
         raise StenologError("the disk is full")
 
     heard: list[BaseEvent] = []
@@ -236,16 +239,16 @@ def test_a_run_that_raises_ends_with_an_error_and_raises(log: Log) -> None:
 
     with pytest.raises(StenologError, match="disk"):
         asyncio.run(main())
-    assert faults(wire(heard)) == []
-    assert wire(heard)[-1] == {"type": "RUN_ERROR", "message": "the disk is full"}
+    assert faults(api(heard)) == []
+    assert api(heard)[-1] == {"type": "RUN_ERROR", "message": "the disk is full"}
 
 
 def test_who_stops_listening_stops_the_run(log: Log) -> None:
-    talk = log["cat"]
+    conversation = log["cat"]
 
     async def main() -> None:
         async with Team([Agent("coder", llm=Scripted("word " * 99, pause=0.01))]) as team:
-            events = ag_ui_live(talk, team.run(talk, "Talk!", to="coder"), run_id="r1")
+            events = ag_ui_live(conversation, team.run(conversation, "Talk!", to="coder"), run_id="r1")
             async for event in events:
                 if event.type.value == "TEXT_MESSAGE_CONTENT":
                     break
@@ -253,7 +256,7 @@ def test_who_stops_listening_stops_the_run(log: Log) -> None:
 
     asyncio.run(main())
 
-    assert "assistant_message" not in [entry.event.kind for entry in talk.entries()]
+    assert "assistant_message" not in [entry.event.kind for entry in conversation.entries()]
 
 
 def test_a_snapshot_holds_what_is_in_context_and_each_edit_in_its_place() -> None:
@@ -262,21 +265,23 @@ def test_a_snapshot_holds_what_is_in_context_and_each_edit_in_its_place() -> Non
     note = stenolog.UserMessage(text="for the screen", in_context=False)
     edit, pop = (
         stenolog.UserMessage(text="v2", replaces=2),
-        stenolog.ModeSwitch(hides=[stenolog.Span(first=3, last=3)]),
+        stenolog.ModeSwitch(hides=[stenolog.PositionRange(first=3, last=3)]),
     )
     log = entries(stenolog.ModeSwitch(), *said, summary, note, edit, pop)
 
     assert [message.content for message in ag_ui_messages(log)] == ["v2", "next"]
-    assert [e["name"] for e in wire(ag_ui_events(log)) if e["type"] == "CUSTOM"][:2] == [
+    assert [e["name"] for e in api(ag_ui_events(log)) if e["type"] == "CUSTOM"][:2] == [
         "stenolog.summary",
         "stenolog.note",
     ]
 
 
 def test_the_nodes_of_a_workflow_are_steps() -> None:
-    nodes = [stenolog.ModeSwitch(active_run=stenolog.Run(id="r", node=node)) for node in ("plan", "write")]
+    nodes = [
+        stenolog.ModeSwitch(active_run=stenolog.WorkflowRun(id="r", node=node)) for node in ("plan", "write")
+    ]
     log = entries(*nodes, stenolog.ModeSwitch(active_run=None))
-    steps = [(e["type"], e["stepName"]) for e in wire(ag_ui_events(log)) if e["type"].startswith("STEP")]
+    steps = [(e["type"], e["stepName"]) for e in api(ag_ui_events(log)) if e["type"].startswith("STEP")]
 
     assert steps == [(f"STEP_{verb}", node) for node in ("plan", "write") for verb in ("STARTED", "FINISHED")]
 
@@ -300,10 +305,10 @@ def test_without_its_package_the_error_is_the_line_that_installs_it() -> None:
 
 @pytest.mark.slow
 def test_the_official_client_accepts_them_and_has_the_same_messages(log: Log) -> None:
-    talk, broken, many = log["cat"], log["broken"], log["many"]
+    conversation, broken, many = log["cat"], log["broken"], log["many"]
     runs = [
-        live(talk, [looking()], "Where is the cat?"),
-        live(broken, [Agent("coder", llm=Breaking(), retries=Retries(base=0.0))], "Who is it?"),
+        live(conversation, [looking()], "Where is the cat?"),
+        live(broken, [Agent("coder", llm=Breaking(), retries=RetryPolicy(base=0.0))], "Who is it?"),
         live(many, [looking("anna"), looking("ben")], "Where?"),
         live(log["failed"], [Agent("coder", llm=Breaking(category="refused"))], "Who is it?"),
     ]
@@ -351,7 +356,7 @@ def _sampled(number: int) -> list[list[Entry]]:
     @settings(max_examples=number)
     @given(logs())
     def collect(log: list[Entry]) -> None:
-        found.extend(log[:upto] for upto in range(len(log), 0, -3))
+        found.extend(log[:at] for at in range(len(log), 0, -3))
 
     collect()
     assert len(found) >= number

@@ -16,7 +16,7 @@ from pydantic_ai import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, T
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import stenolog
-from stenolog import Agent, Conversation, MissingExtra, Team, ToolCall
+from stenolog import Agent, Conversation, MissingExtraError, Team, ToolCall
 from stenolog.frameworks import OpenAIAgentsSession, PydanticAIRecorder, append_pydantic_ai, to_pydantic_ai
 from stenolog.models import Scripted
 from tests.examples.harness import clean
@@ -30,33 +30,33 @@ def look() -> str:
     return "a shelf"
 
 
-async def by_the_sdk(talk: Conversation, words: str) -> list[Any]:
+async def by_the_sdk(conversation: Conversation, words: str) -> list[Any]:
     model = ScriptedModel([[assistant_message(f"{words} by the SDK")]])
-    await Runner.run(SdkAgent("a", model=model), words, session=OpenAIAgentsSession(talk))
+    await Runner.run(SdkAgent("a", model=model), words, session=OpenAIAgentsSession(conversation))
     return list(model.calls[0].input)
 
 
-async def by_pydantic_ai(talk: Conversation, words: str) -> list[ModelMessage]:
+async def by_pydantic_ai(conversation: Conversation, words: str) -> list[ModelMessage]:
     def answer(_: list[ModelMessage], __: AgentInfo) -> ModelResponse:
         return ModelResponse(parts=[TextPart(f"{words} by pydantic-ai")])
 
-    recorder = PydanticAIRecorder(talk)
+    recorder = PydanticAIRecorder(conversation)
     agent = PydanticAgent(FunctionModel(answer), capabilities=[recorder])
     return (await agent.run(words, message_history=recorder.history())).all_messages()
 
 
-async def by_the_engine(talk: Conversation, words: str) -> None:
+async def by_the_engine(conversation: Conversation, words: str) -> None:
     team = Team([Agent("assistant", llm=Scripted([CALL], f"{words} by the engine"), tools=[look])])
-    async for _ in team.run(talk, words):
+    async for _ in team.run(conversation, words):
         pass
 
 
 def test_each_goes_on_where_another_has_stopped(tmp_path: Path) -> None:
-    async def go(talk: Conversation) -> tuple[list[Any], list[ModelMessage]]:
-        await by_the_sdk(talk, "one")
-        await by_pydantic_ai(talk, "two")
-        await by_the_engine(talk, "three")
-        return await by_the_sdk(talk, "four"), await by_pydantic_ai(talk, "five")
+    async def go(conversation: Conversation) -> tuple[list[Any], list[ModelMessage]]:
+        await by_the_sdk(conversation, "one")
+        await by_pydantic_ai(conversation, "two")
+        await by_the_engine(conversation, "three")
+        return await by_the_sdk(conversation, "four"), await by_pydantic_ai(conversation, "five")
 
     with stenolog.open(tmp_path / "talks.db") as log:
         sent, messages = asyncio.run(go(log["shared"]))
@@ -82,5 +82,5 @@ def test_without_the_package_an_error_names_the_line_that_installs_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
 
-    with stenolog.open(":memory:") as log, pytest.raises(MissingExtra, match=r"stenolog\[pydantic-ai\]"):
+    with stenolog.open(":memory:") as log, pytest.raises(MissingExtraError, match=r"stenolog\[pydantic-ai\]"):
         to_pydantic_ai(log["parser"])

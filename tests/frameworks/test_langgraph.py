@@ -93,7 +93,7 @@ def test_a_request_can_be_built_from_what_was_told(log: Log) -> None:
     talking(LangGraphSaver(log)).invoke(ASKED, ONE)
     log["one"].append(stenolog.UserMessage(text="Thanks!"))
 
-    request = log["one"].request("assistant", wire="openai-chat")
+    request = log["one"].request("assistant", api="openai-chat")
     roles = [message["role"] for message in request.body["messages"]]
 
     assert request.ready
@@ -192,9 +192,9 @@ def test_what_only_a_subgraph_was_told_is_in_the_timeline_and_in_no_request_of_t
     app.invoke(ASKED, ONE)
     private = [entry.event for entry in log["one"].entries() if not entry.event.in_context]  # type: ignore[union-attr]
     private_words = [(event.kind, event.text) for event in private]  # type: ignore[union-attr]
-    before = log["one"].request("assistant", wire="openai-chat").body["messages"]
+    before = log["one"].request("assistant", api="openai-chat").body["messages"]
     app.update_state(ONE, {"messages": [AIMessage("a thought", id="t")]})
-    adopted = log["one"].request("assistant", wire="openai-chat").body["messages"]
+    adopted = log["one"].request("assistant", api="openai-chat").body["messages"]
 
     assert private_words == [("user_message", "a brief"), ("assistant_message", "a thought")]
     assert private[0].author_kind == "agent"  # type: ignore[union-attr]
@@ -297,10 +297,10 @@ def test_a_thread_that_is_deleted_while_a_copy_lives_is_empty_and_may_be_used_ag
     saver.copy_thread("one", "two")
 
     saver.delete_thread("one")
-    left = log["one"].request("assistant", wire="openai-chat").body["messages"]
+    left = log["one"].request("assistant", api="openai-chat").body["messages"]
     archived = log.names()
     state = app.invoke(ASKED, ONE)
-    body = log["one"].request("assistant", wire="openai-chat").body["messages"]
+    body = log["one"].request("assistant", api="openai-chat").body["messages"]
 
     assert ([m["content"] for m in left if "Where" in m["content"]], archived) == ([], ["two"])
     assert [m["content"] for m in body[:-1]] == said(state)

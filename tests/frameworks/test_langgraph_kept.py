@@ -30,7 +30,7 @@ from langgraph.types import Send
 
 import stenolog
 from stenolog.adapters.transcripts import export_jsonl, import_file
-from stenolog.domain.errors import CallerError, CorruptLog, MissingBlob
+from stenolog.domain.errors import BlobNotFoundError, CallerError, CorruptLogError
 from stenolog.frameworks import LangGraphSaver
 from tests.frameworks.langgraph_graphs import growing, talking
 
@@ -160,7 +160,7 @@ def test_a_blob_that_is_gone_is_an_error_and_never_an_empty_state() -> None:
         with log.datastore.writing() as connection:
             connection.execute("DELETE FROM blobs")
 
-        with pytest.raises(MissingBlob):
+        with pytest.raises(BlobNotFoundError):
             saver.get_tuple(config)
 
 
@@ -175,7 +175,7 @@ def test_what_others_keep_under_our_name_is_passed_over_and_damage_in_a_thread_i
 
         assert found == [config]
         for _ in range(2):
-            with pytest.raises(CorruptLog, match=r"'one' at position 3: meta\.langgraph"):
+            with pytest.raises(CorruptLogError, match=r"'one' at position 3: meta\.langgraph"):
                 saver.get_tuple(ONE)
 
 
@@ -270,14 +270,14 @@ def test_ids_and_sets_keep_their_types() -> None:
 
 
 def test_a_thread_is_exported_and_imported_with_its_checkpoints(tmp_path: Path) -> None:
-    talk = tmp_path / "talk.jsonl"
+    conversation = tmp_path / "talk.jsonl"
     with stenolog.open(tmp_path / "a.db") as log:
         app = talking(LangGraphSaver(log))
         state = app.invoke({"messages": [HumanMessage("Where?", id="q1")]}, ONE)
-        with talk.open("w", encoding="utf-8") as stream:
+        with conversation.open("w", encoding="utf-8") as stream:
             export_jsonl(log["one"], stream)
     with stenolog.open(tmp_path / "b.db") as log:
-        import_file(log, talk)
+        import_file(log, conversation)
 
         assert talking(LangGraphSaver(log, trust_imported=["one"])).get_state(ONE).values == state
 

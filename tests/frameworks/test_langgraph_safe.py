@@ -24,7 +24,7 @@ from langgraph.types import Command, Interrupt, Overwrite, Send
 import stenolog
 from stenolog import ModeSwitch, UserMessage
 from stenolog.adapters.transcripts import export_crewagent, export_jsonl, import_file
-from stenolog.domain.errors import CallerError, CorruptLog
+from stenolog.domain.errors import CallerError, CorruptLogError
 from stenolog.frameworks import LangGraphSaver
 from tests.frameworks.langgraph_graphs import talking
 
@@ -92,9 +92,9 @@ def test_no_code_runs_whatever_a_value_in_the_log_names(number: int, tmp_path: P
     with stenolog.open(tmp_path / "a.db") as log:
         hold(log, hostile(mark)[number])
         saver = LangGraphSaver(log)
-        with pytest.raises((CallerError, CorruptLog)):
+        with pytest.raises((CallerError, CorruptLogError)):
             saver.get_tuple(GIFT)
-        with pytest.raises((CallerError, CorruptLog)):
+        with pytest.raises((CallerError, CorruptLogError)):
             list(saver.list(None))
 
     assert not mark.exists()
@@ -107,7 +107,7 @@ def test_a_value_that_is_nested_without_end_is_damage(tmp_path: Path) -> None:
     with stenolog.open(tmp_path / "a.db") as log:
         hold(log, ["msgpack", b64encode(value).decode()])
 
-        with pytest.raises(CorruptLog):
+        with pytest.raises(CorruptLogError):
             LangGraphSaver(log).get_tuple(GIFT)
 
 
@@ -140,8 +140,8 @@ def test_a_checkpoint_that_an_import_adds_to_a_thread_of_ones_own_is_not_the_lat
     def answer(log: stenolog.Log) -> None:
         import_file(log, tmp_path / "own.jsonl")
         kept: Any = {"checkpoint": ref, "ns": "", "id": "zz", "parent": "", "values": {}, "metadata": ref}
-        talk = log["gift"]
-        talk.append(ModeSwitch(meta={"langgraph": kept}), expected=talk.position)
+        conversation = log["gift"]
+        conversation.append(ModeSwitch(meta={"langgraph": kept}), expected=conversation.position)
 
     with stenolog.open(tmp_path / "a.db") as log:
         talking(LangGraphSaver(log)).invoke(ASKED, GIFT)

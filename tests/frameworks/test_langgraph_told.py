@@ -17,7 +17,7 @@ from langchain_core.messages import (
 )
 
 import stenolog
-from stenolog.domain.parts import Opaque, Reasoning, Text, ToolCall
+from stenolog.domain.parts import ProviderPart, ReasoningPart, TextPart, ToolCall
 from stenolog.domain.values import CallRef
 from stenolog.frameworks import LangGraphSaver
 from tests.frameworks.langgraph_graphs import growing
@@ -27,9 +27,9 @@ said_once = st.tuples(st.sampled_from(["", "a", "b", "c", "d"]), st.integers(0, 
 
 
 def once_each(state: list[tuple[str, int, bool]]) -> list[BaseMessage]:
-    """Messages with an id, each id once and in one of two wordings, and messages without."""
+    """Messages with an id, each id once, of one kind, in one of two wordings, and messages without."""
     kinds: list[type[BaseMessage]] = [HumanMessage, AIMessage]
-    by_id = {id: (n, is_answer) for id, n, is_answer in state if id}
+    by_id = {id: (n, id in "bd") for id, n, _ in state if id}
     return [
         AIMessage("hello", id="m0"),
         *(kinds[is_answer](f"words {id} {n}", id=id) for id, (n, is_answer) in by_id.items()),
@@ -50,7 +50,7 @@ def test_whatever_states_follow_each_other_what_is_in_context_is_the_last_one_in
             )
             first = first or config
         shown = [item.text for item in log["one"].timeline() if item.kind == "message" and not item.hidden]
-        body = log["one"].request("assistant", wire="openai-chat").body
+        body = log["one"].request("assistant", api="openai-chat").body
 
         assert shown == [message.content for message in messages]
         assert [m["content"] for m in body["messages"] if "words" in m["content"]] == shown[1:]
@@ -127,7 +127,7 @@ def test_a_result_that_is_told_again_follows_its_call(asked: AIMessage, is_moved
         config = put(saver, config, holding(2, messages=[*system, asked, cleared]))
         put(saver, config, holding(3, messages=[*system, asked, cleared, HumanMessage("Thanks", id="q")]))
         shown = [item for item in log["one"].timeline() if item.kind == "tool" and not item.hidden]
-        roles = [m["role"] for m in log["one"].request("assistant", wire="openai-chat").body["messages"]]
+        roles = [m["role"] for m in log["one"].request("assistant", api="openai-chat").body["messages"]]
 
         assert [(item.call is None, item.output[0].text) for item in shown] == [(False, "cleared")]  # type: ignore[union-attr]
         assert roles == [m.type for m in system] + ["assistant", "tool", "user"]
@@ -137,15 +137,15 @@ def test_a_result_that_is_told_again_follows_its_call(asked: AIMessage, is_moved
 @pytest.mark.parametrize(
     ("said", "parts"),
     [
-        (HumanMessage([{"type": "non_standard", "x": 1}]), [Text(text='{"type":"non_standard","x":1}')]),
+        (HumanMessage([{"type": "non_standard", "x": 1}]), [TextPart(text='{"type":"non_standard","x":1}')]),
         (
             AIMessage(
                 [{"type": "image_url", "image_url": "x.png"}, "Look!"],
                 response_metadata={"model_provider": "google_genai"},
             ),
             [
-                Opaque(provider="google_genai", raw='{"type":"image_url","image_url":"x.png"}'),
-                Text(text="Look!"),
+                ProviderPart(provider="google_genai", raw='{"type":"image_url","image_url":"x.png"}'),
+                TextPart(text="Look!"),
             ],
         ),
     ],
@@ -172,7 +172,7 @@ def test_a_call_without_an_id_is_told_and_reasoning_keeps_its_ciphertext() -> No
 
         assert told_parts(log) == [
             ToolCall(id="", name="f", arguments='{"x":1}'),
-            Reasoning(provider="openai", id="r", encrypted="enc"),
+            ReasoningPart(provider="openai", id="r", encrypted="enc"),
         ]
 
 

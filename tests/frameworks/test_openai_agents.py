@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 import stenolog
 from stenolog import (
     AssistantMessage,
-    Image,
+    ImagePart,
     LlmError,
     Log,
     ModeSwitch,
-    Text,
+    TextPart,
     ToolCall,
     ToolResult,
     UserMessage,
@@ -91,21 +91,21 @@ def test_what_a_model_says_without_a_break_is_one_message_and_pairs_with_its_res
 ) -> None:
     run(session.add_items(TURN))
 
-    entries = [entry.event for entry in session.talk.entries()]
+    entries = [entry.event for entry in session.conversation.entries()]
     kinds = [type(event) for event in entries]
-    tools = [item for item in session.talk.timeline() if item.kind == "tool"]
+    tools = [item for item in session.conversation.timeline() if item.kind == "tool"]
 
     assert kinds == [ModeSwitch, UserMessage, AssistantMessage, ToolResult, ToolResult, AssistantMessage]
     assert [(tool.author, tool.status, tool.output) for tool in tools] == [
-        ("assistant", "ok", (Text(text="FAILED test_dates"),)),
-        ("assistant", "ok", (Text(text="ok"),)),
+        ("assistant", "ok", (TextPart(text="FAILED test_dates"),)),
+        ("assistant", "ok", (TextPart(text="ok"),)),
     ]
 
 
 def test_the_log_keeps_no_text_twice(session: OpenAIAgentsSession) -> None:
     run(session.add_items(TURN))
 
-    stored = b"".join(record.payload for record in session.talk.records())
+    stored = b"".join(record.payload for record in session.conversation.records())
 
     assert [stored.count(text) for text in (b"Which test", b"pytest", b"FAILED", b"test_dates fails.")] == [
         1
@@ -115,7 +115,7 @@ def test_the_log_keeps_no_text_twice(session: OpenAIAgentsSession) -> None:
 def test_the_request_that_the_log_leads_to_is_made_of_the_same_items(session: OpenAIAgentsSession) -> None:
     run(session.add_items(TURN))
 
-    body = session.talk.request("assistant", upto=5, wire="openai-responses").body
+    body = session.conversation.request("assistant", at=5, api="openai-responses").body
 
     assert [item.get("type", "message") for item in TURN[:6]] == [item["type"] for item in body["input"]]
     assert body["input"][1]["encrypted_content"] == THOUGHT["encrypted_content"]
@@ -123,13 +123,13 @@ def test_the_request_that_the_log_leads_to_is_made_of_the_same_items(session: Op
 
 def test_pop_takes_back_item_by_item_and_the_log_remembers_them_all(session: OpenAIAgentsSession) -> None:
     run(session.add_items(TURN))
-    before = [entry.event for entry in session.talk.entries()]
+    before = [entry.event for entry in session.conversation.entries()]
 
     popped = [run(session.pop_item()) for _ in range(len(TURN) + 1)]
 
     assert popped == [*reversed(TURN), None]
     assert items(session) == []
-    assert [entry.event for entry in session.talk.entries()][: len(before)] == before
+    assert [entry.event for entry in session.conversation.entries()][: len(before)] == before
 
 
 def test_what_was_popped_can_be_said_otherwise(session: OpenAIAgentsSession) -> None:
@@ -139,7 +139,7 @@ def test_what_was_popped_can_be_said_otherwise(session: OpenAIAgentsSession) -> 
     run(session.add_items([SAID]))
 
     assert items(session) == [*TURN, CALL, SAID]
-    assert [(span.first, span.last) for span in session.talk.settings().hides] == [(6, 6)]
+    assert [(span.first, span.last) for span in session.conversation.settings().hides] == [(6, 6)]
 
 
 def test_pops_one_after_the_other_are_one_span(session: OpenAIAgentsSession) -> None:
@@ -148,7 +148,7 @@ def test_pops_one_after_the_other_are_one_span(session: OpenAIAgentsSession) -> 
     for _ in range(4):
         run(session.pop_item())
 
-    assert len(session.talk.settings().hides) == 1
+    assert len(session.conversation.settings().hides) == 1
 
 
 def test_clear_begins_anew_and_deletes_nothing(session: OpenAIAgentsSession) -> None:
@@ -159,8 +159,11 @@ def test_clear_begins_anew_and_deletes_nothing(session: OpenAIAgentsSession) -> 
     run(session.add_items([ASKED]))
 
     assert items(session) == [ASKED]
-    assert [entry.event.kind for entry in session.talk.entries()][6:] == ["mode_switch", "user_message"]
-    assert session.talk.settings().context_from == 7
+    assert [entry.event.kind for entry in session.conversation.entries()][6:] == [
+        "mode_switch",
+        "user_message",
+    ]
+    assert session.conversation.settings().context_from == 7
 
 
 def test_a_session_goes_on_after_a_restart(tmp_path: Path) -> None:
@@ -202,12 +205,12 @@ def test_pictures_are_blobs_and_come_back_as_data_urls(session: OpenAIAgentsSess
     asked = {"role": "user", "content": [{"type": "input_image", "image_url": PIXEL, "detail": "low"}]}
 
     run(session.add_items([asked]))
-    [*_, entry] = session.talk.entries()
+    [*_, entry] = session.conversation.entries()
 
     assert items(session) == [asked]
     assert isinstance(entry.event, UserMessage)
-    assert [type(part) for part in entry.event.parts] == [Image]
-    assert PIXEL.partition(",")[2].encode() not in [*session.talk.records()][-1].payload
+    assert [type(part) for part in entry.event.parts] == [ImagePart]
+    assert PIXEL.partition(",")[2].encode() not in [*session.conversation.records()][-1].payload
 
 
 def test_the_calls_of_tools_that_the_sdk_runs_itself_pair_with_their_outputs(
@@ -218,7 +221,7 @@ def test_the_calls_of_tools_that_the_sdk_runs_itself_pair_with_their_outputs(
     searched = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search"}}
 
     run(session.add_items([ASKED, searched, shell, output]))
-    [tool] = [item for item in session.talk.timeline() if item.kind == "tool"]
+    [tool] = [item for item in session.conversation.timeline() if item.kind == "tool"]
 
     assert items(session) == [ASKED, searched, shell, output]
     assert (tool.detail, tool.text, tool.status) == ("shell", '{"commands":["ls"]}', "ok")
@@ -226,7 +229,7 @@ def test_the_calls_of_tools_that_the_sdk_runs_itself_pair_with_their_outputs(
 
 def test_what_others_have_written_is_given_as_items(session: OpenAIAgentsSession) -> None:
     call = ToolCall(id="c1", name="shell", arguments='{"cmd": "pytest"}')
-    session.talk.extend(
+    session.conversation.extend(
         [
             UserMessage(text="Which test fails?"),
             UserMessage(text="A note for people", in_context=False),
@@ -267,7 +270,7 @@ def test_a_log_with_all_of_it_is_clean(session: OpenAIAgentsSession) -> None:
     run(session.clear_session())
     run(session.add_items(TURN))
 
-    clean(Path(session.talk.log.path))
+    clean(Path(session.conversation.log.path))
 
 
 def texts(*names: str) -> dict[str, st.SearchStrategy[str]]:

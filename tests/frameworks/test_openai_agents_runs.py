@@ -189,9 +189,7 @@ def test_a_compaction_takes_nothing_from_the_log(log: Log) -> None:
     asyncio.run(go())
 
     assert asyncio.run(session.get_items()) == [summary]
-    assert [item.text for item in log["books"].timeline(upto=13) if item.kind == "message"] == [
-        *"abcdefghijkl"
-    ]
+    assert [item.text for item in log["books"].timeline(at=13) if item.kind == "message"] == [*"abcdefghijkl"]
 
 
 KILLED = """

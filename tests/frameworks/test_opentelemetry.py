@@ -16,7 +16,14 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as co
 from opentelemetry.trace import SpanKind, StatusCode
 
 import stenolog
-from stenolog import AssistantMessage, LlmError, MachineError, ToolCall, ToolResult, UnknownConversation
+from stenolog import (
+    AssistantMessage,
+    ConversationNotFoundError,
+    LlmError,
+    OperationalError,
+    ToolCall,
+    ToolResult,
+)
 from stenolog.engine import Agent, Team, regenerate
 from stenolog.frameworks import export_spans
 from stenolog.models import Scripted
@@ -31,16 +38,20 @@ def look(path: str) -> str:
 def work(path: Path, *messages: str) -> None:
     """A team works on each message, in a log that was just opened."""
     clock, call = Clock(), ToolCall(id="c1", name="look", arguments='{"path": "a"}')
-    with opened(path, clock) as talk:
+    with opened(path, clock) as conversation:
         for message in messages:
             model = Scripted([call], "Three lines.", name="small")
-            run(worked(Team([Agent("coder", llm=model, tools=[look])], world=clock.world), talk, message))
+            run(
+                worked(
+                    Team([Agent("coder", llm=model, tools=[look])], world=clock.world), conversation, message
+                )
+            )
 
 
 def exported(path: Path, **options: object) -> list[ReadableSpan]:
     exporter = InMemorySpanExporter()
-    with opened(path) as talk:
-        count = export_spans(talk, exporter, **options)  # type: ignore[arg-type]
+    with opened(path) as conversation:
+        count = export_spans(conversation, exporter, **options)  # type: ignore[arg-type]
     found = list(exporter.get_finished_spans())
     assert count == len(found)
     return found
@@ -83,10 +94,10 @@ def test_every_attribute_of_generative_ai_is_one_of_the_conventions(tmp_path: Pa
 
 
 def test_a_failure_has_its_status_and_its_kind(tmp_path: Path) -> None:
-    with opened(tmp_path / "talks.db") as talk:
-        talk.append(AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c1", name="look")]))
-        talk.append(ToolResult(call_id="c1", text="no such file", is_error=True))
-        talk.append(LlmError(agent="coder", category="timeout", message="no token for 60 s"))
+    with opened(tmp_path / "talks.db") as conversation:
+        conversation.append(AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c1", name="look")]))
+        conversation.append(ToolResult(call_id="c1", text="no such file", is_error=True))
+        conversation.append(LlmError(agent="coder", category="timeout", message="no token for 60 s"))
 
     found = exported(tmp_path / "talks.db")
 
@@ -119,12 +130,15 @@ def test_a_fork_tells_what_was_done_in_it(tmp_path: Path) -> None:
     path, clock, wish = tmp_path / "talks.db", Clock(), "Shorter."
     work(path, "One", "Two")
     model = Scripted("Three.", name="small")
-    with opened(path, clock) as talk:
-        asyncio.run(regenerate(talk, talk.position, Agent("coder", llm=model, tools=[look]), wish))
-        (fork,) = [name for name in talk.log.names(archived=True) if name != talk.name]
+    with opened(path, clock) as conversation:
+        asyncio.run(
+            regenerate(conversation, conversation.position, Agent("coder", llm=model, tools=[look]), wish)
+        )
+        (fork,) = [name for name in conversation.log.names(archived=True) if name != conversation.name]
         exporters = [InMemorySpanExporter() for _ in range(2)]
         counts = [
-            export_spans(talk.log[each], x) for each, x in zip((talk.name, fork), exporters, strict=True)
+            export_spans(conversation.log[each], x)
+            for each, x in zip((conversation.name, fork), exporters, strict=True)
         ]
 
     both = [span.get_span_context().span_id for x in exporters for span in x.get_finished_spans()]  # type: ignore[union-attr]
@@ -143,12 +157,15 @@ def test_what_the_collector_did_not_take_is_told_again(tmp_path: Path) -> None:
     path = tmp_path / "talks.db"
     work(path, "One")
 
-    with opened(path) as talk, pytest.raises(MachineError, match="Down has not taken 4 spans"):
-        export_spans(talk, Down(), name="collector")
+    with opened(path) as conversation, pytest.raises(OperationalError, match="Down has not taken 4 spans"):
+        export_spans(conversation, Down(), name="collector")
 
     assert len(exported(path, name="collector")) == 4
 
 
 def test_a_conversation_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    with stenolog.open(tmp_path / "talks.db") as log, pytest.raises(UnknownConversation, match="nobody"):
+    with (
+        stenolog.open(tmp_path / "talks.db") as log,
+        pytest.raises(ConversationNotFoundError, match="nobody"),
+    ):
         export_spans(log["nobody"], InMemorySpanExporter())

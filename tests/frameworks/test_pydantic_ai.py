@@ -42,13 +42,13 @@ import stenolog
 from stenolog import (
     AssistantMessage,
     Conversation,
-    Image,
+    ImagePart,
     ModeSwitch,
-    StaleAppend,
     ToolCall,
     ToolResult,
     Usage,
     UserMessage,
+    VersionConflictError,
 )
 from stenolog.frameworks import append_pydantic_ai, to_pydantic_ai
 from tests.examples.harness import clean
@@ -59,7 +59,7 @@ PIXEL = b"\xff\xfe\xfb\xef"
 
 
 @pytest.fixture
-def talk(tmp_path: Path) -> Iterator[Conversation]:
+def conversation(tmp_path: Path) -> Iterator[Conversation]:
     with stenolog.open(tmp_path / "talks.db") as log:
         yield log["parser"]
     clean(tmp_path / "talks.db")
@@ -95,16 +95,16 @@ def librarian() -> Agent[None, str]:
     return agent
 
 
-def test_what_an_agent_did_is_taken_down_and_goes_on_from_the_log(talk: Conversation) -> None:
+def test_what_an_agent_did_is_taken_down_and_goes_on_from_the_log(conversation: Conversation) -> None:
     first = run(librarian(), "Read")
-    append_pydantic_ai(talk, first.all_messages())
-    history = to_pydantic_ai(talk)
+    append_pydantic_ai(conversation, first.all_messages())
+    history = to_pydantic_ai(conversation)
     second = run(librarian(), "Again", message_history=history)
-    append_pydantic_ai(talk, second.all_messages())
+    append_pydantic_ai(conversation, second.all_messages())
 
     assert as_json(history) == as_json(first.all_messages())
-    assert as_json(to_pydantic_ai(talk)) == as_json(second.all_messages())
-    assert [entry.event.kind for entry in talk.entries()] == ["mode_switch"] + 2 * [
+    assert as_json(to_pydantic_ai(conversation)) == as_json(second.all_messages())
+    assert [entry.event.kind for entry in conversation.entries()] == ["mode_switch"] + 2 * [
         "user_message",
         "assistant_message",
         "tool_result",
@@ -113,9 +113,9 @@ def test_what_an_agent_did_is_taken_down_and_goes_on_from_the_log(talk: Conversa
     ]
 
 
-def test_the_events_are_those_of_any_other_conversation(talk: Conversation) -> None:
-    append_pydantic_ai(talk, run(librarian(), "Read").all_messages())
-    switch, asked, called, *results, answered = [entry.event for entry in talk.entries()]
+def test_the_events_are_those_of_any_other_conversation(conversation: Conversation) -> None:
+    append_pydantic_ai(conversation, run(librarian(), "Read").all_messages())
+    switch, asked, called, *results, answered = [entry.event for entry in conversation.entries()]
 
     assert isinstance(switch, ModeSwitch)
     assert switch.cards["assistant"].persona == "You know all books."  # type: ignore[union-attr]
@@ -132,60 +132,68 @@ def test_the_events_are_those_of_any_other_conversation(talk: Conversation) -> N
     assert answered.model == "function:scripted:"
 
 
-def test_appending_twice_appends_nothing_and_a_longer_history_only_what_is_new(talk: Conversation) -> None:
+def test_appending_twice_appends_nothing_and_a_longer_history_only_what_is_new(
+    conversation: Conversation,
+) -> None:
     history: list[ModelMessage] = [
         ModelRequest(parts=[UserPromptPart("Hello", timestamp=AT)]),
         ModelResponse(parts=[TextPart("Yes?")], timestamp=AT),
     ]
 
-    first = append_pydantic_ai(talk, history)
-    again = append_pydantic_ai(talk, history)
-    shorter = append_pydantic_ai(talk, history[:1])
-    more = append_pydantic_ai(talk, [*history, ModelRequest(parts=[UserPromptPart("Go on", timestamp=AT)])])
+    first = append_pydantic_ai(conversation, history)
+    again = append_pydantic_ai(conversation, history)
+    shorter = append_pydantic_ai(conversation, history[:1])
+    more = append_pydantic_ai(
+        conversation, [*history, ModelRequest(parts=[UserPromptPart("Go on", timestamp=AT)])]
+    )
 
     assert [len(first), len(again), len(shorter), len(more)] == [3, 0, 0, 1]
 
 
-def test_a_history_that_goes_on_elsewhere_is_refused_and_nothing_is_written(talk: Conversation) -> None:
+def test_a_history_that_goes_on_elsewhere_is_refused_and_nothing_is_written(
+    conversation: Conversation,
+) -> None:
     one = run(librarian(), "One").all_messages()
-    append_pydantic_ai(talk, one)
+    append_pydantic_ai(conversation, one)
     mine = run(librarian(), "Mine", message_history=one).all_messages()
-    append_pydantic_ai(talk, run(librarian(), "Another's", message_history=one).all_messages())
-    position = talk.position
+    append_pydantic_ai(conversation, run(librarian(), "Another's", message_history=one).all_messages())
+    position = conversation.position
 
-    with pytest.raises(StaleAppend):
-        append_pydantic_ai(talk, mine)
+    with pytest.raises(VersionConflictError):
+        append_pydantic_ai(conversation, mine)
 
-    assert talk.position == position
+    assert conversation.position == position
 
 
-def test_a_history_that_was_rewritten_takes_the_place_and_the_log_keeps_both(talk: Conversation) -> None:
+def test_a_history_that_was_rewritten_takes_the_place_and_the_log_keeps_both(
+    conversation: Conversation,
+) -> None:
     one = run(librarian(), "One").all_messages()
-    append_pydantic_ai(talk, one)
+    append_pydantic_ai(conversation, one)
     compacted: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart("In short: one.")]), one[-1]]
 
-    append_pydantic_ai(talk, compacted, replace=True)
+    append_pydantic_ai(conversation, compacted, replace=True)
 
-    assert as_json(to_pydantic_ai(talk)) == as_json(compacted)
-    assert [entry.event.text for entry in talk.entries() if isinstance(entry.event, UserMessage)] == [
+    assert as_json(to_pydantic_ai(conversation)) == as_json(compacted)
+    assert [entry.event.text for entry in conversation.entries() if isinstance(entry.event, UserMessage)] == [
         "One",
         "In short: one.",
     ]
 
 
-def test_a_request_of_the_conversation_shows_what_was_said(talk: Conversation) -> None:
-    append_pydantic_ai(talk, run(librarian(), "Read").all_messages())
+def test_a_request_of_the_conversation_shows_what_was_said(conversation: Conversation) -> None:
+    append_pydantic_ai(conversation, run(librarian(), "Read").all_messages())
 
-    body = talk.request("assistant", upto=5, wire="anthropic").body
+    body = conversation.request("assistant", at=5, api="anthropic").body
 
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
     assert body["system"][0]["text"] == "You know all books."
 
 
-def test_the_log_keeps_no_text_twice(talk: Conversation) -> None:
-    append_pydantic_ai(talk, run(librarian(), "Read all of it").all_messages())
+def test_the_log_keeps_no_text_twice(conversation: Conversation) -> None:
+    append_pydantic_ai(conversation, run(librarian(), "Read all of it").all_messages())
 
-    stored = b"".join(record.payload for record in talk.records())
+    stored = b"".join(record.payload for record in conversation.records())
 
     words = (b"Read all of it", b"Both pages.", b"I look.", b'\\"page\\":\\"a\\"}"', b"You know all books.")
     assert [stored.count(word) for word in words] == [1, 1, 1, 2, 1]
@@ -246,45 +254,45 @@ EVERYTHING: list[ModelMessage] = [
 ]
 
 
-def test_every_part_comes_back(talk: Conversation) -> None:
-    append_pydantic_ai(talk, EVERYTHING)
+def test_every_part_comes_back(conversation: Conversation) -> None:
+    append_pydantic_ai(conversation, EVERYTHING)
 
     pictures = [
         part
-        for entry in talk.entries()
+        for entry in conversation.entries()
         if isinstance(entry.event, UserMessage | ToolResult)
         for part in entry.event.parts
-        if isinstance(part, Image) and part.blob
+        if isinstance(part, ImagePart) and part.blob
     ]
 
-    assert as_json(to_pydantic_ai(talk)) == as_json(EVERYTHING)
+    assert as_json(to_pydantic_ai(conversation)) == as_json(EVERYTHING)
     assert len(pictures) == 2
-    assert append_pydantic_ai(talk, to_pydantic_ai(talk)) == []
+    assert append_pydantic_ai(conversation, to_pydantic_ai(conversation)) == []
 
 
-def test_what_others_have_written_is_given_as_messages(talk: Conversation) -> None:
+def test_what_others_have_written_is_given_as_messages(conversation: Conversation) -> None:
     call = ToolCall(id="c1", name="shell", arguments='{"cmd": "pytest"}')
-    entries = talk.extend(
+    entries = conversation.extend(
         [
             UserMessage(text="Which test fails?"),
             AssistantMessage(agent="coder", text="I look.", tool_calls=[call]),
             ToolResult(call_id="c1", text="FAILED", is_error=True),
         ]
     )
-    asked, said, returned = to_pydantic_ai(talk)
+    asked, said, returned = to_pydantic_ai(conversation)
 
-    assert asked.parts == [UserPromptPart("Which test fails?", timestamp=entries[0].at)]
+    assert asked.parts == [UserPromptPart("Which test fails?", timestamp=entries[0].time)]
     assert said.parts == [TextPart("I look."), ToolCallPart("shell", '{"cmd": "pytest"}', "c1")]
     assert returned.parts == [
-        ToolReturnPart("shell", "FAILED", "c1", outcome="failed", timestamp=entries[2].at)
+        ToolReturnPart("shell", "FAILED", "c1", outcome="failed", timestamp=entries[2].time)
     ]
 
 
-def test_calls_without_results_are_run_or_closed(talk: Conversation) -> None:
-    append_pydantic_ai(talk, run(librarian(), "Read").all_messages()[:2])
+def test_calls_without_results_are_run_or_closed(conversation: Conversation) -> None:
+    append_pydantic_ai(conversation, run(librarian(), "Read").all_messages()[:2])
 
-    kept = run(librarian(), message_history=to_pydantic_ai(talk))
-    closed = run(librarian(), "What now?", message_history=to_pydantic_ai(talk, pending="close"))
+    kept = run(librarian(), message_history=to_pydantic_ai(conversation))
+    closed = run(librarian(), "What now?", message_history=to_pydantic_ai(conversation, pending="close"))
     outcomes = [p.outcome for m in closed.all_messages() for p in m.parts if isinstance(p, ToolReturnPart)]
 
     assert kept.output == "{'page': 'a'}; {'page': 'b'}"

@@ -27,7 +27,7 @@ from pydantic_ai import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import stenolog
-from stenolog import Card, Conversation, ModeSwitch, StaleAppend, ToolResult, UserMessage
+from stenolog import AgentCard, Conversation, ModeSwitch, ToolResult, UserMessage, VersionConflictError
 from stenolog.context import Budget
 from stenolog.frameworks import PydanticAIRecorder, append_pydantic_ai, to_pydantic_ai
 from tests.examples.harness import clean
@@ -40,7 +40,7 @@ class Page(BaseModel):
 
 
 @pytest.fixture
-def talk(tmp_path: Path) -> Iterator[Conversation]:
+def conversation(tmp_path: Path) -> Iterator[Conversation]:
     with stenolog.open(tmp_path / "talks.db") as log:
         yield log["books"]
     clean(tmp_path / "talks.db")
@@ -76,61 +76,61 @@ def librarian(
     return agent
 
 
-def kinds(talk: Conversation) -> list[str]:
-    return [entry.event.kind for entry in talk.entries()]
+def kinds(conversation: Conversation) -> list[str]:
+    return [entry.event.kind for entry in conversation.entries()]
 
 
 TURN = ["user_message", "assistant_message", "tool_result", "tool_result"]
 
 
-def test_what_it_takes_down_is_what_the_run_did(talk: Conversation) -> None:
-    recorder = PydanticAIRecorder(talk)
+def test_what_it_takes_down_is_what_the_run_did(conversation: Conversation) -> None:
+    recorder = PydanticAIRecorder(conversation)
 
     result = run(librarian(recorder), "Read")
 
-    assert as_json(to_pydantic_ai(talk)) == as_json(result.all_messages())
-    assert kinds(talk) == [
+    assert as_json(to_pydantic_ai(conversation)) == as_json(result.all_messages())
+    assert kinds(conversation) == [
         "mode_switch",
         *TURN,
         "user_message",
         "assistant_message",
     ]  # the picture is a prompt
-    assert (recorder.is_unfinished, append_pydantic_ai(talk, result.all_messages())) == (False, [])
+    assert (recorder.is_unfinished, append_pydantic_ai(conversation, result.all_messages())) == (False, [])
 
 
-def test_one_run_follows_another(talk: Conversation) -> None:
-    recorder = PydanticAIRecorder(talk)
+def test_one_run_follows_another(conversation: Conversation) -> None:
+    recorder = PydanticAIRecorder(conversation)
     agent = librarian(recorder)
 
     run(agent, "Read")
     result = run(agent, "Again", message_history=recorder.history())
 
-    assert as_json(to_pydantic_ai(talk)) == as_json(result.all_messages())
-    assert "hides" not in {field for item in talk.timeline() for field in item.detail.split()}
+    assert as_json(to_pydantic_ai(conversation)) == as_json(result.all_messages())
+    assert "hides" not in {field for item in conversation.timeline() for field in item.detail.split()}
 
 
-def test_a_result_is_in_the_log_while_another_tool_still_runs(talk: Conversation) -> None:
+def test_a_result_is_in_the_log_while_another_tool_still_runs(conversation: Conversation) -> None:
     seen: list[list[str]] = []
 
     def slow() -> str:
         wait = threading.Event()
-        while len(seen) < 400 and kinds(talk)[-1] != "tool_result":
-            seen.append(kinds(talk))
+        while len(seen) < 400 and kinds(conversation)[-1] != "tool_result":
+            seen.append(kinds(conversation))
             wait.wait(0.05)
         return "slow"
 
-    run(librarian(PydanticAIRecorder(talk), slow), "Read")
-    results = [e.event for e in talk.entries() if isinstance(e.event, ToolResult)]
+    run(librarian(PydanticAIRecorder(conversation), slow), "Read")
+    results = [e.event for e in conversation.entries() if isinstance(e.event, ToolResult)]
 
     assert len(seen) < 400
     assert [result.name for result in results] == ["fast", "slow"]
 
 
-def test_an_answer_by_a_tool_ends_the_run(talk: Conversation) -> None:
+def test_an_answer_by_a_tool_ends_the_run(conversation: Conversation) -> None:
     def answer(*_: Any) -> ModelResponse:
         return ModelResponse(parts=[ToolCallPart("final_result", {"response": 3})])
 
-    recorder = PydanticAIRecorder(talk)
+    recorder = PydanticAIRecorder(conversation)
     agent = Agent(FunctionModel(answer), output_type=int, capabilities=[recorder])
 
     assert run(agent, "How many?").output == 3
@@ -139,37 +139,37 @@ def test_an_answer_by_a_tool_ends_the_run(talk: Conversation) -> None:
 
 
 def test_the_card_tells_what_the_model_was_asked_with_and_keeps_what_was_set_there(
-    talk: Conversation,
+    conversation: Conversation,
 ) -> None:
-    card = Card(policy=Budget(tokens=8000), parameters={"temperature": 0})
-    talk.append(ModeSwitch(joins=["assistant"], cards={"assistant": card}), expected=0)
+    card = AgentCard(policy=Budget(tokens=8000), parameters={"temperature": 0})
+    conversation.append(ModeSwitch(joins=["assistant"], cards={"assistant": card}), expected=0)
 
-    run(librarian(PydanticAIRecorder(talk)), "Read")
-    now = talk.settings().card_of("assistant")
+    run(librarian(PydanticAIRecorder(conversation)), "Read")
+    now = conversation.settings().card_of("assistant")
 
     assert (now.policy, now.parameters) == (card.policy, card.parameters)
     assert (now.persona, now.model) == ("You know all books.", "function:scripted:")
     assert [tool.name for tool in now.tools or ()] == ["fast", "slow"]
 
 
-def test_a_streamed_run_is_taken_down(talk: Conversation) -> None:
+def test_a_streamed_run_is_taken_down(conversation: Conversation) -> None:
     async def stream(*_: Any) -> AsyncIterator[str]:
         yield "Hello "
         yield "there"
 
     async def go() -> Any:
-        recorder = PydanticAIRecorder(talk)
+        recorder = PydanticAIRecorder(conversation)
         agent = Agent(FunctionModel(stream_function=stream), capabilities=[recorder])
         async with agent.run_stream("Hi") as result:
             async for _ in result.stream_text():
                 pass
         return result.all_messages()
 
-    assert as_json(asyncio.run(go())) == as_json(to_pydantic_ai(talk))
+    assert as_json(asyncio.run(go())) == as_json(to_pydantic_ai(conversation))
 
 
-def test_a_run_whose_model_failed_goes_on_without_a_prompt(talk: Conversation) -> None:
-    recorder = PydanticAIRecorder(talk)
+def test_a_run_whose_model_failed_goes_on_without_a_prompt(conversation: Conversation) -> None:
+    recorder = PydanticAIRecorder(conversation)
 
     def fail(*_: Any) -> ModelResponse:
         raise RuntimeError("overloaded")
@@ -181,35 +181,35 @@ def test_a_run_whose_model_failed_goes_on_without_a_prompt(talk: Conversation) -
     result = run(agent, message_history=recorder.history())
 
     assert was_unfinished
-    assert as_json(to_pydantic_ai(talk)) == as_json(result.all_messages())
-    assert kinds(talk).count("user_message") == 2
+    assert as_json(to_pydantic_ai(conversation)) == as_json(result.all_messages())
+    assert kinds(conversation).count("user_message") == 2
 
 
-def test_somebody_who_appends_meanwhile_stops_the_run_and_keeps_his_words(talk: Conversation) -> None:
-    recorder = PydanticAIRecorder(talk)
+def test_somebody_who_appends_meanwhile_stops_the_run_and_keeps_his_words(conversation: Conversation) -> None:
+    recorder = PydanticAIRecorder(conversation)
 
     def slow() -> str:
-        talk.append(UserMessage(text="And mine?"))
+        conversation.append(UserMessage(text="And mine?"))
         return "slow"
 
-    with pytest.raises(StaleAppend):
+    with pytest.raises(VersionConflictError):
         run(librarian(recorder, slow), "Read")
 
-    assert "And mine?" in [item.text for item in talk.timeline()]
+    assert "And mine?" in [item.text for item in conversation.timeline()]
 
 
-def test_a_history_that_was_read_too_long_ago_is_refused(talk: Conversation) -> None:
-    recorder = PydanticAIRecorder(talk)
+def test_a_history_that_was_read_too_long_ago_is_refused(conversation: Conversation) -> None:
+    recorder = PydanticAIRecorder(conversation)
     agent = librarian(recorder)
     run(agent, "Read")
     history = recorder.history()
-    run(librarian(other := PydanticAIRecorder(talk)), "Between", message_history=other.history())
-    position = talk.position
+    run(librarian(other := PydanticAIRecorder(conversation)), "Between", message_history=other.history())
+    position = conversation.position
 
-    with pytest.raises(StaleAppend):
+    with pytest.raises(VersionConflictError):
         run(agent, "Again", message_history=history)
 
-    assert talk.position == position
+    assert conversation.position == position
 
 
 PROGRAM = """
@@ -222,14 +222,14 @@ from tests.frameworks.test_pydantic_ai_recorder import librarian, run
 def slow():
     print("slow", flush=True)
     if sys.argv[2] == "die":
-        while "tool_result" not in [entry.event.kind for entry in talk.entries()]:
+        while "tool_result" not in [entry.event.kind for entry in conversation.entries()]:
             pass
         os._exit(9)
     return "slow"
 
 with stenolog.open(sys.argv[1]) as log:
-    talk = log["books"]
-    recorder = PydanticAIRecorder(talk)
+    conversation = log["books"]
+    recorder = PydanticAIRecorder(conversation)
     agent = librarian(recorder, slow)
     prompt = None if recorder.is_unfinished else "Read"
     print(run(agent, prompt, message_history=recorder.history()).output)
@@ -237,7 +237,7 @@ with stenolog.open(sys.argv[1]) as log:
 
 
 def test_a_run_that_was_killed_goes_on_and_no_tool_with_a_result_runs_again(
-    tmp_path: Path, talk: Conversation
+    tmp_path: Path, conversation: Conversation
 ) -> None:
     def program(how: str) -> tuple[int, str]:
         command = [sys.executable, "-c", PROGRAM.format(root=str(ROOT)), str(tmp_path / "talks.db"), how]
@@ -246,28 +246,28 @@ def test_a_run_that_was_killed_goes_on_and_no_tool_with_a_result_runs_again(
         return done.returncode, done.stdout
 
     killed = program("die")
-    before = kinds(talk)
+    before = kinds(conversation)
     went_on = program("live")
-    names = [entry.event.name for entry in talk.entries() if isinstance(entry.event, ToolResult)]
+    names = [entry.event.name for entry in conversation.entries() if isinstance(entry.event, ToolResult)]
 
     assert (killed, before) == ((9, "slow\n"), ["mode_switch", *TURN[:3]])
     assert went_on == (0, 'slow\n{"page":"fast"}; slow\n')
     assert names == ["fast", "slow"]
 
 
-def test_a_run_that_was_killed_can_be_followed_by_other_words(talk: Conversation) -> None:
+def test_a_run_that_was_killed_can_be_followed_by_other_words(conversation: Conversation) -> None:
     def die() -> str:
-        while kinds(talk)[-1] != "tool_result":
+        while kinds(conversation)[-1] != "tool_result":
             threading.Event().wait(0.01)
         raise KeyboardInterrupt
 
-    recorder = PydanticAIRecorder(talk)
+    recorder = PydanticAIRecorder(conversation)
     with pytest.raises(KeyboardInterrupt):
         run(librarian(recorder, die), "Read")
-    agent = librarian(PydanticAIRecorder(talk))
-    history = to_pydantic_ai(talk, pending="close")
+    agent = librarian(PydanticAIRecorder(conversation))
+    history = to_pydantic_ai(conversation, pending="close")
     result = run(agent, "What now?", message_history=history)
     [fast, slow] = [p for p in result.all_messages()[2].parts if isinstance(p, ToolReturnPart)]
 
     assert (fast.content, slow.outcome) == ({"page": "fast"}, "interrupted")
-    assert as_json(to_pydantic_ai(talk)) == as_json(result.all_messages())
+    assert as_json(to_pydantic_ai(conversation)) == as_json(result.all_messages())

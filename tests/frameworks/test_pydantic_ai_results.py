@@ -16,7 +16,7 @@ from pydantic_ai import Agent, ModelMessage, ModelResponse, TextPart, ToolCallPa
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import stenolog
-from stenolog import Conversation, InvalidEvent
+from stenolog import Conversation, InvalidEventError
 from stenolog.frameworks import PydanticAIRecorder, append_pydantic_ai, to_pydantic_ai
 from tests.examples.harness import clean
 
@@ -51,17 +51,17 @@ def agent(get: Callable[[], Any], *capabilities: Any) -> Agent[None, str]:
     return made
 
 
-def by_hand(talk: Conversation, get: Callable[[], Any]) -> None:
+def by_hand(conversation: Conversation, get: Callable[[], Any]) -> None:
     """Three turns, each appended when it is over."""
     for number in range(3):
-        result = asyncio.run(agent(get).run(f"q{number}", message_history=to_pydantic_ai(talk)))
-        append_pydantic_ai(talk, result.all_messages())
+        result = asyncio.run(agent(get).run(f"q{number}", message_history=to_pydantic_ai(conversation)))
+        append_pydantic_ai(conversation, result.all_messages())
 
 
-def recorded(talk: Conversation, get: Callable[[], Any]) -> None:
+def recorded(conversation: Conversation, get: Callable[[], Any]) -> None:
     """Three turns, each step taken down as it happens."""
     for number in range(3):
-        recorder = PydanticAIRecorder(talk)
+        recorder = PydanticAIRecorder(conversation)
         asyncio.run(agent(get, recorder).run(f"q{number}", message_history=recorder.history()))
 
 
@@ -74,10 +74,10 @@ def test_the_next_turns_go_on_and_nothing_is_said_twice(
         return result
 
     with stenolog.open(tmp_path / "talks.db") as log:
-        talk = log["parser"]
-        take_down(talk, get)
-        kinds = [entry.event.kind for entry in talk.entries() if entry.event.kind != "mode_switch"]
-        hides = talk.settings().hides
+        conversation = log["parser"]
+        take_down(conversation, get)
+        kinds = [entry.event.kind for entry in conversation.entries() if entry.event.kind != "mode_switch"]
+        hides = conversation.settings().hides
 
     assert kinds == ["user_message", "assistant_message", "tool_result", "assistant_message"] * 3
     assert hides == ()
@@ -90,6 +90,6 @@ def test_a_result_that_cannot_be_written_is_refused_by_the_name_of_its_tool(tmp_
 
     with (
         stenolog.open(tmp_path / "talks.db") as log,
-        pytest.raises(InvalidEvent, match="get: a result that cannot be written as JSON"),
+        pytest.raises(InvalidEventError, match="get: a result that cannot be written as JSON"),
     ):
         recorded(log["parser"], get)

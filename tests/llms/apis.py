@@ -13,8 +13,8 @@ from stenolog.adapters.llms.anthropic import Anthropic
 from stenolog.adapters.llms.gemini import Gemini
 from stenolog.adapters.llms.openai_chat import OpenAIChat
 from stenolog.adapters.llms.openai_responses import OpenAIResponses
-from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
-from stenolog.domain.errors import ModelFailed
+from stenolog.adapters.llms.port import Model, ModelCall, ModelResponse, ResponseDelta
+from stenolog.domain.errors import ModelError
 from tests.llms import wire_anthropic, wire_gemini, wire_openai_chat, wire_openai_responses
 from tests.llms.listening import heard, prompt
 from tests.llms.server import Server
@@ -50,9 +50,9 @@ class Api(NamedTuple):
         """The model at the server."""
         return self.model(self.name, base_url=server.url + self.root, **{"api_key": KEY, **options})
 
-    def answer(self, *parts: Any, **fields: Any) -> Answer:
+    def answer(self, *parts: Any, **fields: Any) -> ModelResponse:
         """A whole answer of this API."""
-        return Answer(parts, self.name, **{"finish_reason": self.finish, "usage": TOKENS, **fields})
+        return ModelResponse(parts, self.name, **{"finish_reason": self.finish, "usage": TOKENS, **fields})
 
 
 CHAT = Api(
@@ -84,21 +84,21 @@ every = pytest.mark.parametrize("api", APIS.values(), ids=APIS.keys())
 both_of_openai = pytest.mark.parametrize("api", OPENAI.values(), ids=OPENAI.keys())
 
 
-async def closed_after(model: Model, asked: Prompt) -> Answer:
+async def closed_after(model: Model, asked: ModelCall) -> ModelResponse:
     """The answer of a model that is closed then."""
     answer = (await heard(model, asked)).answer
     await model.close()
     return answer
 
 
-async def until_it_fails(model: Model) -> tuple[list[Said], ModelFailed]:
+async def until_it_fails(model: Model) -> tuple[list[ResponseDelta], ModelError]:
     """What streamed before it failed, and how it did."""
-    said: list[Said] = []
+    said: list[ResponseDelta] = []
     try:
         async for piece in model.stream(prompt(model)):
-            assert not isinstance(piece, Answer), "it answered"
-            said += [piece] if isinstance(piece, Said) else []
-    except ModelFailed as failed:
+            assert not isinstance(piece, ModelResponse), "it answered"
+            said += [piece] if isinstance(piece, ResponseDelta) else []
+    except ModelError as failed:
         return said, failed
     finally:
         await model.close()

@@ -27,7 +27,7 @@ def server() -> Iterator[Server]:
 
 
 def held_against(sent: Received) -> list[str]:
-    """What the judge of its wire holds against a request; Gemini has the name of the model in the path."""
+    """What the judge of its API holds against a request; Gemini has the name of the model in the path."""
     body: dict[str, Any] = sent.body
     named = GEMINI.search(sent.path)
     if named:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pytest
 
-from stenolog import Card, Event, ModeSwitch, Tool, UserMessage
-from stenolog.adapters.llms.port import Answer, Model, Prompt, Said
-from stenolog.domain.errors import ModelFailed
+from stenolog import AgentCard, Event, ModeSwitch, Tool, UserMessage
+from stenolog.adapters.llms.port import Model, ModelCall, ModelResponse, ResponseDelta
+from stenolog.domain.errors import ModelError
 from stenolog.projections.requests import build
 from tests.requests.given import log
 
@@ -22,15 +22,15 @@ SHELL = Tool(name="shell", parameters={"type": "object", "properties": {"cmd": {
 class Heard(NamedTuple):
     """What streamed, and the answer."""
 
-    said: list[Said]
-    answer: Answer
+    said: list[ResponseDelta]
+    answer: ModelResponse
 
 
-def prompt(model: Model, *events: Event, key: str = "effect-1") -> Prompt:
-    """The request of the agent `coder` after these events, as its model's wire makes it."""
-    card = ModeSwitch(cards={"coder": Card(model=model.name, tools=[SHELL])})
-    body = build(log(card, *(events or (HI,))), "coder", wire=model.wire).body
-    return Prompt(body, key, "coder", "talk")
+def prompt(model: Model, *events: Event, key: str = "effect-1") -> ModelCall:
+    """The request of the agent `coder` after these events, as its model's API makes it."""
+    card = ModeSwitch(cards={"coder": AgentCard(model=model.name, tools=[SHELL])})
+    body = build(log(card, *(events or (HI,))), "coder", api=model.api).body
+    return ModelCall(body, key, "coder", "talk")
 
 
 def ask(model: Model, *events: Event) -> Heard:
@@ -38,29 +38,29 @@ def ask(model: Model, *events: Event) -> Heard:
     return asyncio.run(_ask(model, prompt(model, *events)))
 
 
-def failure(model: Model, *events: Event) -> ModelFailed:
+def failure(model: Model, *events: Event) -> ModelError:
     """How it failed."""
-    with pytest.raises(ModelFailed) as raised:
+    with pytest.raises(ModelError) as raised:
         ask(model, *events)
     return raised.value
 
 
-async def heard(model: Model, asked: Prompt) -> Heard:
+async def heard(model: Model, asked: ModelCall) -> Heard:
     """Ask, and listen to the end."""
     async with aclosing(model.stream(asked)) as pieces:
         *said, answer = [piece async for piece in pieces]
-    assert isinstance(answer, Answer)
-    return Heard([piece for piece in said if isinstance(piece, Said)], answer)
+    assert isinstance(answer, ModelResponse)
+    return Heard([piece for piece in said if isinstance(piece, ResponseDelta)], answer)
 
 
-async def _ask(model: Model, asked: Prompt) -> Heard:
+async def _ask(model: Model, asked: ModelCall) -> Heard:
     try:
         return await heard(model, asked)
     finally:
         await model.close()
 
 
-def streamed(said: list[Said]) -> list[Said]:
+def streamed(said: list[ResponseDelta]) -> list[ResponseDelta]:
     """What streamed, all pieces of a part as one, in the order of the parts."""
     parts = [
         list(pieces) for _, pieces in groupby(sorted(said, key=lambda each: each.part), lambda s: s.part)

@@ -4,7 +4,7 @@
         server.add(Reply(frames(answer)), Reply(frames(answer), end="cut"), failure(429, {...}))
 
 A reply consists of frames, each written as one chunk. A file for each provider (`wire_….py`) makes them of a
-neutral `Answer`, so that a test expects from the model what it has put in here.
+neutral `ModelResponse`, so that a test expects from the model what it has put in here.
 """
 
 from __future__ import annotations

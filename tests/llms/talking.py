@@ -5,24 +5,26 @@ from __future__ import annotations
 import asyncio
 
 import stenolog
-from stenolog import AssistantMessage, Card, ModeSwitch, ToolCall, ToolResult
-from stenolog.adapters.llms.port import Answer, Model, Prompt
+from stenolog import AgentCard, AssistantMessage, ModeSwitch, ToolCall, ToolResult
+from stenolog.adapters.llms.port import Model, ModelCall, ModelResponse
 from tests.llms.listening import HI, SHELL, heard
 
 
-def talked(model: Model, requests: int = 2) -> list[Answer]:
+def talked(model: Model, requests: int = 2) -> list[ModelResponse]:
     """What the model answers to so many requests; each call has a result; the user only says hi."""
     with stenolog.open(":memory:") as log:
-        talk = log["talk"]
-        talk.append(ModeSwitch(cards={"coder": Card(model=model.name, persona="You code.", tools=[SHELL])}))
-        talk.append(HI)
-        return [_turn(model, talk) for _ in range(requests)]
+        conversation = log["talk"]
+        conversation.append(
+            ModeSwitch(cards={"coder": AgentCard(model=model.name, persona="You code.", tools=[SHELL])})
+        )
+        conversation.append(HI)
+        return [_turn(model, conversation) for _ in range(requests)]
 
 
-def _turn(model: Model, talk: stenolog.Conversation) -> Answer:
-    body = talk.request("coder", wire=model.wire).body
-    answer = asyncio.run(_answer(model, Prompt(body, "effect-1", "coder", talk.name)))
-    talk.append(
+def _turn(model: Model, conversation: stenolog.Conversation) -> ModelResponse:
+    body = conversation.request("coder", api=model.api).body
+    answer = asyncio.run(_answer(model, ModelCall(body, "effect-1", "coder", conversation.name)))
+    conversation.append(
         AssistantMessage(
             agent="coder",
             parts=answer.parts,
@@ -33,11 +35,11 @@ def _turn(model: Model, talk: stenolog.Conversation) -> Answer:
     )
     for part in answer.parts:
         if isinstance(part, ToolCall):
-            talk.append(ToolResult(call_id=part.id, name=part.name, text="a.py"))
+            conversation.append(ToolResult(call_id=part.id, name=part.name, text="a.py"))
     return answer
 
 
-async def _answer(model: Model, asked: Prompt) -> Answer:
+async def _answer(model: Model, asked: ModelCall) -> ModelResponse:
     try:
         return (await heard(model, asked)).answer
     finally:

@@ -1,4 +1,4 @@
-"""Anthropic's models, through the real SDK against a server that speaks their wire."""
+"""Anthropic's models, through the real SDK against a server that speaks their API."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import anthropic
 import pytest
 
-from stenolog import Opaque, Reasoning, Text, ToolCall, Usage
+from stenolog import ProviderPart, ReasoningPart, TextPart, ToolCall, Usage
 from stenolog.adapters.llms.anthropic import Anthropic
-from stenolog.adapters.llms.port import Answer, Said, Timeouts
+from stenolog.adapters.llms.port import ModelResponse, ResponseDelta, Timeouts
 from stenolog.projections.requests.model import compact
-from tests.llms import wire_anthropic as wire
+from tests.llms import wire_anthropic as api
 from tests.llms.listening import ask, failure, heard, prompt, streamed
 from tests.llms.server import Reply, Server
 from tests.llms.server import failure as refused
@@ -24,14 +24,14 @@ from tests.llms.talking import talked
 KEY = "sk-ant-0123456789abcdef"
 MODEL = "claude-opus-5"
 TOKENS = Usage(input=120, output=30, cache_read=90, cache_write=10, reasoning=20)
-THOUGHT = Reasoning(text="First look.\n\nThen say.", provider="anthropic", signature="EqQB+/c2ln==")
-HIDDEN = Reasoning(provider="anthropic", encrypted="EmwK+/ZGF0YQ==")
+THOUGHT = ReasoningPart(text="First look.\n\nThen say.", provider="anthropic", signature="EqQB+/c2ln==")
+HIDDEN = ReasoningPart(provider="anthropic", encrypted="EmwK+/ZGF0YQ==")
 LS = ToolCall(id="toolu_1", name="shell", arguments='{"cmd":  "ls -l"}')
 PWD = ToolCall(id="toolu_2", name="shell", arguments='{"cmd": "pwd"}')
 
 
-def opaque(raw: dict[str, Any]) -> Opaque:
-    return Opaque(provider="anthropic", model=MODEL, raw=compact(raw))
+def opaque(raw: dict[str, Any]) -> ProviderPart:
+    return ProviderPart(provider="anthropic", model=MODEL, raw=compact(raw))
 
 
 SEARCH = opaque(
@@ -51,36 +51,36 @@ def at(server: Server, **options: Any) -> Anthropic:
     return Anthropic(MODEL, base_url=server.url, **{"api_key": KEY, **options})
 
 
-def answer(*parts: Any, finish_reason: str = "end_turn", usage: Usage | None = TOKENS) -> Answer:
-    return Answer(parts, MODEL, finish_reason, usage)
+def answer(*parts: Any, finish_reason: str = "end_turn", usage: Usage | None = TOKENS) -> ModelResponse:
+    return ModelResponse(parts, MODEL, finish_reason, usage)
 
 
 def events(*of_blocks: dict[str, Any]) -> Iterator[bytes]:
     """A stream with these events between its beginning and its end."""
-    yield wire.event(wire.start())
-    yield from (wire.event(event) for event in of_blocks)
-    yield wire.event({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}})
-    yield wire.event(wire.STOP)
+    yield api.event(api.start())
+    yield from (api.event(event) for event in of_blocks)
+    yield api.event({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}})
+    yield api.event(api.STOP)
 
 
 def test_every_kind_of_block_streams_and_comes_whole_at_the_end(server: Server) -> None:
-    expected = answer(THOUGHT, HIDDEN, SEARCH, FOUND, Text(text="Two things."), LS, PWD)
-    server.add(Reply(wire.frames(expected)))
+    expected = answer(THOUGHT, HIDDEN, SEARCH, FOUND, TextPart(text="Two things."), LS, PWD)
+    server.add(Reply(api.frames(expected)))
 
     said, whole = ask(at(server))
 
     assert whole == expected
     assert streamed(said) == [
-        Said(0, "reasoning", THOUGHT.text),
-        Said(4, "text", "Two things."),
-        Said(5, "tool_call", LS.arguments, LS.id, LS.name),
-        Said(6, "tool_call", PWD.arguments, PWD.id, PWD.name),
+        ResponseDelta(0, "reasoning", THOUGHT.text),
+        ResponseDelta(4, "text", "Two things."),
+        ResponseDelta(5, "tool_call", LS.arguments, LS.id, LS.name),
+        ResponseDelta(6, "tool_call", PWD.arguments, PWD.id, PWD.name),
     ]
 
 
 def test_a_thought_that_is_not_shown_keeps_its_signature(server: Server) -> None:
-    expected = answer(Reasoning(provider="anthropic", signature="c2ln"), Text(text="Hello"))
-    server.add(Reply(wire.frames(expected)))
+    expected = answer(ReasoningPart(provider="anthropic", signature="c2ln"), TextPart(text="Hello"))
+    server.add(Reply(api.frames(expected)))
 
     assert ask(at(server)).answer == expected
 
@@ -89,8 +89,8 @@ def test_a_thought_that_is_not_shown_keeps_its_signature(server: Server) -> None
     "reason", ["end_turn", "max_tokens", "stop_sequence", "pause_turn", "refusal", "new"]
 )
 def test_why_an_answer_ends_is_kept(server: Server, reason: str) -> None:
-    expected = answer(Text(text="And then"), finish_reason=reason)
-    server.add(Reply(wire.frames(expected)))
+    expected = answer(TextPart(text="And then"), finish_reason=reason)
+    server.add(Reply(api.frames(expected)))
 
     assert ask(at(server)).answer == expected
 
@@ -99,7 +99,7 @@ def test_a_refusal_with_nothing_said_is_refused_in_the_providers_words(server: S
     why = {"type": "refusal", "category": "cyber", "explanation": "This could enable harm."}
     delta = {"stop_reason": "refusal", "stop_details": why}
     stopped = {"type": "message_delta", "delta": delta, "usage": {"output_tokens": 1}}
-    server.add(Reply(map(wire.event, [wire.start(), stopped, wire.STOP])))
+    server.add(Reply(map(api.event, [api.start(), stopped, api.STOP])))
 
     failed = failure(at(server))
 
@@ -109,15 +109,15 @@ def test_a_refusal_with_nothing_said_is_refused_in_the_providers_words(server: S
 def test_tokens_that_the_last_event_leaves_out_or_has_as_null_are_those_of_the_first(server: Server) -> None:
     first = {"input_tokens": 7, "cache_read_input_tokens": 5, "output_tokens": 1}
     last = {"input_tokens": None, "output_tokens": 30}
-    said = list(wire.block(Text(text="Hello")))
+    said = list(api.block(TextPart(text="Hello")))
     end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": last}
-    server.add(Reply(map(wire.event, [wire.start(MODEL, first), *said, end, wire.STOP])))
+    server.add(Reply(map(api.event, [api.start(MODEL, first), *said, end, api.STOP])))
 
     assert ask(at(server)).answer.usage == Usage(input=12, cache_read=5, output=30)
 
 
 def test_an_answer_without_usage_has_none(server: Server) -> None:
-    server.add(Reply(wire.frames(answer(Text(text="Hello"), usage=None))))
+    server.add(Reply(api.frames(answer(TextPart(text="Hello"), usage=None))))
 
     assert ask(at(server)).answer.usage is None
 
@@ -135,21 +135,21 @@ def test_an_answer_without_usage_has_none(server: Server) -> None:
 def test_the_input_of_a_call_is_its_raw_text(
     server: Server, opened: dict[str, Any], changed: list[str], expected: str
 ) -> None:
-    begun = wire.opened({"type": "tool_use", "id": "toolu_1", "name": "shell", **opened})
-    deltas = [wire.changed("input_json_delta", partial_json=some) for some in changed]
+    begun = api.opened({"type": "tool_use", "id": "toolu_1", "name": "shell", **opened})
+    deltas = [api.changed("input_json_delta", partial_json=some) for some in changed]
     server.add(Reply(events(begun, *deltas, {"type": "content_block_stop", "index": 0})))
 
     said, whole = ask(at(server))
 
     assert whole.parts == (ToolCall(id="toolu_1", name="shell", arguments=expected),)
-    assert streamed(said) == [Said(0, "tool_call", expected, "toolu_1", "shell")]
+    assert streamed(said) == [ResponseDelta(0, "tool_call", expected, "toolu_1", "shell")]
 
 
 def test_a_call_without_an_id_gets_one(server: Server) -> None:
     calls = [
         event | {"index": index}
         for index in (0, 1)
-        for event in (wire.opened({"type": "tool_use", "name": "shell"}), {"type": "content_block_stop"})
+        for event in (api.opened({"type": "tool_use", "name": "shell"}), {"type": "content_block_stop"})
     ]
     server.add(Reply(events(*calls)))
 
@@ -161,29 +161,29 @@ def test_a_call_without_an_id_gets_one(server: Server) -> None:
 
 def test_a_block_of_a_kind_yet_unknown_is_kept_as_it_came(server: Server) -> None:
     block = {"type": "compaction", "content": None}
-    delta = wire.changed("compaction_delta", content="So far …", encrypted_content="Eo8")
-    text = [event | {"index": 1} for event in wire.block(Text(text="Hello"))]
-    server.add(Reply(events(wire.opened(block), delta, {"type": "content_block_stop", "index": 0}, *text)))
+    delta = api.changed("compaction_delta", content="So far …", encrypted_content="Eo8")
+    text = [event | {"index": 1} for event in api.block(TextPart(text="Hello"))]
+    server.add(Reply(events(api.opened(block), delta, {"type": "content_block_stop", "index": 0}, *text)))
 
     assert ask(at(server)).answer.parts == (
         opaque({"type": "compaction", "content": "So far …", "encrypted_content": "Eo8"}),
-        Text(text="Hello"),
+        TextPart(text="Hello"),
     )
 
 
 def test_citations_leave_the_text_as_it_is(server: Server) -> None:
-    begun, *said, stop = wire.block(Text(text="Hello"))
-    cited = wire.changed("citations_delta", citation={"type": "char_location", "cited_text": "x"})
+    begun, *said, stop = api.block(TextPart(text="Hello"))
+    cited = api.changed("citations_delta", citation={"type": "char_location", "cited_text": "x"})
     server.add(Reply(events(begun, *said, cited, stop)))
 
-    assert ask(at(server)).answer.parts == (Text(text="Hello"),)
+    assert ask(at(server)).answer.parts == (TextPart(text="Hello"),)
 
 
 def test_halves_of_characters_in_a_block_are_mended(server: Server) -> None:
     block = {"type": "future", "note": "\ud83d\ude00 \ud83d"}
-    call = [event | {"index": 1} for event in wire.block(ToolCall(id="t", name="shell"))]
+    call = [event | {"index": 1} for event in api.block(ToolCall(id="t", name="shell"))]
     call[0]["content_block"] |= {"id": "t\udc00"}
-    server.add(Reply(events(wire.opened(block), {"type": "content_block_stop", "index": 0}, *call)))
+    server.add(Reply(events(api.opened(block), {"type": "content_block_stop", "index": 0}, *call)))
 
     assert ask(at(server)).answer.parts == (
         opaque({"type": "future", "note": "\N{GRINNING FACE} \ufffd"}),
@@ -216,7 +216,7 @@ TOO_LONG = "prompt is too long: 213462 tokens > 200000 maximum"
 def test_an_error_has_a_category_and_the_providers_own_words(
     server: Server, status: int, kind: str, message: str, headers: dict[str, str], expected: Any
 ) -> None:
-    server.add(refused(status, wire.error(kind, message), **headers))
+    server.add(refused(status, api.error(kind, message), **headers))
 
     failed = failure(at(server))
 
@@ -238,8 +238,8 @@ def test_an_error_has_a_category_and_the_providers_own_words(
 def test_an_error_in_mid_stream_is_what_it_would_have_been_before(
     server: Server, kind: str, category: str
 ) -> None:
-    frames = list(wire.frames(answer(Text(text="Hello there"))))
-    server.add(Reply([*frames[:4], wire.event(wire.error(kind, "Oh"))]))
+    frames = list(api.frames(answer(TextPart(text="Hello there"))))
+    server.add(Reply([*frames[:4], api.event(api.error(kind, "Oh"))]))
 
     failed = failure(at(server))
 
@@ -249,9 +249,9 @@ def test_an_error_in_mid_stream_is_what_it_would_have_been_before(
 @pytest.mark.parametrize(
     "of_blocks",
     [
-        [wire.changed("text_delta", text="x")],
+        [api.changed("text_delta", text="x")],
         [{"type": "content_block_stop", "index": 0}],
-        [wire.opened({"type": "text", "text": 7}), wire.changed("text_delta", text=["x"])],
+        [api.opened({"type": "text", "text": 7}), api.changed("text_delta", text=["x"])],
         [{"type": "content_block_start", "index": [], "content_block": "x"}],
     ],
 )
@@ -277,10 +277,10 @@ def test_without_a_key_anthropic_is_not_asked(
 
 
 def test_a_client_of_ones_own_is_used_without_its_retries_and_stays_open(server: Server) -> None:
-    expected = answer(Text(text="Hello"))
-    server.add(refused(500, wire.error("api_error", "oh")), Reply(wire.frames(expected)))
+    expected = answer(TextPart(text="Hello"))
+    server.add(refused(500, api.error("api_error", "oh")), Reply(api.frames(expected)))
 
-    async def main() -> tuple[str, Answer, bool]:
+    async def main() -> tuple[str, ModelResponse, bool]:
         async with anthropic.AsyncAnthropic(base_url=server.url, api_key=KEY, max_retries=5) as client:
             model = Anthropic(MODEL, client=client)
             with pytest.raises(Exception, match="oh"):
@@ -293,7 +293,7 @@ def test_a_client_of_ones_own_is_used_without_its_retries_and_stays_open(server:
 
 
 def test_only_connecting_has_a_timeout_since_the_engine_keeps_the_others(server: Server) -> None:
-    server.add(Reply(wire.frames(answer(Text(text="Hello")))))
+    server.add(Reply(api.frames(answer(TextPart(text="Hello")))))
 
     ask(at(server, timeouts=Timeouts(connect=3.0)))
 
@@ -302,8 +302,8 @@ def test_only_connecting_has_a_timeout_since_the_engine_keeps_the_others(server:
 
 def test_thoughts_and_what_its_own_tools_did_go_back_unharmed(server: Server) -> None:
     first = answer(THOUGHT, HIDDEN, SEARCH, FOUND, LS, PWD, finish_reason="tool_use")
-    second = answer(THOUGHT, Text(text="There is one file: a.py"))
-    server.add(*(Reply(wire.frames(each)) for each in (first, second)))
+    second = answer(THOUGHT, TextPart(text="There is one file: a.py"))
+    server.add(*(Reply(api.frames(each)) for each in (first, second)))
 
     assert talked(at(server)) == [first, second]
 

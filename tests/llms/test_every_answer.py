@@ -1,11 +1,11 @@
-"""What holds for the answers of every model, through its real SDK from a server that speaks its wire."""
+"""What holds for the answers of every model, through its real SDK from a server that speaks its API."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from stenolog import Text, ToolCall
-from stenolog.adapters.llms.port import Said
+from stenolog import TextPart, ToolCall
+from stenolog.adapters.llms.port import ResponseDelta
 from stenolog.projections.requests.model import compact
 from tests.llms.apis import CALLS, Api, every
 from tests.llms.listening import ask, prompt, streamed
@@ -15,7 +15,7 @@ pytestmark = every
 
 
 def test_an_answer_streams_in_pieces_and_comes_whole_at_the_end(server: Server, api: Api) -> None:
-    answer = api.answer(Text(text="Hello there, it's me."))
+    answer = api.answer(TextPart(text="Hello there, it's me."))
     server.add(Reply(api.frames(answer)))
 
     said, whole = ask(api.at(server))
@@ -26,16 +26,16 @@ def test_an_answer_streams_in_pieces_and_comes_whole_at_the_end(server: Server, 
 
 
 def test_parallel_calls_keep_their_raw_arguments(server: Server, api: Api) -> None:
-    answer = api.answer(Text(text="Two things."), *CALLS)
+    answer = api.answer(TextPart(text="Two things."), *CALLS)
     server.add(Reply(api.frames(answer)))
 
     said, whole = ask(api.at(server))
 
     assert whole == answer
     assert streamed(said) == [
-        Said(0, "text", "Two things."),
-        Said(1, "tool_call", '{"cmd":"ls -l"}', "c1", "shell"),
-        Said(2, "tool_call", "{}", "c2", "shell"),
+        ResponseDelta(0, "text", "Two things."),
+        ResponseDelta(1, "tool_call", '{"cmd":"ls -l"}', "c1", "shell"),
+        ResponseDelta(2, "tool_call", "{}", "c2", "shell"),
     ]
 
 
@@ -58,18 +58,21 @@ def test_arguments_of_10_mb_come_whole(server: Server, api: Api) -> None:
 
 
 def test_a_character_cut_in_two_is_one_again_and_half_a_character_is_marked(server: Server, api: Api) -> None:
-    answer = api.answer(Text(text="so \ud83d\ude00 \ud83d!"), ToolCall(id="c\udc00", name="shell"))
+    answer = api.answer(TextPart(text="so \ud83d\ude00 \ud83d!"), ToolCall(id="c\udc00", name="shell"))
     server.add(Reply(api.frames(answer, 1)))
 
     said, whole = ask(api.at(server))
 
-    assert whole.parts == (Text(text="so \N{GRINNING FACE} \ufffd!"), ToolCall(id="c\ufffd", name="shell"))
+    assert whole.parts == (
+        TextPart(text="so \N{GRINNING FACE} \ufffd!"),
+        ToolCall(id="c\ufffd", name="shell"),
+    )
     assert streamed(said)[0].text == "so \N{GRINNING FACE} \ufffd!"
 
 
 def test_the_body_goes_out_as_the_receipt_has_it(server: Server, api: Api) -> None:
     model = api.at(server)
-    server.add(Reply(api.frames(api.answer(Text(text="Hello")))))
+    server.add(Reply(api.frames(api.answer(TextPart(text="Hello")))))
     asked = prompt(model).body
 
     ask(model)

@@ -6,14 +6,14 @@ import asyncio
 import gc
 from contextlib import aclosing
 
-from stenolog import Text
-from stenolog.adapters.llms.port import Answer
+from stenolog import TextPart
+from stenolog.adapters.llms.port import ModelResponse
 from tests.llms.apis import WAIT, Api, cancelled_when, closed_after, every
 from tests.llms.listening import ask, heard, prompt
 from tests.llms.server import SILENCE, Reply, Server
 
 pytestmark = every
-HELLO = Text(text="Hello there, it's me.")
+HELLO = TextPart(text="Hello there, it's me.")
 
 
 def test_cancelling_who_waits_for_a_silent_server_ends_the_request(server: Server, api: Api) -> None:
@@ -51,7 +51,7 @@ def test_a_model_serves_one_event_loop_after_the_other(server: Server, api: Api)
     model = api.at(server)
     server.add(*[Reply(list(api.frames(answer)))] * 3)
 
-    async def twice() -> list[Answer]:  # and nobody closes the model: the loop's end does
+    async def twice() -> list[ModelResponse]:  # and nobody closes the model: the loop's end does
         return [(await heard(model, prompt(model))).answer for _ in range(2)]
 
     assert asyncio.run(twice()) == [answer] * 2
@@ -64,7 +64,7 @@ def test_a_closed_model_may_be_used_again(server: Server, api: Api) -> None:
     model = api.at(server)
     server.add(*[Reply(list(api.frames(answer)))] * 2)
 
-    async def main() -> list[Answer]:
+    async def main() -> list[ModelResponse]:
         return [await closed_after(model, prompt(model)) for _ in range(2)]
 
     assert asyncio.run(main()) == [answer] * 2
@@ -75,7 +75,7 @@ def test_a_model_answers_many_at_the_same_time(server: Server, api: Api) -> None
     model = api.at(server)
     server.otherwise = lambda _: Reply(api.frames(answer), pause=0.001)
 
-    async def main() -> list[Answer]:
+    async def main() -> list[ModelResponse]:
         found = await asyncio.gather(*(heard(model, prompt(model)) for _ in range(8)))
         await model.close()
         return [each.answer for each in found]

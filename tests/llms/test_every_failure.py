@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from stenolog import Reasoning, Text
+from stenolog import ReasoningPart, TextPart
 from stenolog.adapters.llms.port import Timeouts
 from tests.llms.apis import KEY, Api, every, until_it_fails
 from tests.llms.listening import failure
@@ -17,7 +17,7 @@ from tests.llms.server import CUT, SILENCE, Reply, Server, sse
 from tests.llms.server import failure as refused
 
 pytestmark = every
-HELLO = Text(text="Hello there, it's me.")
+HELLO = TextPart(text="Hello there, it's me.")
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_stream_without_an_end_is_an_invalid_response(server: Server, api: Api
 
 @pytest.mark.parametrize(
     "parts",
-    [(), (Text(text=" \n"),), (Reasoning(text="Hm.", id="rs_1", signature="c2ln"),)],
+    [(), (TextPart(text=" \n"),), (ReasoningPart(text="Hm.", id="rs_1", signature="c2ln"),)],
     ids=["nothing", "blank", "a thought"],
 )
 def test_an_answer_with_nothing_in_it_is_an_invalid_response(server: Server, api: Api, parts: Any) -> None:

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog import AssistantMessage, Opaque, Reasoning, Text, ToolCall
+from stenolog import AssistantMessage, ProviderPart, ReasoningPart, TextPart, ToolCall
 from stenolog.adapters.llms import anthropic_events, gemini_chunks
 from stenolog.adapters.llms.openai_chat import OpenAIChat
 from stenolog.adapters.llms.openai_responses import OpenAIResponses
-from stenolog.adapters.llms.port import Answer, Said
+from stenolog.adapters.llms.port import ModelResponse, ResponseDelta
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.errors import ModelFailed
+from stenolog.domain.errors import ModelError
 from stenolog.projections.requests.model import compact
 from tests.llms.apis import CHAT, GENERATE, MESSAGES, RESPONSES, Api
 from tests.llms.listening import streamed
@@ -35,7 +35,7 @@ CALLS = st.builds(
     name=NAMES,
     arguments=st.dictionaries(NAMES, st.text(max_size=9), max_size=3).map(compact),
 )
-TEXTS = st.builds(Text, text=WORDS)
+TEXTS = st.builds(TextPart, text=WORDS)
 
 
 class Streamed(NamedTuple):
@@ -45,29 +45,29 @@ class Streamed(NamedTuple):
     reading: Callable[[], Any]
     parts: st.SearchStrategy[list[Any]]
 
-    def events(self, answer: Answer, piece: int) -> list[Any]:
+    def events(self, answer: ModelResponse, piece: int) -> list[Any]:
         """The events of an answer, as the SDK gives them."""
         found = [frame.decode().rpartition("data: ")[2] for frame in self.api.frames(answer, piece)]
         return [json.loads(data) for data in found if data.strip() != "[DONE]"]
 
-    def read(self, events: list[Any]) -> tuple[list[Said], Answer]:
+    def read(self, events: list[Any]) -> tuple[list[ResponseDelta], ModelResponse]:
         """What comes of events."""
         reading = self.reading()
         said = [said for event in events for said in reading.read(event)]
         return said, reading.answer()
 
 
-def signed(provider: str) -> st.SearchStrategy[Reasoning]:
-    return st.builds(Reasoning, text=WORDS, provider=st.just(provider), signature=NAMES)
+def signed(provider: str) -> st.SearchStrategy[ReasoningPart]:
+    return st.builds(ReasoningPart, text=WORDS, provider=st.just(provider), signature=NAMES)
 
 
 def several(*kinds: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
     return st.lists(st.one_of(*kinds), max_size=4)
 
 
-HIDDEN = st.builds(Reasoning, provider=st.just("anthropic"), encrypted=NAMES)
+HIDDEN = st.builds(ReasoningPart, provider=st.just("anthropic"), encrypted=NAMES)
 NEW = st.builds(
-    Opaque,
+    ProviderPart,
     provider=st.just("anthropic"),
     model=st.just(MESSAGES.name),
     raw=st.dictionaries(NAMES, WORDS, max_size=2).map(lambda raw: compact({"type": "new", **raw})),
@@ -79,11 +79,11 @@ STREAMS = {
         RESPONSES, lambda: OpenAIResponses(RESPONSES.name).reading(), several(TEXTS, CALLS)
     ),
     "Anthropic": Streamed(
-        MESSAGES, anthropic_events.Reading, several(TEXTS, CALLS, signed("anthropic"), HIDDEN, NEW)
+        MESSAGES, anthropic_events.AnthropicEvents, several(TEXTS, CALLS, signed("anthropic"), HIDDEN, NEW)
     ),
     "Gemini": Streamed(
         GENERATE,
-        lambda: gemini_chunks.Reading(GENERATE.name),
+        lambda: gemini_chunks.GeminiChunks(GENERATE.name),
         several(SIGNED_CALLS).map(lambda groups: [part for group in groups for part in group]),
     ),
 }
@@ -97,7 +97,7 @@ def test_what_streams_in_pieces_is_the_answer_that_was_meant(
     stream: Streamed, data: st.DataObject, piece: int
 ) -> None:
     parts = data.draw(stream.parts)
-    meant = stream.api.answer(*parts, Text(text="Done."))
+    meant = stream.api.answer(*parts, TextPart(text="Done."))
 
     said, answer = stream.read(stream.events(meant, piece))
 
@@ -105,7 +105,7 @@ def test_what_streams_in_pieces_is_the_answer_that_was_meant(
     assert [each.text for each in streamed(said)] == [
         part.arguments if isinstance(part, ToolCall) else part.text
         for part in meant.parts
-        if isinstance(part, ToolCall) or (not isinstance(part, Opaque) and part.text)
+        if isinstance(part, ToolCall) or (not isinstance(part, ProviderPart) and part.text)
     ]
 
 
@@ -115,13 +115,13 @@ def test_what_streams_damaged_is_an_answer_that_can_be_kept_or_a_failure(
     stream: Streamed, data: st.DataObject, piece: int
 ) -> None:
     parts = data.draw(stream.parts)
-    events = stream.events(stream.api.answer(*parts, Text(text="Done.")), piece)
+    events = stream.events(stream.api.answer(*parts, TextPart(text="Done.")), piece)
     for _ in range(data.draw(st.integers(1, 4))):
         damage(events, data)
 
     came = outcome(stream, events)
 
-    if isinstance(came, Answer):
+    if isinstance(came, ModelResponse):
         fields = came._asdict()
         del fields["usage_is_total"]  # for the engine, which keeps the difference
         said = AssistantMessage(agent="coder", **fields)
@@ -130,11 +130,11 @@ def test_what_streams_damaged_is_an_answer_that_can_be_kept_or_a_failure(
         assert came in ("invalid_response", "refused", "overloaded", "other")
 
 
-def outcome(stream: Streamed, events: list[Any]) -> Answer | str:
+def outcome(stream: Streamed, events: list[Any]) -> ModelResponse | str:
     """The answer, or the category of the failure."""
     try:
         return stream.read(events)[1]
-    except ModelFailed as failed:
+    except ModelError as failed:
         return failed.category
 
 

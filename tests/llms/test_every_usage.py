@@ -11,11 +11,11 @@ from typing import Literal, NamedTuple
 
 import pytest
 
-from stenolog import AssistantMessage, LlmError, Team, Text, Usage
+from stenolog import AssistantMessage, LlmError, Team, TextPart, Usage
 from stenolog.adapters.cli import run as stenolog
-from stenolog.adapters.llms.port import Answer, Progress, Timeouts
+from stenolog.adapters.llms.port import ModelResponse, Progress, Timeouts
 from stenolog.domain.limits import Limits
-from stenolog.engine import Agent, Retries
+from stenolog.engine import Agent, RetryPolicy
 from stenolog.projections.usage import usage as used
 from tests.engine.given import Clock, opened, run, worked
 from tests.llms import wire_anthropic, wire_gemini, wire_openai_responses
@@ -23,10 +23,10 @@ from tests.llms.apis import CHAT, GENERATE, MESSAGES, RESPONSES, TOKENS, Api, ev
 from tests.llms.listening import prompt
 from tests.llms.server import Reply, Server, sse
 
-HELLO = Text(text="Hello there, it's me.")
+HELLO = TextPart(text="Hello there, it's me.")
 NAMED = "the-model-of-today"
-NO_RETRIES = Retries(attempts={})
-TWICE = Retries(attempts={"network": 2})
+NO_RETRIES = RetryPolicy(attempts={})
+TWICE = RetryPolicy(attempts={"network": 2})
 NO_LIMITS = Limits()
 
 
@@ -39,7 +39,7 @@ class Broken(NamedTuple):
     error: list[bytes]
 
 
-def meant(api: Api) -> Answer:
+def meant(api: Api) -> ModelResponse:
     return api.answer(HELLO)._replace(model=NAMED)
 
 
@@ -77,14 +77,14 @@ each = pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())
 
 
 def asked(
-    server: Server, path: Path, api: Api, retries: Retries = TWICE, limits: Limits = NO_LIMITS
+    server: Server, path: Path, api: Api, retries: RetryPolicy = TWICE, limits: Limits = NO_LIMITS
 ) -> list[AssistantMessage | LlmError]:
     """What is in the log once "Go" was said to a team of one agent, whose model is the server's."""
-    clock, timeouts = Clock(), Timeouts(first=0.5, between=0.5)
+    clock, timeouts = Clock(), Timeouts(first_token=0.5, idle=0.5)
     coder = Agent("coder", llm=api.at(server, timeouts=timeouts), retries=retries, limits=limits)
-    with opened(path / "talks.db", clock) as talk:
-        run(worked(Team([coder], world=clock.world), talk, "Go"))
-        return [e.event for e in talk.entries() if isinstance(e.event, AssistantMessage | LlmError)]
+    with opened(path / "talks.db", clock) as conversation:
+        run(worked(Team([coder], world=clock.world), conversation, "Go"))
+        return [e.event for e in conversation.entries() if isinstance(e.event, AssistantMessage | LlmError)]
 
 
 def failure_of(server: Server, path: Path, api: Api) -> LlmError:
@@ -178,8 +178,8 @@ def test_the_usage_of_an_answer_is_counted_once(server: Server, api: Api, tmp_pa
 
     asked(server, tmp_path, api)
 
-    with opened(tmp_path / "talks.db") as talk:
-        tokens = used(talk.entries()).total.sum
+    with opened(tmp_path / "talks.db") as conversation:
+        tokens = used(conversation.entries()).total.sum
     assert (tokens.input, tokens.output) == (TOKENS.input, TOKENS.output)
 
 

@@ -1,4 +1,4 @@
-"""Google's models, through the real SDK against a server that speaks their wire."""
+"""Google's models, through the real SDK against a server that speaks their API."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from google import genai
 
-from stenolog import Opaque, Reasoning, Text, ToolCall, Usage
+from stenolog import ProviderPart, ReasoningPart, TextPart, ToolCall, Usage
 from stenolog.adapters.llms.gemini import Gemini
-from stenolog.adapters.llms.port import Answer, Said
+from stenolog.adapters.llms.port import ModelResponse, ResponseDelta
 from stenolog.projections.requests.model import compact
-from tests.llms import wire_gemini as wire
+from tests.llms import wire_gemini as api
 from tests.llms.apis import GENERATE
 from tests.llms.listening import ask, failure, heard, prompt, streamed
 from tests.llms.server import Reply, Server, sse
@@ -34,39 +34,39 @@ def at(server: Server, **options: Any) -> Gemini:
     return Gemini(MODEL, base_url=server.url, **{"api_key": KEY, **options})
 
 
-def thought(text: str = "", signature: str = "") -> Reasoning:
-    return Reasoning(text=text, provider="gemini", signature=signature)
+def thought(text: str = "", signature: str = "") -> ReasoningPart:
+    return ReasoningPart(text=text, provider="gemini", signature=signature)
 
 
-def opaque(raw: dict[str, Any]) -> Opaque:
-    return Opaque(provider="gemini", model=MODEL, raw=compact(raw))
+def opaque(raw: dict[str, Any]) -> ProviderPart:
+    return ProviderPart(provider="gemini", model=MODEL, raw=compact(raw))
 
 
-def answer(*parts: Any, finish_reason: str = "STOP", usage: Usage | None = TOKENS) -> Answer:
-    return Answer(parts, MODEL, finish_reason, usage)
+def answer(*parts: Any, finish_reason: str = "STOP", usage: Usage | None = TOKENS) -> ModelResponse:
+    return ModelResponse(parts, MODEL, finish_reason, usage)
 
 
 def chunks(*parts: dict[str, Any]) -> Reply:
     """A whole answer, each part in a chunk of its own."""
     return Reply(
-        [*(sse(wire.chunk(MODEL, part)) for part in parts), sse(wire.chunk(MODEL, finishReason="STOP"))]
+        [*(sse(api.chunk(MODEL, part)) for part in parts), sse(api.chunk(MODEL, finishReason="STOP"))]
     )
 
 
 def test_every_kind_of_part_streams_and_comes_whole_at_the_end(server: Server) -> None:
     expected = answer(
-        thought("Look first.", "c2ln/+=="), LS, PWD, opaque(CODE), opaque(RAN), Text(text="Done so.")
+        thought("Look first.", "c2ln/+=="), LS, PWD, opaque(CODE), opaque(RAN), TextPart(text="Done so.")
     )
-    server.add(Reply(wire.frames(expected)))
+    server.add(Reply(api.frames(expected)))
 
     said, whole = ask(at(server))
 
     assert whole == expected
     assert streamed(said) == [
-        Said(0, "reasoning", "Look first."),
-        Said(1, "tool_call", LS.arguments, LS.id, LS.name),
-        Said(2, "tool_call", PWD.arguments, PWD.id, PWD.name),
-        Said(5, "text", "Done so."),
+        ResponseDelta(0, "reasoning", "Look first."),
+        ResponseDelta(1, "tool_call", LS.arguments, LS.id, LS.name),
+        ResponseDelta(2, "tool_call", PWD.arguments, PWD.id, PWD.name),
+        ResponseDelta(5, "text", "Done so."),
     ]
 
 
@@ -80,15 +80,15 @@ def test_every_kind_of_part_streams_and_comes_whole_at_the_end(server: Server) -
                 {"text": "lo"},
                 {"text": "", "thoughtSignature": "A"},
             ],
-            (thought("Hm"), Text(text="Hello"), thought("", "A")),
+            (thought("Hm"), TextPart(text="Hello"), thought("", "A")),
         ),
         (
             [{"text": "Hel", "thoughtSignature": "A"}, {"text": "lo"}],
-            (thought("", "A"), Text(text="Hello")),
+            (thought("", "A"), TextPart(text="Hello")),
         ),
         (
             [{"text": "Hel"}, {"text": "lo", "thoughtSignature": "A"}],
-            (Text(text="Hel"), thought("", "A"), Text(text="lo")),
+            (TextPart(text="Hel"), thought("", "A"), TextPart(text="lo")),
         ),
         (
             [
@@ -103,7 +103,7 @@ def test_every_kind_of_part_streams_and_comes_whole_at_the_end(server: Server) -
                 {"text": "m", "thought": True, "thoughtSignature": "A"},
                 {"text": "Hi"},
             ],
-            (thought("Hm", "A"), Text(text="Hi")),
+            (thought("Hm", "A"), TextPart(text="Hi")),
         ),
         (
             [
@@ -112,10 +112,10 @@ def test_every_kind_of_part_streams_and_comes_whole_at_the_end(server: Server) -
                 {"text": "Hm!", "thought": True},
                 {"text": "Ho"},
             ],
-            (thought("Hm"), Text(text="Hi"), thought("Hm!"), Text(text="Ho")),
+            (thought("Hm"), TextPart(text="Hi"), thought("Hm!"), TextPart(text="Ho")),
         ),
-        ([{"text": "Hi"}, {"thoughtSignature": "A"}], (Text(text="Hi"), thought("", "A"))),
-        ([{"text": "Hi"}, {}, {"text": ""}], (Text(text="Hi"),)),
+        ([{"text": "Hi"}, {"thoughtSignature": "A"}], (TextPart(text="Hi"), thought("", "A"))),
+        ([{"text": "Hi"}, {}, {"text": ""}], (TextPart(text="Hi"),)),
     ],
     ids=[
         "at the end",
@@ -179,8 +179,8 @@ def test_halves_of_characters_are_mended(server: Server) -> None:
 
 @pytest.mark.parametrize("reason", ["STOP", "MAX_TOKENS", "SAFETY", "MALFORMED_FUNCTION_CALL", "NEW_ONE"])
 def test_why_an_answer_ends_is_kept(server: Server, reason: str) -> None:
-    expected = answer(Text(text="And then"), finish_reason=reason)
-    server.add(Reply(wire.frames(expected)))
+    expected = answer(TextPart(text="And then"), finish_reason=reason)
+    server.add(Reply(api.frames(expected)))
 
     assert ask(at(server)).answer == expected
 
@@ -194,7 +194,7 @@ def test_why_an_answer_ends_is_kept(server: Server, reason: str) -> None:
     ],
 )
 def test_an_answer_with_nothing_in_it_says_why(server: Server, reason: str, category: str) -> None:
-    server.add(Reply([sse(wire.chunk(MODEL, finishReason=reason, finishMessage="It was like this."))]))
+    server.add(Reply([sse(api.chunk(MODEL, finishReason=reason, finishMessage="It was like this."))]))
 
     failed = failure(at(server))
 
@@ -226,8 +226,8 @@ def test_tokens_are_counted_with_thoughts_and_with_what_its_own_tools_read(serve
     server.add(
         Reply(
             [
-                sse(wire.chunk(MODEL, {"text": "Hi"}, counted=first)),
-                sse(wire.chunk(MODEL, counted=last, finishReason="STOP")),
+                sse(api.chunk(MODEL, {"text": "Hi"}, counted=first)),
+                sse(api.chunk(MODEL, counted=last, finishReason="STOP")),
             ]
         )
     )
@@ -258,12 +258,12 @@ QUOTA = "You exceeded your current quota, please check your plan and billing det
         (404, "NOT_FOUND", "models/x is not found", [], ("invalid_request", None)),
         (408, "CANCELLED", "late", [], ("timeout", None)),
         (413, "", "large", [], ("context_length", None)),
-        (429, "RESOURCE_EXHAUSTED", QUOTA, [wire.retry_in("34.07s")], ("rate_limited", 34.07)),
-        (429, "RESOURCE_EXHAUSTED", QUOTA, [wire.retry_in("soon")], ("budget", None)),
+        (429, "RESOURCE_EXHAUSTED", QUOTA, [api.retry_in("34.07s")], ("rate_limited", 34.07)),
+        (429, "RESOURCE_EXHAUSTED", QUOTA, [api.retry_in("soon")], ("budget", None)),
         (429, "RESOURCE_EXHAUSTED", QUOTA, [], ("budget", None)),
         (429, "RESOURCE_EXHAUSTED", "Resource exhausted.", [], ("rate_limited", None)),
         (500, "INTERNAL", "oh", [], ("overloaded", None)),
-        (503, "UNAVAILABLE", "The model is overloaded.", [wire.retry_in("2s")], ("overloaded", 2.0)),
+        (503, "UNAVAILABLE", "The model is overloaded.", [api.retry_in("2s")], ("overloaded", 2.0)),
         (504, "DEADLINE_EXCEEDED", "late", [], ("timeout", None)),
         (529, "", "oh", [], ("overloaded", None)),
     ],
@@ -271,7 +271,7 @@ QUOTA = "You exceeded your current quota, please check your plan and billing det
 def test_an_error_has_a_category_and_the_providers_own_words(
     server: Server, code: int, status: str, message: str, details: list[Any], expected: Any
 ) -> None:
-    server.add(refused(code, wire.error(code, status, message, *details)))
+    server.add(refused(code, api.error(code, status, message, *details)))
 
     failed = failure(at(server))
 
@@ -281,14 +281,14 @@ def test_an_error_has_a_category_and_the_providers_own_words(
 
 
 def test_a_header_may_say_how_long_to_wait(server: Server) -> None:
-    server.add(refused(429, wire.error(429, "RESOURCE_EXHAUSTED", "slow"), retry_after="3"))
+    server.add(refused(429, api.error(429, "RESOURCE_EXHAUSTED", "slow"), retry_after="3"))
 
     assert failure(at(server)).retry_after == 3.0
 
 
 def test_an_error_in_mid_stream_is_what_it_would_have_been_before(server: Server) -> None:
-    frames = list(wire.frames(answer(Text(text="Hello there"))))
-    server.add(Reply([*frames[:2], sse(wire.error(503, "UNAVAILABLE", "The model is overloaded."))]))
+    frames = list(api.frames(answer(TextPart(text="Hello there"))))
+    server.add(Reply([*frames[:2], sse(api.error(503, "UNAVAILABLE", "The model is overloaded."))]))
 
     failed = failure(at(server))
 
@@ -306,12 +306,12 @@ def test_without_a_key_google_is_not_asked(server: Server, monkeypatch: pytest.M
 
 
 def test_a_client_of_ones_own_is_used_without_its_retries_and_stays_open(server: Server) -> None:
-    expected = answer(Text(text="Hello"))
-    server.add(refused(503, wire.error(503, "UNAVAILABLE", "oh")), Reply(wire.frames(expected)))
+    expected = answer(TextPart(text="Hello"))
+    server.add(refused(503, api.error(503, "UNAVAILABLE", "oh")), Reply(api.frames(expected)))
     often = genai.types.HttpRetryOptions(attempts=5, initial_delay=0.01)
     options = genai.types.HttpOptions(base_url=server.url, retry_options=often)
 
-    async def main() -> tuple[int, Answer]:
+    async def main() -> tuple[int, ModelResponse]:
         with genai.Client(api_key=KEY, http_options=options) as client:
             async with client.aio:
                 model = Gemini(MODEL, client=client)
@@ -346,9 +346,9 @@ def test_the_name_of_the_model_stands_in_the_path(
 
 def test_signatures_and_what_its_own_tools_did_go_back_unharmed(server: Server) -> None:
     first = answer(thought("Look first.", "c2ln/+=="), LS, PWD)
-    second = answer(opaque(CODE), opaque(RAN), thought("", "Zmly+/=="), Text(text="Now this:"), LS)
-    third = answer(Text(text="Done."), thought("", "ZW5k/+=="))
-    server.add(*(Reply(wire.frames(each)) for each in (first, second, third, answer(Text(text="Bye")))))
+    second = answer(opaque(CODE), opaque(RAN), thought("", "Zmly+/=="), TextPart(text="Now this:"), LS)
+    third = answer(TextPart(text="Done."), thought("", "ZW5k/+=="))
+    server.add(*(Reply(api.frames(each)) for each in (first, second, third, answer(TextPart(text="Bye")))))
 
     assert talked(at(server), 3) == [first, second, third]
 
@@ -365,9 +365,9 @@ def test_signatures_and_what_its_own_tools_did_go_back_unharmed(server: Server) 
 
 
 def test_comments_in_a_stream_are_passed_over(server: Server) -> None:
-    whole = b"".join(GENERATE.frames(GENERATE.answer(Text(text="Hello there."))))
+    whole = b"".join(GENERATE.frames(GENERATE.answer(TextPart(text="Hello there."))))
     noisy = b": keepalive\n\n" + whole.replace(b"\n\n", b"\n\n: ping\n\n:\n\n")
     for frames in ([noisy], [bytes([byte]) for byte in noisy], [noisy.replace(b"\n", b"\r\n")]):
         server.add(Reply(frames))
 
-        assert ask(GENERATE.at(server)).answer.parts == (Text(text="Hello there."),)
+        assert ask(GENERATE.at(server)).answer.parts == (TextPart(text="Hello there."),)

@@ -1,12 +1,12 @@
-"""Answers of both models of OpenAI, through the real SDK from a server that speaks their wires."""
+"""Answers of both models of OpenAI, through the real SDK from a server that speaks their APIs."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-from stenolog import Reasoning, Refusal, Text, ToolCall
-from stenolog.adapters.llms.port import Said
+from stenolog import ReasoningPart, RefusalPart, TextPart, ToolCall
+from stenolog.adapters.llms.port import ResponseDelta
 from tests.llms.apis import CHAT, Api, both_of_openai, closed_after
 from tests.llms.listening import ask, prompt, streamed
 from tests.llms.server import Reply, Server
@@ -20,31 +20,31 @@ CALLS = (
 
 
 def test_parallel_calls_keep_their_raw_arguments_and_stream_in_pieces(server: Server, api: Api) -> None:
-    answer = api.answer(Text(text="Two things."), *CALLS)
+    answer = api.answer(TextPart(text="Two things."), *CALLS)
     server.add(Reply(api.frames(answer)))
 
     said, whole = ask(api.at(server))
 
     assert whole == answer
     assert streamed(said) == [
-        Said(0, "text", "Two things."),
-        Said(1, "tool_call", '{"cmd": "ls -l"}', "c1", "shell"),
-        Said(2, "tool_call", "{}", "c2", "shell"),
+        ResponseDelta(0, "text", "Two things."),
+        ResponseDelta(1, "tool_call", '{"cmd": "ls -l"}', "c1", "shell"),
+        ResponseDelta(2, "tool_call", "{}", "c2", "shell"),
     ]
 
 
 def test_a_refusal_is_an_answer(server: Server, api: Api) -> None:
-    answer = api.answer(Refusal(text="I can't help with that."))
+    answer = api.answer(RefusalPart(text="I can't help with that."))
     server.add(Reply(api.frames(answer)))
 
     said, whole = ask(api.at(server))
 
     assert whole == answer
-    assert streamed(said) == [Said(0, "refusal", "I can't help with that.")]
+    assert streamed(said) == [ResponseDelta(0, "refusal", "I can't help with that.")]
 
 
 def test_an_answer_cut_by_its_limit_says_so(server: Server, api: Api) -> None:
-    answer = api.answer(Text(text="And then"), finish_reason="length")
+    answer = api.answer(TextPart(text="And then"), finish_reason="length")
     server.add(Reply(api.frames(answer)))
 
     assert ask(api.at(server)).answer == answer
@@ -52,7 +52,7 @@ def test_an_answer_cut_by_its_limit_says_so(server: Server, api: Api) -> None:
 
 def test_the_name_of_the_effect_goes_as_the_idempotency_key(server: Server, api: Api) -> None:
     model = api.at(server)
-    server.add(Reply(api.frames(api.answer(Text(text="Hello")))))
+    server.add(Reply(api.frames(api.answer(TextPart(text="Hello")))))
 
     asyncio.run(closed_after(model, prompt(model, key="talk/büro/7")))
 
@@ -60,9 +60,9 @@ def test_the_name_of_the_effect_goes_as_the_idempotency_key(server: Server, api:
 
 
 def test_an_answer_goes_back_unharmed(server: Server, api: Api) -> None:
-    thought = Reasoning(text="First look.\n\nThen say.", provider="openai", id="rs_1", encrypted="gAAA-=")
+    thought = ReasoningPart(text="First look.\n\nThen say.", provider="openai", id="rs_1", encrypted="gAAA-=")
     first = api.answer(thought, *CALLS, finish_reason="tool_calls" if api is CHAT else "completed")
-    second = api.answer(Text(text="There is one file: a.py"))
+    second = api.answer(TextPart(text="There is one file: a.py"))
     server.add(*(Reply(api.frames(each)) for each in (first, second)))
 
     answers = talked(api.at(server))

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog import Reasoning, Text, ToolCall, Usage
+from stenolog import ReasoningPart, TextPart, ToolCall, Usage
 from stenolog.adapters.llms.openai_chat import Chunks, OpenAIChat
-from stenolog.adapters.llms.port import Answer, Said
-from stenolog.domain.errors import ModelFailed
+from stenolog.adapters.llms.port import ModelResponse, ResponseDelta
+from stenolog.domain.errors import ModelError
 from tests.llms.listening import Heard, ask, failure, streamed
 from tests.llms.server import Reply, Server, sse
 from tests.llms.server import failure as refused
@@ -49,14 +49,14 @@ def test_the_reasoning_of_other_servers_is_a_part_of_its_own(server: Server, fie
 
     said, answer = ask(OpenAIChat("m", base_url=f"{server.url}/v1"))
 
-    assert answer.parts == (Reasoning(text="Let me see.", provider="openai"), Text(text="Yes."))
-    assert streamed(said) == [Said(0, "reasoning", "Let me see."), Said(1, "text", "Yes.")]
+    assert answer.parts == (ReasoningPart(text="Let me see.", provider="openai"), TextPart(text="Yes."))
+    assert streamed(said) == [ResponseDelta(0, "reasoning", "Let me see."), ResponseDelta(1, "text", "Yes.")]
 
 
 def test_reasoning_that_a_server_says_under_both_names_is_heard_once() -> None:
     answer = told(chunk(reasoning="Hm.", reasoning_content="Hm."), chunk(content="Yes.")).answer
 
-    assert answer.parts[0] == Reasoning(text="Hm.", provider="openai")
+    assert answer.parts[0] == ReasoningPart(text="Hm.", provider="openai")
 
 
 def test_content_may_be_a_list_of_texts_and_thoughts() -> None:
@@ -64,7 +64,7 @@ def test_content_may_be_a_list_of_texts_and_thoughts() -> None:
 
     answer = told(chunk(content=[thought]), chunk(content=[{"type": "text", "text": "Yes."}])).answer
 
-    assert answer.parts == (Reasoning(text="Hm.", provider="openai"), Text(text="Yes."))
+    assert answer.parts == (ReasoningPart(text="Hm.", provider="openai"), TextPart(text="Yes."))
 
 
 ONE = [("c1", "shell", WHOLE)]
@@ -143,7 +143,7 @@ def test_several_calls_may_come_in_one_chunk() -> None:
 def test_what_other_choices_say_is_not_heard() -> None:
     other = {"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "stop"}]}
 
-    assert told(chunk(content="Yes."), other).answer.parts == (Text(text="Yes."),)
+    assert told(chunk(content="Yes."), other).answer.parts == (TextPart(text="Yes."),)
 
 
 def test_a_server_that_refuses_to_be_asked_for_the_usage_is_not_asked_again(server: Server) -> None:
@@ -154,7 +154,7 @@ def test_a_server_that_refuses_to_be_asked_for_the_usage_is_not_asked_again(serv
 
     answers = [ask(model).answer, ask(model).answer]
 
-    assert answers == [Answer((Text(text="Yes."),), "m", "stop")] * 2
+    assert answers == [ModelResponse((TextPart(text="Yes."),), "m", "stop")] * 2
     assert ["stream_options" in body for body in server.bodies] == [True, False, False]
 
 
@@ -211,7 +211,7 @@ def test_whatever_streams_is_an_answer_or_a_failure(events: list[Any]) -> None:
 def came_of(events: list[Any]) -> str:
     try:
         return "answer" if told(*events).answer.parts else "nothing"
-    except ModelFailed as failed:
+    except ModelError as failed:
         return failed.category
 
 

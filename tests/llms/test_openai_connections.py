@@ -7,8 +7,8 @@ import asyncio
 import openai
 import pytest
 
-from stenolog import Text
-from stenolog.adapters.llms.port import Answer, Timeouts
+from stenolog import TextPart
+from stenolog.adapters.llms.port import ModelResponse, Timeouts
 from tests.llms.apis import KEY, Api, both_of_openai, closed_after, until_it_fails
 from tests.llms.listening import ask, failure, prompt
 from tests.llms.server import Reply, Server
@@ -18,10 +18,10 @@ pytestmark = both_of_openai
 
 
 def test_a_client_of_ones_own_is_used_without_its_retries_and_stays_open(server: Server, api: Api) -> None:
-    answer = api.answer(Text(text="Hello"))
+    answer = api.answer(TextPart(text="Hello"))
     server.add(refused(500, {"error": "oh"}), Reply(api.frames(answer)))
 
-    async def main() -> tuple[str, Answer, bool]:
+    async def main() -> tuple[str, ModelResponse, bool]:
         async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=KEY, max_retries=5) as client:
             model = api.model(api.name, client=client)
             _, failed = await until_it_fails(model)
@@ -33,7 +33,7 @@ def test_a_client_of_ones_own_is_used_without_its_retries_and_stays_open(server:
 def test_a_server_of_ones_own_needs_no_key_and_gets_the_one_in_the_environment(
     server: Server, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server.otherwise = lambda _: Reply(api.frames(api.answer(Text(text="Hello"))))
+    server.otherwise = lambda _: Reply(api.frames(api.answer(TextPart(text="Hello"))))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     ask(api.at(server, api_key=None))
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -54,7 +54,7 @@ def test_without_a_key_openai_is_not_asked(api: Api, monkeypatch: pytest.MonkeyP
 
 
 def test_only_connecting_has_a_timeout_since_the_engine_keeps_the_others(server: Server, api: Api) -> None:
-    server.add(Reply(api.frames(api.answer(Text(text="Hello")))))
+    server.add(Reply(api.frames(api.answer(TextPart(text="Hello")))))
 
     ask(api.at(server, timeouts=Timeouts(connect=3.0)))
 

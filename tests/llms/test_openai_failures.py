@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stenolog import Text
+from stenolog import TextPart
 from tests.llms.apis import Api, both_of_openai, until_it_fails
 from tests.llms.listening import failure
 from tests.llms.server import Reply, Server, sse
@@ -73,7 +73,7 @@ def test_the_errors_of_other_servers_are_told_too(server: Server, api: Api, body
 
 def test_an_error_in_mid_stream_leaves_what_had_come(server: Server, api: Api) -> None:
     error = sse({"error": {"message": "The server had an error", "type": "server_error", "code": None}})
-    frames = list(api.frames(api.answer(Text(text="Hello there"))))
+    frames = list(api.frames(api.answer(TextPart(text="Hello there"))))
     server.add(Reply([*frames[:4], error]))
 
     said, failed = asyncio.run(until_it_fails(api.at(server)))

@@ -9,26 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog import AssistantMessage, Opaque, Reasoning, Text, ToolCall, Usage, UserMessage
+from stenolog import AssistantMessage, ProviderPart, ReasoningPart, TextPart, ToolCall, Usage, UserMessage
 from stenolog.adapters.llms.openai_responses import Events, OpenAIResponses
-from stenolog.adapters.llms.port import Answer, Said
-from stenolog.domain.errors import ModelFailed
-from tests.llms import wire_openai_responses as wire
+from stenolog.adapters.llms.port import ModelResponse, ResponseDelta
+from stenolog.domain.errors import ModelError
+from tests.llms import wire_openai_responses as api
 from tests.llms.listening import HI, Heard, ask, failure, prompt, streamed
 from tests.llms.server import Reply, Server, sse
 
-THOUGHT = Reasoning(text="First look.\n\nThen say.", provider="openai", id="rs_1", encrypted="gAAA-=")
+THOUGHT = ReasoningPart(text="First look.\n\nThen say.", provider="openai", id="rs_1", encrypted="gAAA-=")
 SEARCHED = '{"type":"web_search_call","status":"completed","action":{"type":"search","query":"steno"}}'
-SEARCH = Opaque(provider="openai", raw=SEARCHED)
-YES = Text(text="Yes.")
+SEARCH = ProviderPart(provider="openai", raw=SEARCHED)
+YES = TextPart(text="Yes.")
 
 
 def model(server: Server) -> OpenAIResponses:
     return OpenAIResponses("gpt-5", base_url=f"{server.url}/v1")
 
 
-def answer(*parts: Any, finish_reason: str = "completed", usage: Usage | None = None) -> Answer:
-    return Answer(parts, "gpt-5", finish_reason, usage)
+def answer(*parts: Any, finish_reason: str = "completed", usage: Usage | None = None) -> ModelResponse:
+    return ModelResponse(parts, "gpt-5", finish_reason, usage)
 
 
 def read(*events: dict[str, Any]) -> Heard:
@@ -38,17 +38,17 @@ def read(*events: dict[str, Any]) -> Heard:
 
 
 def test_reasoning_is_kept_with_its_sections_its_id_and_its_ciphertext(server: Server) -> None:
-    server.add(Reply(wire.frames(answer(THOUGHT, YES))))
+    server.add(Reply(api.frames(answer(THOUGHT, YES))))
 
     said, whole = ask(model(server))
 
     assert whole.parts == (THOUGHT, YES)
-    assert streamed(said)[0] == Said(0, "reasoning", THOUGHT.text)
+    assert streamed(said)[0] == ResponseDelta(0, "reasoning", THOUGHT.text)
 
 
 def test_reasoning_and_the_items_of_openais_own_tools_go_back(server: Server) -> None:
     made = answer(THOUGHT, SEARCH, YES)
-    server.add(Reply(wire.frames(made)), Reply(wire.frames(answer(YES))))
+    server.add(Reply(api.frames(made)), Reply(api.frames(answer(YES))))
     first = ask(model(server)).answer
 
     ask(
@@ -72,7 +72,7 @@ def test_reasoning_and_the_items_of_openais_own_tools_go_back(server: Server) ->
 
 
 def test_nothing_is_stored_and_reasoning_is_asked_for_by_the_wire_alone(server: Server) -> None:
-    server.add(Reply(wire.frames(answer(YES))))
+    server.add(Reply(api.frames(answer(YES))))
 
     ask(model(server))
 
@@ -83,7 +83,7 @@ def test_nothing_is_stored_and_reasoning_is_asked_for_by_the_wire_alone(server: 
 
 def test_items_that_did_not_stream_are_taken_whole() -> None:
     call = ToolCall(id="c1", name="shell", arguments='{"cmd": "ls"}')
-    items = [wire.item(0, THOUGHT), wire.item(1, YES), wire.item(2, call)]
+    items = [api.item(0, THOUGHT), api.item(1, YES), api.item(2, call)]
     done = [
         {"type": "response.output_item.done", "output_index": n, "item": item} for n, item in enumerate(items)
     ]
@@ -92,26 +92,33 @@ def test_items_that_did_not_stream_are_taken_whole() -> None:
     assert read(*done, over) == read(over)
     assert read(over).answer.parts == (THOUGHT, YES, call)
     assert read(over).said == [
-        Said(0, "reasoning", THOUGHT.text),
-        Said(1, "text", "Yes."),
-        Said(2, "tool_call", '{"cmd": "ls"}', "c1", "shell"),
+        ResponseDelta(0, "reasoning", THOUGHT.text),
+        ResponseDelta(1, "text", "Yes."),
+        ResponseDelta(2, "tool_call", '{"cmd": "ls"}', "c1", "shell"),
     ]
 
 
 def test_an_item_as_it_is_when_done_takes_the_place_of_what_streamed() -> None:
     delta = {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "Ye"}
-    done = {"type": "response.output_item.done", "output_index": 0, "item": wire.item(0, YES)}
-    other = {"type": "response.output_item.done", "output_index": 0, "item": wire.item(0, Text(text="No."))}
+    done = {"type": "response.output_item.done", "output_index": 0, "item": api.item(0, YES)}
+    other = {
+        "type": "response.output_item.done",
+        "output_index": 0,
+        "item": api.item(0, TextPart(text="No.")),
+    }
     over = {"type": "response.completed", "response": {}}
 
-    assert read(delta, done, over) == ([Said(0, "text", "Ye"), Said(0, "text", "s.")], answer(YES))
-    assert read(delta, other, over) == ([Said(0, "text", "Ye")], answer(Text(text="No.")))
+    assert read(delta, done, over) == (
+        [ResponseDelta(0, "text", "Ye"), ResponseDelta(0, "text", "s.")],
+        answer(YES),
+    )
+    assert read(delta, other, over) == ([ResponseDelta(0, "text", "Ye")], answer(TextPart(text="No.")))
 
 
 @pytest.mark.parametrize("reason", ["max_output_tokens", "content_filter"])
 def test_an_incomplete_response_is_an_answer_that_says_why(server: Server, reason: str) -> None:
     made = answer(YES, finish_reason=reason, usage=Usage(input=3, output=9))
-    server.add(Reply(wire.frames(made)))
+    server.add(Reply(api.frames(made)))
 
     assert ask(model(server)).answer == made
 
@@ -133,7 +140,7 @@ def test_an_incomplete_response_is_an_answer_that_says_why(server: Server, reaso
 def test_a_failed_response_has_a_category(server: Server, event: Any, category: str, message: str) -> None:
     response = {"type": "response.failed", "response": {"status": "failed", "error": event}}
     last = event if event and event.get("type") == "error" else response
-    server.add(Reply([*list(wire.frames(answer(YES)))[:3], sse(last)]))
+    server.add(Reply([*list(api.frames(answer(YES)))[:3], sse(last)]))
 
     failed = failure(model(server))
 
@@ -145,7 +152,7 @@ def test_half_a_character_in_an_item_is_marked() -> None:
     over = {"type": "response.completed", "response": {"output": [item]}}
 
     assert read(over).answer.parts == (
-        Opaque(provider="openai", raw='{"type":"web_search_call","query":"\ufffd"}'),
+        ProviderPart(provider="openai", raw='{"type":"web_search_call","query":"\ufffd"}'),
     )
 
 
@@ -169,5 +176,5 @@ def test_whatever_streams_is_an_answer_or_a_failure(events: list[Any]) -> None:
 def came_of(events: list[Any]) -> str:
     try:
         return "answer" if read(*events).answer.parts else "nothing"
-    except ModelFailed as failed:
+    except ModelError as failed:
         return failed.category

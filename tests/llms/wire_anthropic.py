@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from stenolog.adapters.llms.port import Answer
-from stenolog.domain.parts import AssistantPart, Opaque, Reasoning, Text, ToolCall
+from stenolog.adapters.llms.port import ModelResponse
+from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, TextPart, ToolCall
 from stenolog.domain.values import Usage
 from tests.llms.server import sse
 from tests.llms.wire_openai_chat import PIECE, pieces
@@ -16,7 +16,7 @@ PING: dict[str, Any] = {"type": "ping"}
 STOP: dict[str, Any] = {"type": "message_stop"}
 
 
-def frames(answer: Answer, piece: int = PIECE) -> Iterator[bytes]:
+def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
     """Texts, thoughts and arguments come in pieces of so many characters, with a ping between."""
     counted = usage(answer.usage) if answer.usage else {}
     yield event(start(answer.model, {**counted, "output_tokens": 1} if counted else {}))
@@ -42,12 +42,12 @@ def start(model: str = "claude-opus-5", counted: dict[str, Any] | None = None) -
 def block(part: AssistantPart, piece: int = PIECE) -> Iterator[dict[str, Any]]:
     """The events of one block, without its index."""
     match part:
-        case Text(text=text):
+        case TextPart(text=text):
             yield opened({"type": "text", "text": ""})
             yield from (changed("text_delta", text=some) for some in pieces(text, piece))
-        case Reasoning(encrypted=data) if data:
+        case ReasoningPart(encrypted=data) if data:
             yield opened({"type": "redacted_thinking", "data": data})
-        case Reasoning(text=text, signature=signature):
+        case ReasoningPart(text=text, signature=signature):
             yield opened({"type": "thinking", "thinking": "", "signature": ""})
             yield from (changed("thinking_delta", thinking=some) for some in pieces(text, piece))
             yield changed("signature_delta", signature=signature)
@@ -55,7 +55,7 @@ def block(part: AssistantPart, piece: int = PIECE) -> Iterator[dict[str, Any]]:
             yield opened({"type": "tool_use", "id": id, "name": name, "input": {}})
             yield changed("input_json_delta", partial_json="")
             yield from (changed("input_json_delta", partial_json=some) for some in pieces(arguments, piece))
-        case Opaque(raw=raw):
+        case ProviderPart(raw=raw):
             yield from _raw(json.loads(raw), piece)
         case _:
             raise NotImplementedError(part)

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from stenolog.adapters.llms.port import Answer
-from stenolog.domain.parts import AssistantPart, Opaque, Reasoning, Text, ToolCall
+from stenolog.adapters.llms.port import ModelResponse
+from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, TextPart, ToolCall
 from stenolog.domain.values import Usage
 from tests.llms.server import sse
 from tests.llms.wire_openai_chat import PIECE, pieces
@@ -15,7 +15,7 @@ from tests.llms.wire_openai_chat import PIECE, pieces
 Body = dict[str, Any]
 
 
-def frames(answer: Answer, piece: int = PIECE) -> Iterator[bytes]:
+def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
     """Texts and thoughts come in pieces of so many characters, one chunk each; calls come whole.
 
     A signature comes with the part behind its reasoning: a text's first piece, or an empty one at the end.
@@ -27,7 +27,7 @@ def frames(answer: Answer, piece: int = PIECE) -> Iterator[bytes]:
             signed = {"thoughtSignature": signature} if signature and "thought" not in made else {}
             yield sse(chunk(answer.model, made | signed))
             signature = "" if signed else signature
-        if isinstance(part, Reasoning):
+        if isinstance(part, ReasoningPart):
             signature = part.signature
     last = [{"text": "", "thoughtSignature": signature}] if signature else []
     finish = {"finishReason": answer.finish_reason} if answer.finish_reason else {}
@@ -37,14 +37,14 @@ def frames(answer: Answer, piece: int = PIECE) -> Iterator[bytes]:
 def parts_of(part: AssistantPart, piece: int = PIECE) -> Iterator[Body]:
     """One part, as this API has it, without its signature."""
     match part:
-        case Text(text=text):
+        case TextPart(text=text):
             yield from ({"text": some} for some in pieces(text, piece))
-        case Reasoning(text=text):
+        case ReasoningPart(text=text):
             yield from ({"text": some, "thought": True} for some in pieces(text, piece))
         case ToolCall(id=id, name=name, arguments=arguments):
             named = {"id": id} if id else {}
             yield {"functionCall": {**named, "name": name, "args": json.loads(arguments)}}
-        case Opaque(raw=raw):
+        case ProviderPart(raw=raw):
             yield json.loads(raw)
         case _:
             raise NotImplementedError(part)

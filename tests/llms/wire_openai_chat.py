@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from stenolog.adapters.llms.port import Answer
-from stenolog.domain.parts import AssistantPart, Reasoning, Refusal, Text, ToolCall
+from stenolog.adapters.llms.port import ModelResponse
+from stenolog.domain.parts import AssistantPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.values import Usage
 from tests.llms.server import sse
 
 PIECE = 5
 
 
-def frames(answer: Answer, piece: int = PIECE) -> Iterator[bytes]:
+def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
     """Texts and arguments come in pieces of so many characters; the usage comes last."""
     yield _chunk(answer, {"role": "assistant", "content": ""})
     calls = 0
@@ -30,11 +30,11 @@ def frames(answer: Answer, piece: int = PIECE) -> Iterator[bytes]:
 def deltas(part: AssistantPart, piece: int, index: int) -> Iterator[dict[str, Any]]:
     """One part in pieces; a call's first has its id and name."""
     match part:
-        case Text(text=text):
+        case TextPart(text=text):
             yield from ({"content": some} for some in pieces(text, piece))
-        case Refusal(text=text):
+        case RefusalPart(text=text):
             yield from ({"refusal": some} for some in pieces(text, piece))
-        case Reasoning(text=text):
+        case ReasoningPart(text=text):
             yield from ({"reasoning_content": some} for some in pieces(text, piece))
         case ToolCall(id=id, name=name, arguments=arguments):
             yield _call(index, {"name": name, "arguments": ""}, id=id, type="function")
@@ -63,7 +63,7 @@ def _call(index: int, function: dict[str, Any], **named: str) -> dict[str, Any]:
     return {"tool_calls": [{"index": index, **named, "function": function}]}
 
 
-def _chunk(answer: Answer, delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
+def _chunk(answer: ModelResponse, delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
     return sse(
         {
             "id": "chatcmpl-1",

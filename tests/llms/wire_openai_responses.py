@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from stenolog.adapters.llms.port import Answer
-from stenolog.domain.parts import AssistantPart, Opaque, Reasoning, Refusal, Text, ToolCall
+from stenolog.adapters.llms.port import ModelResponse
+from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.values import Usage
 from tests.llms.server import sse
 from tests.llms.wire_openai_chat import PIECE, pieces
 
 
-def frames(answer: Answer, piece: int = PIECE) -> Iterator[bytes]:
+def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
     """Each part is an item of its own, which streams and is then told whole; the response comes last."""
     yield event("created", response=response(answer, status="in_progress"))
     for place, part in enumerate(answer.parts):
@@ -24,7 +24,7 @@ def frames(answer: Answer, piece: int = PIECE) -> Iterator[bytes]:
     yield from [end(answer)]
 
 
-def end(answer: Answer) -> bytes:
+def end(answer: ModelResponse) -> bytes:
     """The event that a response ends with."""
     if answer.finish_reason == "completed":
         return event("completed", response=response(answer, status="completed"))
@@ -37,7 +37,7 @@ def event(named: str, **more: Any) -> bytes:
     return sse({"type": f"response.{named}", **more}, f"response.{named}")
 
 
-def response(answer: Answer, **more: Any) -> dict[str, Any]:
+def response(answer: ModelResponse, **more: Any) -> dict[str, Any]:
     """The response that the events tell of."""
     done = more["status"] != "in_progress"
     output = [item(place, part) for place, part in enumerate(answer.parts)] if done else []
@@ -55,19 +55,19 @@ def response(answer: Answer, **more: Any) -> dict[str, Any]:
 def item(place: int, part: AssistantPart) -> dict[str, Any]:
     """The item that a part is."""
     match part:
-        case Text(text=text):
+        case TextPart(text=text):
             return _message(place, {"type": "output_text", "text": text, "annotations": []})
-        case Refusal(text=text):
+        case RefusalPart(text=text):
             return _message(place, {"type": "refusal", "refusal": text})
         case ToolCall(id=id, name=name, arguments=arguments):
             return {"type": "function_call", "id": f"fc_{place}", "call_id": id, "name": name} | {
                 "arguments": arguments,
                 "status": "completed",
             }
-        case Reasoning(id=id, text=text, encrypted=encrypted):
+        case ReasoningPart(id=id, text=text, encrypted=encrypted):
             summary = [{"type": "summary_text", "text": section} for section in text.split("\n\n") if section]
             return {"type": "reasoning", "id": id, "summary": summary, "encrypted_content": encrypted}
-        case Opaque(raw=raw):
+        case ProviderPart(raw=raw):
             whole: dict[str, Any] = json.loads(raw)
             return whole
 
@@ -85,18 +85,18 @@ def begun(whole: dict[str, Any]) -> dict[str, Any]:
 def deltas(part: AssistantPart, piece: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """What streams of a part."""
     match part:
-        case Text(text=text):
+        case TextPart(text=text):
             yield from _pieces("output_text.delta", text, piece, content_index=0)
-        case Refusal(text=text):
+        case RefusalPart(text=text):
             yield from _pieces("refusal.delta", text, piece, content_index=0)
         case ToolCall(arguments=arguments):
             yield from _pieces("function_call_arguments.delta", arguments, piece)
-        case Reasoning(text=text):
+        case ReasoningPart(text=text):
             for at, section in enumerate(filter(None, text.split("\n\n"))):
                 empty = {"type": "summary_text", "text": ""}
                 yield "reasoning_summary_part.added", {"summary_index": at, "part": empty}
                 yield from _pieces("reasoning_summary_text.delta", section, piece, summary_index=at)
-        case Opaque():
+        case ProviderPart():
             pass
 
 

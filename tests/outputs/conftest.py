@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import stenolog
-from stenolog import Conversation, Log, Text, ToolResult, UserMessage
+from stenolog import Conversation, Log, TextPart, ToolResult, UserMessage
 from stenolog.adapters.outputs import store_large
 from tests.outputs.given import LARGE, artifact
 
@@ -19,12 +19,14 @@ def log() -> Iterator[Log]:
 
 
 @pytest.fixture
-def talk(log: Log) -> Conversation:
+def conversation(log: Log) -> Conversation:
     """A small result, a large one stored by `store_large`, one with an odd id, and an artifact."""
-    talk = log["build"]
-    talk.append(UserMessage(text="Run the tests."))
-    talk.append(ToolResult(call_id="c1", name="ls", text="a\nb"), id="small")
-    talk.append(store_large(log, ToolResult(call_id="c2", name="pytest", text=LARGE)), id="large")
-    talk.append(ToolResult(call_id="c3", parts=[Text(text="one"), Text(text="two")]), id="odd/../id: 7")
-    talk.append(UserMessage(parts=[artifact(log, "# The plan")]))
-    return talk
+    conversation = log["build"]
+    conversation.append(UserMessage(text="Run the tests."))
+    conversation.append(ToolResult(call_id="c1", name="ls", text="a\nb"), id="small")
+    conversation.append(store_large(log, ToolResult(call_id="c2", name="pytest", text=LARGE)), id="large")
+    conversation.append(
+        ToolResult(call_id="c3", parts=[TextPart(text="one"), TextPart(text="two")]), id="odd/../id: 7"
+    )
+    conversation.append(UserMessage(parts=[artifact(log, "# The plan")]))
+    return conversation

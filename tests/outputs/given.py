@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from stenolog import File, Log
+from stenolog import FilePart, Log
 
 RESULTS = "@state/logs/tool-results"
 PLAN = "@project/artifacts/docs/plan.md"
 LARGE = "".join(f"line {n}, all is well\n" for n in range(5_000))
 
 
-def artifact(log: Log, content: str | bytes, name: str = PLAN) -> File:
+def artifact(log: Log, content: str | bytes, name: str = PLAN) -> FilePart:
     """A file of the project, kept in the log."""
     data = content.encode() if isinstance(content, str) else content
-    return File(name=name, media_type="text/markdown", blob=log.blobs.put(data))
+    return FilePart(name=name, media_type="text/markdown", blob=log.blobs.put(data))

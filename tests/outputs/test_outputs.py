@@ -12,15 +12,15 @@ import pytest
 import stenolog
 from stenolog import (
     AssistantMessage,
+    BlobNotFoundError,
     CallerError,
     Conversation,
-    File,
+    FilePart,
     Log,
-    MissingBlob,
-    Text,
+    PositionNotFoundError,
+    TextPart,
     ToolCall,
     ToolResult,
-    UnknownPosition,
     UserMessage,
 )
 from stenolog.adapters.outputs import (
@@ -36,15 +36,15 @@ from tests.outputs.given import LARGE, PLAN, RESULTS, artifact
 # Looking up
 
 
-def test_every_result_and_every_artifact_is_there_by_its_alias(talk: Conversation) -> None:
-    assert dict(talk.outputs) == {
+def test_every_result_and_every_artifact_is_there_by_its_alias(conversation: Conversation) -> None:
+    assert dict(conversation.outputs) == {
         f"{RESULTS}/small.json": "a\nb",
         f"{RESULTS}/large.json": LARGE,
         alias("odd/../id: 7"): "one\ntwo",
         PLAN: "# The plan",
     }
-    assert len(talk.outputs) == 4
-    assert all(path in talk.outputs for path in talk.outputs)
+    assert len(conversation.outputs) == 4
+    assert all(path in conversation.outputs for path in conversation.outputs)
 
 
 @pytest.mark.parametrize(
@@ -70,21 +70,21 @@ def test_every_result_and_every_artifact_is_there_by_its_alias(talk: Conversatio
     ],
 )
 def test_what_is_no_alias_is_refused_and_the_error_says_what_one_looks_like(
-    talk: Conversation, path: Any
+    conversation: Conversation, path: Any
 ) -> None:
-    assert path not in talk.outputs
-    assert talk.outputs.get(path, "none") == "none"
+    assert path not in conversation.outputs
+    assert conversation.outputs.get(path, "none") == "none"
     with pytest.raises(CallerError, match=r"expected @state/logs/tool-results/<entry id>.json or @project"):
-        talk.outputs[path]
+        conversation.outputs[path]
 
 
 @pytest.mark.parametrize(
     "path", [f"{RESULTS}/other.json", alias("odd: 8"), f"{RESULTS}/opening.json", "@project/artifacts/none"]
 )
-def test_an_alias_that_no_output_has_is_an_unknown_position(talk: Conversation, path: str) -> None:
-    assert path not in talk.outputs
-    with pytest.raises(UnknownPosition, match="'build': no entry has the alias"):
-        talk.outputs[path]
+def test_an_alias_that_no_output_has_is_an_unknown_position(conversation: Conversation, path: str) -> None:
+    assert path not in conversation.outputs
+    with pytest.raises(PositionNotFoundError, match="'build': no entry has the alias"):
+        conversation.outputs[path]
 
 
 def test_a_conversation_that_does_not_exist_yet_has_no_outputs(log: Log) -> None:
@@ -102,55 +102,57 @@ def test_a_blob_that_is_gone_is_missing_by_the_name_of_its_alias(tmp_path: Path)
 
     with (
         stenolog.open(path) as log,
-        pytest.raises(MissingBlob, match=r"large\.json: .* no blob with the sha256"),
+        pytest.raises(BlobNotFoundError, match=r"large\.json: .* no blob with the sha256"),
     ):
         log["build"].outputs[f"{RESULTS}/large.json"]
 
 
 def test_what_is_no_text_is_told_apart_and_its_bytes_can_be_had(log: Log) -> None:
-    talk = log["build"]
-    talk.append(UserMessage(parts=[artifact(log, b"\x89PNG\r\n\xff")]))
+    conversation = log["build"]
+    conversation.append(UserMessage(parts=[artifact(log, b"\x89PNG\r\n\xff")]))
 
     with pytest.raises(CallerError, match="expected text in UTF-8, found 7 bytes"):
-        talk.outputs[PLAN]
-    assert talk.outputs.content(talk.outputs.find(PLAN)) == b"\x89PNG\r\n\xff"
+        conversation.outputs[PLAN]
+    assert conversation.outputs.content(conversation.outputs.find(PLAN)) == b"\x89PNG\r\n\xff"
 
 
-def test_an_artifact_is_its_last_version_whoever_brought_it(talk: Conversation) -> None:
-    talk.append(ToolResult(call_id="c4", parts=[artifact(talk.log, "# A better plan")]))
+def test_an_artifact_is_its_last_version_whoever_brought_it(conversation: Conversation) -> None:
+    conversation.append(ToolResult(call_id="c4", parts=[artifact(conversation.log, "# A better plan")]))
 
-    assert talk.outputs[PLAN] == "# A better plan"
-    assert list(talk.outputs).count(PLAN) == 1
+    assert conversation.outputs[PLAN] == "# A better plan"
+    assert list(conversation.outputs).count(PLAN) == 1
 
 
 def test_a_file_with_another_name_is_no_artifact(log: Log) -> None:
-    talk = log["build"]
-    talk.append(UserMessage(parts=[artifact(log, "x", "plan.md"), artifact(log, "x", f"{PLAN}/../x")]))
-    talk.append(UserMessage(parts=[File(name=PLAN, url="https://example.org/plan.md")]))
+    conversation = log["build"]
+    conversation.append(
+        UserMessage(parts=[artifact(log, "x", "plan.md"), artifact(log, "x", f"{PLAN}/../x")])
+    )
+    conversation.append(UserMessage(parts=[FilePart(name=PLAN, url="https://example.org/plan.md")]))
 
-    assert list(talk.outputs) == []
+    assert list(conversation.outputs) == []
 
 
-def test_a_fork_has_what_it_inherits_and_nothing_that_came_later(talk: Conversation) -> None:
-    fork = talk.fork(after=4)
-    talk.append(ToolResult(call_id="c5", text="later"), id="later")
+def test_a_fork_has_what_it_inherits_and_nothing_that_came_later(conversation: Conversation) -> None:
+    fork = conversation.fork(after=4)
+    conversation.append(ToolResult(call_id="c5", text="later"), id="later")
     fork.append(ToolResult(call_id="c5", text="otherwise"), id="later")
     fork.append(ToolResult(call_id="c6", text="mine"), id="mine")
 
     assert fork.outputs[f"{RESULTS}/large.json"] == LARGE
     assert fork.outputs[f"{RESULTS}/later.json"] == "otherwise"
-    assert talk.outputs[f"{RESULTS}/later.json"] == "later"
-    assert f"{RESULTS}/mine.json" not in talk.outputs
+    assert conversation.outputs[f"{RESULTS}/later.json"] == "later"
+    assert f"{RESULTS}/mine.json" not in conversation.outputs
     assert PLAN not in fork.outputs
 
 
 # Reading
 
 
-def test_pieces_read_one_after_the_other_are_the_whole(talk: Conversation) -> None:
+def test_pieces_read_one_after_the_other_are_the_whole(conversation: Conversation) -> None:
     pieces, offset = [], 0
     while True:
-        read = talk.outputs.read(f"{RESULTS}/large.json", offset, 999)
+        read = conversation.outputs.read(f"{RESULTS}/large.json", offset, 999)
         pieces.append(read.text)
         if read.next is None:
             break
@@ -161,37 +163,39 @@ def test_pieces_read_one_after_the_other_are_the_whole(talk: Conversation) -> No
 
 
 def test_characters_are_counted_not_bytes_and_none_is_cut_in_two(log: Log) -> None:
-    talk = log["build"]
-    talk.append(ToolResult(call_id="c", text="Да 👨‍👩‍👧‍👦!"), id="e")
-    read = talk.outputs.read(f"{RESULTS}/e.json", 0, 5)
+    conversation = log["build"]
+    conversation.append(ToolResult(call_id="c", text="Да 👨‍👩‍👧‍👦!"), id="e")
+    read = conversation.outputs.read(f"{RESULTS}/e.json", 0, 5)
 
     assert read == ("Да ", 0, 3, 11)
-    assert talk.outputs.read(f"{RESULTS}/e.json", 3, 1).text == "👨"  # less than one would be nothing
+    assert conversation.outputs.read(f"{RESULTS}/e.json", 3, 1).text == "👨"  # less than one would be nothing
 
 
-def test_reading_begins_at_the_beginning_and_goes_on_for_as_long_as_is_said(talk: Conversation) -> None:
+def test_reading_begins_at_the_beginning_and_goes_on_for_as_long_as_is_said(
+    conversation: Conversation,
+) -> None:
     path = f"{RESULTS}/large.json"
 
-    assert talk.outputs.read(path).end == READ
-    assert talk.outputs.read(path, limit=None).text == LARGE
-    assert talk.outputs.read(path, len(LARGE)) == ("", len(LARGE), len(LARGE), len(LARGE))
+    assert conversation.outputs.read(path).end == READ
+    assert conversation.outputs.read(path, limit=None).text == LARGE
+    assert conversation.outputs.read(path, len(LARGE)) == ("", len(LARGE), len(LARGE), len(LARGE))
 
 
 @pytest.mark.parametrize(("offset", "limit"), [(-1, 1), (len(LARGE) + 1, 1), (0, 0), (0, -5)])
-def test_a_place_outside_the_text_is_refused(talk: Conversation, offset: int, limit: int) -> None:
+def test_a_place_outside_the_text_is_refused(conversation: Conversation, offset: int, limit: int) -> None:
     with pytest.raises(CallerError, match=rf"large\.json: expected .*, found {min(offset, limit) or offset}"):
-        talk.outputs.read(f"{RESULTS}/large.json", offset, limit)
+        conversation.outputs.read(f"{RESULTS}/large.json", offset, limit)
 
 
 # The tool
 
 
-def test_an_agent_reads_on_where_the_preview_ends(talk: Conversation) -> None:
+def test_an_agent_reads_on_where_the_preview_ends(conversation: Conversation) -> None:
     """A whole turn: the preview in the request names a call, and the call gives what comes next."""
     call = ToolCall(
         id="r1", name="read_output", arguments=f'{{"path": "{RESULTS}/large.json", "offset": 10}}'
     )
-    result = read_output(talk, call)
+    result = read_output(conversation, call)
 
     assert (result.call_id, result.name, result.is_error) == ("r1", "read_output", False)
     text, _, ending = result.text.rpartition("\n")
@@ -199,14 +203,14 @@ def test_an_agent_reads_on_where_the_preview_ends(talk: Conversation) -> None:
     assert ending == f"[characters 10 to {READ + 10:,} of {len(LARGE):,}; go on with offset={READ + 10}]"
 
 
-def test_the_end_is_told(talk: Conversation) -> None:
-    read = run_read_output(talk, f'{{"path": "{RESULTS}/small.json"}}')
+def test_the_end_is_told(conversation: Conversation) -> None:
+    read = run_read_output(conversation, f'{{"path": "{RESULTS}/small.json"}}')
 
     assert read == "a\nb\n[characters 0 to 3 of 3; this is the end]"
 
 
-def test_an_agent_reads_at_most_so_much_at_a_time(talk: Conversation) -> None:
-    read = run_read_output(talk, f'{{"path": "{RESULTS}/large.json", "limit": 1000000}}')
+def test_an_agent_reads_at_most_so_much_at_a_time(conversation: Conversation) -> None:
+    read = run_read_output(conversation, f'{{"path": "{RESULTS}/large.json", "limit": 1000000}}')
 
     assert read.startswith(LARGE[:LONGEST_READ])
     assert read.endswith(f"go on with offset={LONGEST_READ}]")
@@ -229,11 +233,11 @@ def test_an_agent_reads_at_most_so_much_at_a_time(talk: Conversation) -> None:
     ],
 )
 def test_a_wrong_call_is_an_error_that_the_agent_is_told(
-    talk: Conversation, arguments: str, what: str
+    conversation: Conversation, arguments: str, what: str
 ) -> None:
     with pytest.raises(CallerError) as caught:
-        run_read_output(talk, arguments)
-    result = read_output(talk, ToolCall(id="r1", name="read_output", arguments=arguments))
+        run_read_output(conversation, arguments)
+    result = read_output(conversation, ToolCall(id="r1", name="read_output", arguments=arguments))
 
     assert what in str(caught.value)
     assert (result.is_error, result.text) == (True, str(caught.value))
@@ -253,22 +257,25 @@ def test_the_schema_of_the_tool_takes_what_the_tool_takes() -> None:
 
 
 def test_a_large_result_leaves_a_small_event_and_loses_nothing(log: Log) -> None:
-    talk, event = log["build"], ToolResult(call_id="c", name="pytest", text=LARGE, is_error=True, tags=["ci"])
+    conversation, event = (
+        log["build"],
+        ToolResult(call_id="c", name="pytest", text=LARGE, is_error=True, tags=["ci"]),
+    )
 
     stored = store_large(log, event)
-    talk.append(stored, id="large")
+    conversation.append(stored, id="large")
 
     assert len(stored.text) < 1_300
     assert stored.text.startswith("line 0, all is well\n")
     assert stored.text.endswith("line 4999, all is well")
     assert (stored.call_id, stored.name, stored.is_error, stored.tags) == ("c", "pytest", True, ("ci",))
-    assert talk.outputs[f"{RESULTS}/large.json"] == event.text
+    assert conversation.outputs[f"{RESULTS}/large.json"] == event.text
 
 
 def test_pictures_stay_beside_the_preview(log: Log) -> None:
-    picture = stenolog.Image(blob=log.blobs.put(b"png"))
+    picture = stenolog.ImagePart(blob=log.blobs.put(b"png"))
 
-    stored = store_large(log, ToolResult(call_id="c", parts=[picture, Text(text=LARGE)]))
+    stored = store_large(log, ToolResult(call_id="c", parts=[picture, TextPart(text=LARGE)]))
 
     assert stored.parts[0] == picture
     assert len(stored.parts) == 2
@@ -297,22 +304,22 @@ def test_what_counts_as_large_can_be_said(log: Log) -> None:
 # In a request
 
 
-@pytest.mark.parametrize("wire", ["openai-chat", "anthropic", "plain"])
+@pytest.mark.parametrize("api", ["openai-chat", "anthropic", "plain"])
 @pytest.mark.parametrize("stored", [True, False])
-def test_a_result_of_5_mb_costs_the_request_400_tokens(log: Log, wire: str, stored: bool) -> None:
-    from stenolog.context import Compact
+def test_a_result_of_5_mb_costs_the_request_400_tokens(log: Log, api: str, stored: bool) -> None:
+    from stenolog.context import TruncateToolOutput
 
-    talk, text = log["build"], LARGE * 48
+    conversation, text = log["build"], LARGE * 48
     result = ToolResult(call_id="c1", text=text)
-    talk.append(UserMessage(text="Run the tests."))
-    talk.append(AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c1", name="pytest")]))
-    talk.append(store_large(log, result) if stored else result, id="big")
+    conversation.append(UserMessage(text="Run the tests."))
+    conversation.append(AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c1", name="pytest")]))
+    conversation.append(store_large(log, result) if stored else result, id="big")
 
-    request = talk.request("coder", wire=wire, policy=Compact())
+    request = conversation.request("coder", api=api, policy=TruncateToolOutput())
 
     (part,) = [part for part in request.parts if part.rule == "compact"]
     assert part.positions == (4,)
     assert part.tokens_out <= 400
     assert len(request.bytes) < 4_000
     assert f"{RESULTS}/big.json" in request.bytes.decode()
-    assert talk.outputs[f"{RESULTS}/big.json"] == text
+    assert conversation.outputs[f"{RESULTS}/big.json"] == text

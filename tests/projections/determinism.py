@@ -13,12 +13,12 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from stenolog import Draft, Entry, StenologError
+from stenolog import Entry, NewEntry, StenologError
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import EPOCH, MICROSECOND, microseconds
 from stenolog.domain.settings import settings
 from stenolog.domain.step import fold
-from stenolog.projections.requests import WIRES, build, lanes
+from stenolog.projections.requests import APIS, build, lanes
 from stenolog.projections.timeline import timeline
 from stenolog.projections.transitions import transitions
 from stenolog.testing import entries
@@ -40,9 +40,9 @@ def projection_bytes(log: Sequence[Entry]) -> bytes:
 
 def _requests(log: Sequence[Entry]) -> Iterator[Any]:
     for lane in lanes(log):
-        for wire in WIRES:
+        for api in APIS:
             try:
-                request = build(log, lane.agent, task=lane.task, wire=wire)
+                request = build(log, lane.agent, task=lane.task, api=api)
             except StenologError as error:
                 yield type(error).__name__, str(error)
             else:
@@ -61,7 +61,7 @@ def written(logs: Iterable[Sequence[Entry]]) -> str:
 
 def _row(entry: Entry) -> tuple[str, int, str, str]:
     topic, payload = REGISTRY.dump(entry.event)
-    return entry.id, microseconds(entry.at), topic, payload.decode("latin-1")
+    return entry.id, microseconds(entry.time), topic, payload.decode("latin-1")
 
 
 def read(lines: Iterable[str]) -> Iterator[list[Entry]]:
@@ -71,7 +71,7 @@ def read(lines: Iterable[str]) -> Iterator[list[Entry]]:
             (id, at, REGISTRY.load(topic, payload.encode("latin-1")))
             for id, at, topic, payload in json.loads(line)
         ]
-        yield entries(*(Draft(event, id, EPOCH + at * MICROSECOND) for id, at, event in rows))
+        yield entries(*(NewEntry(event, id, EPOCH + at * MICROSECOND) for id, at, event in rows))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from stenolog import (
     Event,
     LlmError,
     ModeSwitch,
-    Span,
+    PositionRange,
     ToolCall,
     ToolResult,
     UserMessage,
@@ -37,7 +37,7 @@ def edit(position: int, text: str = "Hi!") -> UserMessage:
 
 
 def summary(*spans: tuple[int, int], agent: str = "coder") -> AssistantMessage:
-    covers = [Span(first=first, last=last) for first, last in spans]
+    covers = [PositionRange(first=first, last=last) for first, last in spans]
     return AssistantMessage(agent=agent, purpose="summary", covers=covers, text="In short")
 
 
@@ -53,14 +53,14 @@ def test_a_reset_leaves_out_all_that_is_before_it() -> None:
 
 
 def test_a_rewind_leaves_out_what_it_hides_and_all_of_it() -> None:
-    hides = [Span(first=2, last=3), Span(first=5, last=5)]
+    hides = [PositionRange(first=2, last=3), PositionRange(first=5, last=5)]
 
     assert set(of(HI, SAID, HI, SAID, HI, ModeSwitch(hides=hides)).out) == {2, 3, 5}
 
 
 @pytest.mark.parametrize("cleared", [ModeSwitch(hides=None), ModeSwitch(hides=[])])
 def test_what_was_hidden_comes_back_when_the_rewind_is_cleared(cleared: ModeSwitch) -> None:
-    assert of(HI, SAID, ModeSwitch(hides=[Span(first=1, last=2)]), cleared).out == {}
+    assert of(HI, SAID, ModeSwitch(hides=[PositionRange(first=1, last=2)]), cleared).out == {}
 
 
 def test_an_edit_takes_the_place_of_what_it_edits() -> None:
@@ -83,7 +83,7 @@ def test_of_several_edits_of_one_message_the_last_counts(edits: list[Event], las
 
 
 def test_an_edit_that_is_hidden_gives_way_to_what_it_edited() -> None:
-    now = of(HI, SAID, edit(1), ModeSwitch(hides=[Span(first=3, last=3)]))
+    now = of(HI, SAID, edit(1), ModeSwitch(hides=[PositionRange(first=3, last=3)]))
 
     assert now.out == {3: ("hidden", 3)}
 
@@ -141,7 +141,7 @@ def test_a_summary_of_what_is_not_past_is_ignored(covers: tuple[int, int]) -> No
 
 
 def test_a_summary_that_is_hidden_does_not_hold() -> None:
-    hidden = ModeSwitch(hides=[Span(first=3, last=3)])
+    hidden = ModeSwitch(hides=[PositionRange(first=3, last=3)])
 
     assert holding(HI, SAID, summary((1, 2)), hidden) == []
     assert holding(HI, SAID, summary((1, 2)), hidden, summary((2, 3))) == [5]

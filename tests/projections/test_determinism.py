@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from freezegun import freeze_time
 
-from stenolog import Draft, Entry
-from stenolog.testing import entries, examples, story
+from stenolog import Entry, NewEntry
+from stenolog.testing import entries, example_conversation, examples
 from tests.projections.determinism import fingerprint, projection_bytes, read, written
 from tests.requests.histories import history
 
@@ -22,8 +22,12 @@ NEEDED = "import eventsourcing, pydantic, sys, transitions; assert sys.version_i
 
 
 def _logs() -> list[list[Entry]]:
-    drawn = [[Draft(entry.event, entry.id, entry.at) for entry in history(seed)] for seed in range(60)]
-    return [entries(*story()), entries(*examples().values()), *(entries(*drafts) for drafts in drawn)]
+    drawn = [[NewEntry(entry.event, entry.id, entry.time) for entry in history(seed)] for seed in range(60)]
+    return [
+        entries(*example_conversation()),
+        entries(*examples().values()),
+        *(entries(*drafts) for drafts in drawn),
+    ]
 
 
 LOGS = _logs()

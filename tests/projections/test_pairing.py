@@ -8,7 +8,7 @@ from hypothesis import given
 from stenolog import AssistantMessage, CallRef, Entry, Event, LlmError, ToolCall, ToolResult, UserMessage
 from stenolog.domain.step import fold
 from stenolog.projections.pairing import CallKey, pair
-from stenolog.testing import entries, story
+from stenolog.testing import entries, example_conversation
 from tests.strategies import decided, logs
 
 
@@ -107,4 +107,4 @@ def test_the_step_and_the_pairing_agree_on_every_result_that_names_its_call(log:
 
 
 def test_the_story_leaves_no_result_without_its_call() -> None:
-    assert None not in pair(entries(*story())).calls.values()
+    assert None not in pair(entries(*example_conversation())).calls.values()

@@ -8,27 +8,27 @@ from typing import Any
 from hypothesis import given, settings
 
 from stenolog import (
+    AgentCard,
     AssistantMessage,
-    Card,
-    Draft,
+    ConversationRef,
     Entry,
-    Link,
     LlmError,
     ModeSwitch,
+    NewEntry,
     ToolCall,
     ToolResult,
-    Turns,
+    TurnPolicy,
     Usage,
     UserMessage,
 )
 from stenolog.domain.settings import settings as fold
-from stenolog.domain.values import Span as Covered
+from stenolog.domain.values import PositionRange as Covered
 from stenolog.projections.spans import Span, inherited, spans
 from stenolog.testing import START, entries
 from tests.strategies import logs
 
 READ = ToolCall(id="c1", name="read", arguments='{"path": "a.py"}')
-CARD = Card(model="gpt-5.2", provider="openai", parameters={"temperature": 0.5})
+CARD = AgentCard(model="gpt-5.2", provider="openai", parameters={"temperature": 0.5})
 ONE_TURN = [
     ModeSwitch(joins=["coder"], cards={"coder": CARD}),
     UserMessage(text="Read it."),
@@ -48,7 +48,7 @@ ONE_TURN = [
 
 def told(*events: object, seconds: float = 1.0) -> list[Entry]:
     """A log of the events, one every so many seconds."""
-    drafts = [Draft(event, at=START + timedelta(seconds=n * seconds)) for n, event in enumerate(events)]  # type: ignore[arg-type]
+    drafts = [NewEntry(event, time=START + timedelta(seconds=n * seconds)) for n, event in enumerate(events)]  # type: ignore[arg-type]
     return entries(*drafts)
 
 
@@ -70,10 +70,10 @@ def test_a_span_ends_at_its_entry_and_begins_as_long_before_as_it_took() -> None
     log = told(*ONE_TURN)
     first, tool, second, turn = spans(log)
 
-    assert (first.start, first.end) == (log[2].at - timedelta(milliseconds=250), log[2].at)
-    assert (tool.start, tool.end) == (log[3].at - timedelta(milliseconds=20), log[3].at)
-    assert (second.start, second.end) == (log[3].at, log[4].at)
-    assert (turn.start, turn.end) == (log[1].at, log[4].at)
+    assert (first.start, first.end) == (log[2].time - timedelta(milliseconds=250), log[2].time)
+    assert (tool.start, tool.end) == (log[3].time - timedelta(milliseconds=20), log[3].time)
+    assert (second.start, second.end) == (log[3].time, log[4].time)
+    assert (turn.start, turn.end) == (log[1].time, log[4].time)
 
 
 def test_a_model_call_tells_what_the_conventions_ask_for() -> None:
@@ -124,7 +124,7 @@ def test_a_call_that_a_limit_forbade_was_not_made() -> None:
 
 
 def test_what_one_agent_hands_on_to_another_is_in_the_same_trace_and_a_new_message_begins_another() -> None:
-    turns = ModeSwitch(joins=["a", "b"], turns=Turns(rule="round_robin", options={"pass_token": "..."}))
+    turns = ModeSwitch(joins=["a", "b"], turns=TurnPolicy(rule="round_robin", options={"pass_token": "..."}))
     said = [AssistantMessage(agent="a", text="Ready."), AssistantMessage(agent="b", text="...")]
 
     found = [
@@ -161,8 +161,8 @@ def test_an_answer_was_asked_for_by_the_first_message_that_waits_for_it() -> Non
     log = told(*ONE_TURN[:2], UserMessage(text="Hello?"), AssistantMessage(agent="coder", text="Yes."))
 
     assert [(span.name, span.start) for span in spans(log)] == [
-        ("chat gpt-5.2", log[1].at),
-        ("invoke_agent coder", log[1].at),
+        ("chat gpt-5.2", log[1].time),
+        ("invoke_agent coder", log[1].time),
     ]
 
 
@@ -177,7 +177,7 @@ def test_what_was_made_in_a_fork_is_no_call_here() -> None:
 
 
 def test_a_fork_tells_its_own_part_of_what_was_under_way() -> None:
-    fork = ModeSwitch(fork=True, parent=Link(conversation="demo", position=3, digest="ab" * 32))
+    fork = ModeSwitch(fork=True, parent=ConversationRef(conversation="demo", position=3, digest="ab" * 32))
     stopped = ToolResult(call_id="c1", text="not run in this fork", is_error=True)
     parent, here = told(*ONE_TURN), told(*ONE_TURN[:3], fork, stopped, ONE_TURN[-1])
 
@@ -187,7 +187,7 @@ def test_a_fork_tells_its_own_part_of_what_was_under_way() -> None:
     assert names(own) == ["chat gpt-5.2", "invoke_agent coder"]
     assert next(spans(here)) == begun
     assert ({span.trace for span in own}, own[0].parent) == ({turn.trace}, own[1].id)
-    assert (own[1].id == turn.id, own[1].start, own[0].start) == (False, here[3].at, here[4].at)
+    assert (own[1].id == turn.id, own[1].start, own[0].start) == (False, here[3].time, here[4].time)
 
 
 def test_what_is_under_way_is_not_told_yet() -> None:
@@ -204,5 +204,5 @@ def test_spans_have_ids_of_their_own_end_after_they_begin_and_grow_with_the_log(
     assert {span.parent for span in found if span.parent in {each.id for each in found}} <= {
         span.id for span in found if span.name.startswith("invoke_agent")
     }
-    for upto in range(len(log)):
-        assert list(spans(log[:upto])) == [span for span in found if span.position <= upto]
+    for at in range(len(log)):
+        assert list(spans(log[:at])) == [span for span in found if span.position <= at]

@@ -6,30 +6,30 @@ import pytest
 from hypothesis import given
 
 from stenolog import (
+    AgentCard,
     AssistantMessage,
     CallRef,
-    Card,
     Control,
+    ConversationRef,
     Entry,
     Event,
-    Item,
-    Link,
     LlmError,
     ModeSwitch,
-    Reasoning,
-    Run,
-    Span,
-    Text,
+    PositionRange,
+    ReasoningPart,
+    TextPart,
+    TimelineItem,
     Tool,
     ToolCall,
     ToolResult,
-    Turns,
+    TurnPolicy,
     Unknown,
     UserMessage,
+    WorkflowRun,
 )
 from stenolog.domain.parts import text_of
 from stenolog.projections.timeline import changes, timeline
-from stenolog.testing import entries, story
+from stenolog.testing import entries, example_conversation
 from tests.strategies import logs
 
 SHELL = ToolCall(id="c1", name="shell", arguments='{"cmd":"ls"}')
@@ -64,11 +64,11 @@ GOLDEN = """
 """
 
 
-def of(*events: Event) -> list[Item]:
+def of(*events: Event) -> list[TimelineItem]:
     return timeline(entries(*events))
 
 
-def in_words(item: Item) -> str:
+def in_words(item: TimelineItem) -> str:
     """An item in one line."""
     where = f"{item.position}+{item.result}" if item.result else f"{item.position}"
     who = f"{item.author} to {', '.join(item.to)}" if item.to else item.author
@@ -80,7 +80,7 @@ def in_words(item: Item) -> str:
 
 
 def test_the_story_of_a_conversation_is_shown_like_this() -> None:
-    assert "\n".join(map(in_words, of(*story()))) == GOLDEN.strip()
+    assert "\n".join(map(in_words, of(*example_conversation()))) == GOLDEN.strip()
 
 
 def test_a_result_is_attached_to_its_call_and_takes_no_place_of_its_own() -> None:
@@ -88,7 +88,7 @@ def test_a_result_is_attached_to_its_call_and_takes_no_place_of_its_own() -> Non
 
     assert (said.kind, said.text) == ("message", "I look.")
     assert (card.kind, card.detail, card.text, card.call) == ("tool", "shell", '{"cmd":"ls"}', SHELL)
-    assert (card.status, card.result, card.output) == ("failed", 2, (Text(text="README.md"),))
+    assert (card.status, card.result, card.output) == ("failed", 2, (TextPart(text="README.md"),))
     assert waiting.kind == "running"
 
 
@@ -106,7 +106,12 @@ def test_a_result_without_a_call_stands_on_its_own() -> None:
         result, CALLED, ToolResult(call_id="c1"), ToolResult(call_id="c1", name="shell")
     )
 
-    assert (first.kind, first.status, first.call, first.output) == ("tool", "ok", None, (Text(text="lost"),))
+    assert (first.kind, first.status, first.call, first.output) == (
+        "tool",
+        "ok",
+        None,
+        (TextPart(text="lost"),),
+    )
     assert first.detail == "tool: a result for c1, which is no open call"
     assert second.detail == "shell: a result for c1, which is no open call"
 
@@ -129,7 +134,7 @@ def test_a_call_without_a_result_runs_until_its_lane_goes_on(events: list[Event]
 
 
 def test_a_call_that_a_person_must_approve_says_so() -> None:
-    card = Card(tools=[Tool(name="deploy", approval=True)])
+    card = AgentCard(tools=[Tool(name="deploy", approval=True)])
     said = AssistantMessage(agent="coder", tool_calls=[SHELL, DEPLOY])
     approved = UserMessage(control=Control(action="approve", call=CallRef(entry="e2", index=1)))
     opened = ModeSwitch(cards={"coder": card})
@@ -148,9 +153,9 @@ def test_who_waits_for_its_model_comes_last() -> None:
 
 
 def test_what_an_agent_thought_before_its_calls_is_shown() -> None:
-    [thought, card] = of(AssistantMessage(agent="coder", parts=[Reasoning(text="Hm."), SHELL]))
+    [thought, card] = of(AssistantMessage(agent="coder", parts=[ReasoningPart(text="Hm."), SHELL]))
 
-    assert (thought.kind, thought.parts) == ("message", (Reasoning(text="Hm."),))
+    assert (thought.kind, thought.parts) == ("message", (ReasoningPart(text="Hm."),))
     assert card.call == SHELL
 
 
@@ -193,15 +198,24 @@ def test_every_item_says_whose_it_is(said: Event, author: str) -> None:
         (ModeSwitch(mode="run", agents=["a", "b"], title="Cats"), "mode run for a, b; title Cats"),
         (ModeSwitch(scope="addressed"), "scope addressed"),
         (ModeSwitch(context_from=4), "context_from 4"),
-        (ModeSwitch(hides=[Span(first=1, last=2), Span(first=4, last=4)]), "hides 1-2, 4-4"),
+        (
+            ModeSwitch(hides=[PositionRange(first=1, last=2), PositionRange(first=4, last=4)]),
+            "hides 1-2, 4-4",
+        ),
         (ModeSwitch(hides=[]), "hides nothing"),
         (ModeSwitch(hides=None), "hides cleared"),
         (ModeSwitch(joins=["a"], leaves=["b"]), "a joins; b leaves"),
-        (ModeSwitch(cards={"a": Card(model="m"), "b": Card(), "c": None}), "a: m; b: card; c: no card"),
-        (ModeSwitch(active_run=Run(id="r7"), turns=Turns(rule="first")), "turns first; run r7"),
+        (
+            ModeSwitch(cards={"a": AgentCard(model="m"), "b": AgentCard(), "c": None}),
+            "a: m; b: card; c: no card",
+        ),
+        (ModeSwitch(active_run=WorkflowRun(id="r7"), turns=TurnPolicy(rule="first")), "turns first; run r7"),
         (ModeSwitch(handoff="Yours."), "handoff Yours."),
-        (ModeSwitch(parent=Link(conversation="p", position=4, digest="")), "child of p@4"),
-        (ModeSwitch(parent=Link(conversation="p", position=4, digest=""), fork=True), "fork of p@4"),
+        (ModeSwitch(parent=ConversationRef(conversation="p", position=4, digest="")), "child of p@4"),
+        (
+            ModeSwitch(parent=ConversationRef(conversation="p", position=4, digest=""), fork=True),
+            "fork of p@4",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -219,9 +233,12 @@ def test_a_mode_switch_that_changes_nothing_is_not_shown() -> None:
     ("events", "hidden"),
     [
         ([ModeSwitch(context_from=3)], [1, 2, 2]),
-        ([ModeSwitch(hides=[Span(first=2, last=3)])], [2, 2]),
+        ([ModeSwitch(hides=[PositionRange(first=2, last=3)])], [2, 2]),
         ([UserMessage(text="Go on", replaces=1)], [1]),
-        ([AssistantMessage(agent="coder", purpose="summary", covers=[Span(first=1, last=3)])], [1, 2, 2]),
+        (
+            [AssistantMessage(agent="coder", purpose="summary", covers=[PositionRange(first=1, last=3)])],
+            [1, 2, 2],
+        ),
     ],
     ids=["a reset", "a rewind", "an edit", "a summary"],
 )

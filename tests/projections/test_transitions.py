@@ -7,12 +7,12 @@ from hypothesis import given
 from stenolog import Entry, UserMessage
 from stenolog.domain.step import INITIAL, fold
 from stenolog.projections.transitions import transitions
-from stenolog.testing import entries, story
+from stenolog.testing import entries, example_conversation
 from tests.strategies import logs
 
 
 def test_the_transitions_lead_each_lane_from_where_it_was_to_where_it_is() -> None:
-    log = entries(*story())
+    log = entries(*example_conversation())
     where: dict[str, str | None] = {}
     for made in transitions(log):
         assert not made.lane or where.get(made.lane, "idle") == made.source

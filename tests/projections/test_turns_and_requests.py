@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, Event, State, UserMessage
 from stenolog.domain.state import address
-from stenolog.domain.turns import Addressed, Orchestrator, Parallel, Pipeline, RoundRobin, Rule
+from stenolog.domain.turns import ByAddress, Orchestrator, Parallel, RoundRobin, Sequential, TurnRule
 from stenolog.projections.requests import build
 from stenolog.testing import entries
 from tests.domain.talking import GO_ON, HI, PASS, after, busy, failed, opened, passed, said
 
-RULES: list[Rule] = [
-    Addressed(),
+RULES: list[TurnRule] = [
+    ByAddress(),
     RoundRobin(pass_token=PASS),
     RoundRobin(["c", "a"], max_rounds=2),
-    Pipeline(["b", "a", "c"]),
+    Sequential(["b", "a", "c"]),
     Orchestrator("a"),
     Parallel(["b/1", "b/2", "a"]),
 ]
@@ -29,7 +29,9 @@ RULES: list[Rule] = [
 @pytest.mark.parametrize("rule", RULES, ids=str)
 @settings(max_examples=40)
 @given(data=st.data())
-def test_whoever_is_given_the_turn_has_a_request_that_can_be_sent(rule: Rule, data: st.DataObject) -> None:
+def test_whoever_is_given_the_turn_has_a_request_that_can_be_sent(
+    rule: TurnRule, data: st.DataObject
+) -> None:
     log: list[Event] = [opened(rule), HI]
     views: dict[str, int] = {}
     for _ in range(12):

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from stenolog import (
+    AgentCard,
     AssistantMessage,
-    Card,
     Entry,
     Event,
-    InvalidEvent,
+    InvalidEventError,
     LlmError,
     ModeSwitch,
     ToolCall,
@@ -25,7 +25,7 @@ from stenolog import Usage as Counted
 from stenolog.domain.limits import Tokens
 from stenolog.projections.histogram import BOUNDS, LARGEST, Histogram
 from stenolog.projections.prices import PRICES, Price, cost, price_of, table
-from stenolog.projections.usage import Tally, Usage, usage
+from stenolog.projections.usage import Usage, UsageTotals, usage
 from stenolog.testing import START, entries
 from tests.strategies import logs
 
@@ -78,7 +78,7 @@ def test_what_was_used_is_told_by_agent_lane_run_and_model() -> None:
 
 def test_what_names_no_model_is_that_of_the_lanes_last_one_or_of_its_card() -> None:
     used = of(
-        ModeSwitch(cards={"coder": Card(model="gpt-5"), "tester": None}),
+        ModeSwitch(cards={"coder": AgentCard(model="gpt-5"), "tester": None}),
         LlmError(agent="coder", category="timeout"),
         answer(model="gpt-5.2"),
         LlmError(agent="coder", category="network"),
@@ -119,7 +119,7 @@ def test_times_are_those_of_calls_and_of_their_first_tokens() -> None:
     assert total.first.percentile(50) == 10
     assert total.took.percentile(50) == pytest.approx(1_000, rel=0.05)
     assert total.took.percentile(100) == pytest.approx(60_000, rel=0.05)
-    assert Tally().took.percentile(50) is None
+    assert UsageTotals().took.percentile(50) is None
 
 
 @given(numbers=st.lists(st.integers(0, LARGEST), min_size=1, max_size=50), percent=st.sampled_from((50, 95)))
@@ -215,7 +215,7 @@ def test_a_price_table_is_read_from_a_mapping() -> None:
     ids=str,
 )
 def test_a_price_table_that_makes_no_sense_is_refused(given: object, complaint: str) -> None:
-    with pytest.raises(InvalidEvent) as caught:
+    with pytest.raises(InvalidEventError) as caught:
         table(given)
 
     assert complaint in str(caught.value)

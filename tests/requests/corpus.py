@@ -14,10 +14,10 @@ from stenolog import (
     Entry,
     Event,
     ModeSwitch,
-    NotATranscript,
     Request,
     ToolCall,
     ToolResult,
+    UnknownFormatError,
     UserMessage,
 )
 from stenolog.adapters.transcripts import import_file
@@ -49,12 +49,12 @@ def files(*folders: str) -> list[Path]:
 
 
 @cache
-def talks(file: Path) -> tuple[Talk, ...]:
+def conversations(file: Path) -> tuple[Talk, ...]:
     """The conversations of a file, forks included; none where it holds none."""
     with stenolog.open(":memory:") as log:
         try:
             import_file(log, file)
-        except NotATranscript:
+        except UnknownFormatError:
             return ()
         blobs = dict(log.blobs)
         return tuple(Talk(file, name, list(log[name].entries()), blobs) for name in log.names(archived=True))
@@ -84,17 +84,17 @@ class Built(NamedTuple):
     """A request, the window that it was built from, and the wire's name."""
 
     window: Window
-    wire: str
+    api: str
     request: Request
 
 
 def requests(
-    talk: Talk, chosen: PolicyLike = None, wires: Iterable[str] = tuple(MODELS), *, every: int = 1
+    conversation: Talk, chosen: PolicyLike = None, apis: Iterable[str] = tuple(MODELS), *, every: int = 1
 ) -> Iterator[Built]:
-    """The requests of each lane on each wire, at every position, or at every so manieth and the last."""
-    for lane in lanes(talk.entries):
-        for window in windows(talk.entries, lane, chosen, blobs=talk.blobs):
-            wanted = window.position % every == 0 or window.position == len(talk.entries)
+    """The requests of each lane on each API, at every position, or at every so manieth and the last."""
+    for lane in lanes(conversation.entries):
+        for window in windows(conversation.entries, lane, chosen, blobs=conversation.blobs):
+            wanted = window.position % every == 0 or window.position == len(conversation.entries)
             if wanted and window.state.blocked is None and takes_part(window):
-                for wire in wires:
-                    yield Built(window, wire, from_window(window, wire, talk.blobs))
+                for api in apis:
+                    yield Built(window, api, from_window(window, api, conversation.blobs))

@@ -18,7 +18,7 @@ def log(*events: Event) -> list[Entry]:
 
 
 def chat(*events: Event, agent: str = "coder") -> Request:
-    """The request on the OpenAI wire."""
+    """The request on the OpenAI API."""
     return build(log(*events), agent)
 
 

@@ -10,29 +10,29 @@ from typing import Any
 from pydantic import JsonValue
 
 from stenolog import (
+    AgentCard,
     AssistantMessage,
     CallRef,
-    Card,
     Control,
     Entry,
     Event,
-    File,
-    Image,
+    FilePart,
+    ImagePart,
     LlmError,
     ModeSwitch,
-    Opaque,
-    Reasoning,
+    Origin,
+    PositionRange,
+    ProviderPart,
+    ReasoningPart,
     Receipt,
-    Refusal,
-    Run,
-    Source,
-    Span,
-    Text,
+    RefusalPart,
+    TextPart,
     Tool,
     ToolCall,
     ToolResult,
     Unknown,
     UserMessage,
+    WorkflowRun,
 )
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -79,7 +79,7 @@ OPAQUE = {
     "google": ('{"executableCode": {"code": "1"}}', '{"codeExecutionResult": {"output": "1"}}', "{}"),
 }
 PNG = "0" * 64
-RUN = Run(id="r1", directive="Release it", node="build", brief="Build the wheel", context="Version 2")
+RUN = WorkflowRun(id="r1", directive="Release it", node="build", brief="Build the wheel", context="Version 2")
 LARGE = "2" * 64
 """A picture that is larger than Anthropic takes."""
 BLOBS = {PNG: b"\x89PNG", LARGE: bytes(4 * 1024 * 1024)}
@@ -100,7 +100,7 @@ def history(seed: int, longest: int = 14) -> list[Entry]:
 
 def _user(random: Random, position: int, log: list[Entry]) -> Event:
     text = random.choice(TEXTS)
-    parts: tuple[Any, ...] = (Text(text=text),) if random.random() < 0.9 else ()
+    parts: tuple[Any, ...] = (TextPart(text=text),) if random.random() < 0.9 else ()
     if random.random() < 0.15:
         parts += (_medium(random),)
     control = Control(action="continue") if random.random() < 0.05 else None
@@ -116,37 +116,39 @@ def _user(random: Random, position: int, log: list[Entry]) -> Event:
     )
 
 
-def _medium(random: Random) -> Image | File:
+def _medium(random: Random) -> ImagePart | FilePart:
     blob = random.choice((PNG,) * 10 + ("1" * 64, "") * 4 + (LARGE,))
     if random.random() < 0.5:
-        return Image(media_type=random.choice(("image/png", "image/tiff")), blob=blob)
-    return File(name="a.pdf", media_type=random.choice(("application/pdf", "text/csv")), blob=blob)
+        return ImagePart(media_type=random.choice(("image/png", "image/tiff")), blob=blob)
+    return FilePart(name="a.pdf", media_type=random.choice(("application/pdf", "text/csv")), blob=blob)
 
 
 def _part(random: Random) -> Any:
     kind = random.random()
     if kind < 0.45:
-        return Text(text=random.choice(TEXTS))
+        return TextPart(text=random.choice(TEXTS))
     if kind < 0.75:
         return ToolCall(id=random.choice(IDS), name=random.choice(NAMES), arguments=random.choice(ARGUMENTS))
     if kind < 0.9:
         provider = random.choice(("anthropic", "openai", "google"))
         proof: dict[str, Any] = random.choice(({}, {"signature": "sig"}, {"encrypted": "gAAA"}))
-        return Reasoning(text=random.choice(("hm", "")), provider=provider, **proof)
+        return ReasoningPart(text=random.choice(("hm", "")), provider=provider, **proof)
     if kind < 0.95:
-        return Refusal(text=random.choice(TEXTS))
+        return RefusalPart(text=random.choice(TEXTS))
     provider = random.choice(("openai", "anthropic", "google"))
-    return Opaque(provider=provider, model=random.choice(("", "gpt-5")), raw=random.choice(OPAQUE[provider]))
+    return ProviderPart(
+        provider=provider, model=random.choice(("", "gpt-5")), raw=random.choice(OPAQUE[provider])
+    )
 
 
 def _answer(random: Random, position: int, log: list[Entry]) -> Event:
-    covers: tuple[Span, ...] = ()
+    covers: tuple[PositionRange, ...] = ()
     purpose: Any = random.choice(("answer",) * 12 + ("summary", "memory", "routing"))
     if purpose == "summary" and position > 2:
         first = random.randint(1, position - 1)
-        covers = (Span(first=first, last=random.randint(first, position)),)
+        covers = (PositionRange(first=first, last=random.randint(first, position)),)
     receipt = Receipt(view=random.randint(1, position), sha256="0") if random.random() < 0.15 else None
-    source = Source(system="claude-code", id=random.choice(("m1", "m2"))) if random.random() < 0.3 else None
+    source = Origin(system="claude-code", id=random.choice(("m1", "m2"))) if random.random() < 0.3 else None
     return AssistantMessage(
         agent=random.choice(AGENTS),
         task=random.choice(("", "", "", "t1")),
@@ -169,7 +171,7 @@ def _result(random: Random, position: int, log: list[Entry]) -> Event:
         if isinstance(entry.event, AssistantMessage)
         for index, call in enumerate(entry.event.tool_calls)
     ]
-    parts: tuple[Any, ...] = (Text(text=random.choice(TEXTS)),) if random.random() < 0.85 else ()
+    parts: tuple[Any, ...] = (TextPart(text=random.choice(TEXTS)),) if random.random() < 0.85 else ()
     parts += (_medium(random),) if random.random() < 0.1 else ()
     is_error = random.random() < 0.3
     if not calls or random.random() < 0.15:
@@ -197,7 +199,7 @@ def _switch(random: Random, position: int, log: list[Entry]) -> Event:
             {"handoff": random.choice(("The tests fail; look at the parser", None))},
             {"scope": random.choice(("open", "addressed"))},
             {"context_from": random.randint(1, position)},
-            {"hides": (Span(first=1, last=random.randint(1, position)),)},
+            {"hides": (PositionRange(first=1, last=random.randint(1, position)),)},
             {"hides": None},
             {"joins": ("coder", "reviewer")},
             {"leaves": ("reviewer",)},
@@ -207,9 +209,9 @@ def _switch(random: Random, position: int, log: list[Entry]) -> Event:
     return ModeSwitch(**switch)
 
 
-def _card(random: Random) -> Card:
+def _card(random: Random) -> AgentCard:
     tools = (Tool(name="shell", description="run", parameters={"type": "object"}), Tool(name="a b"))
-    return Card(
+    return AgentCard(
         model=random.choice(("", "claude-opus-5", "gpt-5", "gemini-3-pro", "gemini-2.5-pro")),
         persona=random.choice(("", "You are a coder.", " ")),
         tools=random.choice((None, (), tools)),

@@ -14,7 +14,7 @@ import pytest
 
 from stenolog import Request
 from stenolog.projections.requests.caps import limits
-from stenolog.projections.requests.laws import breaches
+from stenolog.projections.requests.laws import validate
 from stenolog.projections.requests.model import BlobText, Size
 from stenolog.projections.requests.tokens import count
 
@@ -25,45 +25,45 @@ MODELS = {
     "anthropic": "claude-opus-5",
     "gemini": "gemini-3-pro",
 }
-"""The wires that have a judge, each with the strictest model there."""
+"""The APIs that have a judge, each with the strictest model there."""
 HERE = (SHARED / "judges").is_dir()
 needs_judges = pytest.mark.skipif(not HERE, reason="the judges are not beside this checkout")
 
 
-def judge(wire: str) -> ModuleType:
-    """The judge of a wire."""
+def judge(api: str) -> ModuleType:
+    """The judge of an API."""
     if str(SHARED) not in sys.path:
         sys.path.append(str(SHARED))
-    return importlib.import_module(f"judges.{wire.replace('-', '_')}")
+    return importlib.import_module(f"judges.{api.replace('-', '_')}")
 
 
-def complaints(wire: str, body: dict[str, Any]) -> list[str]:
-    """What the judge of the wire holds against a body that goes to the wire's strictest model.
+def complaints(api: str, body: dict[str, Any]) -> list[str]:
+    """What the judge of the API holds against a body that goes to the wire's strictest model.
 
     Gemini is asked by its own name where it has one: before version 3 it refuses other things than after. The
     judge of chat completions is OpenAI's, which knows no `reasoning_content`: that is the laws' to judge.
     """
     own = str(body.get("model", ""))
-    model = own if wire == "gemini" and own.startswith("gemini") else MODELS[wire]
+    model = own if api == "gemini" and own.startswith("gemini") else MODELS[api]
     sent = json.loads(json.dumps(body)) | {"model": model}
-    for message in sent["messages"] if wire == "openai-chat" else ():
+    for message in sent["messages"] if api == "openai-chat" else ():
         message.pop("reasoning_content", None)
-    named = {"model": model} if wire == "gemini" else {}
-    return [str(found) for found in judge(wire).validate(sent, **named) if found.severity == "error"]
+    named = {"model": model} if api == "gemini" else {}
+    return [str(found) for found in judge(api).validate(sent, **named) if found.severity == "error"]
 
 
-def refused(wire: str, body: dict[str, Any]) -> list[str]:
+def refused(api: str, body: dict[str, Any]) -> list[str]:
     """Return why a provider would refuse a body: the breaches of our laws, and the judge's complaints.
 
     The judges stand beside the authors' checkout alone; without them the laws decide.
     """
-    return [*map(str, breaches(wire, body)), *(complaints(wire, body) if HERE else ())]
+    return [*map(str, validate(api, body)), *(complaints(api, body) if HERE else ())]
 
 
-def faults(wire: str, request: Request) -> Iterator[str]:
-    """What the judge or a law of the wire holds against a request, and whether it is over its budget."""
-    yield from (f"judge: {complaint}" for complaint in complaints(wire, request.body))
-    yield from (f"law: {breach}" for breach in breaches(wire, request.body))
+def faults(api: str, request: Request) -> Iterator[str]:
+    """What the judge or a law of the API holds against a request, and whether it is over its budget."""
+    yield from (f"judge: {complaint}" for complaint in complaints(api, request.body))
+    yield from (f"law: {breach}" for breach in validate(api, request.body))
     if request.policy.budget and request.ready:
         room, found = limits(request.policy.budget), weighed(request)
         if not found.fits(room):

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from stenolog import Entry, Request, ToolCall
-from stenolog.domain.parts import Text
+from stenolog.domain.parts import TextPart
 from stenolog.projections.requests.left_out import said_by
 from stenolog.projections.requests.names import called, tool_name
 from stenolog.projections.requests.rules import RULES
 from tests.requests.judging import words_of
 
 CALLED = ("function", "function_call", "tool_use", "functionCall", "custom", "custom_tool_call")
-"""What a call is on one wire or another: the type of an object, or the key that it stands under."""
+"""What a call is on one API or another: the type of an object, or the key that it stands under."""
 
 KINDS = {
     "user_message": "user texts",
@@ -52,14 +52,14 @@ class Account:
                 if here:
                     self.found[what] += 1
                 else:
-                    self.lost.append(f"{what} of {entry.position} in {request.wire} at {request.upto}")
+                    self.lost.append(f"{what} of {entry.position} in {request.api} at {request.at}")
 
     def _leave_out(self, entry: Entry, request: Request) -> None:
         if next(_said(entry), None) is None:
             return
         rules = [run.rule for run in request.dropped if run.first <= entry.position <= run.last]
         if not rules or rules[0] not in RULES:
-            self.lost.append(f"all of {entry.position} in {request.wire} at {request.upto}")
+            self.lost.append(f"all of {entry.position} in {request.api} at {request.at}")
         self.left_out.update(rules[:1])
 
 
@@ -88,7 +88,7 @@ def plain(text: str) -> str:
 
 
 def calls_in(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Name and arguments of every call in a body, whatever the wire; the arguments as JSON has them."""
+    """Name and arguments of every call in a body, whatever the API; the arguments as JSON has them."""
     if isinstance(value, list):
         for inner in value:
             yield from calls_in(inner)
@@ -103,7 +103,7 @@ def calls_in(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def arguments(given: Any) -> str:
-    """Arguments in one form: those that are no JSON object are text, which the wires wrap as `_raw`."""
+    """Arguments in one form: those that are no JSON object are text, which the APIs wrap as `_raw`."""
     try:
         found = json.loads(given) if isinstance(given, str) else given
     except (ValueError, RecursionError):
@@ -111,13 +111,13 @@ def arguments(given: Any) -> str:
     return json.dumps(found if isinstance(found, dict) else {"_raw": given}, sort_keys=True)
 
 
-def _said(entry: Entry) -> Iterator[tuple[str, Text | ToolCall]]:
+def _said(entry: Entry) -> Iterator[tuple[str, TextPart | ToolCall]]:
     """The texts and calls of an entry, each with what it is."""
     kind = KINDS.get(entry.event.kind, "")
     for part in said_by(entry.event):
         match part:
-            case Text(text=text) if text.strip():
-                yield kind, Text(text=plain(text))
+            case TextPart(text=text) if text.strip():
+                yield kind, TextPart(text=plain(text))
             case ToolCall():
                 yield "calls", part
             case _:

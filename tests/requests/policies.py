@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stenolog.context import (
-    Away,
+    Attribution,
     Budget,
-    Compact,
-    Delta,
     FullHistory,
-    Instructions,
     LastN,
-    MemoryBank,
+    MemoriesAndRecent,
+    MissedMessages,
     Pins,
     Policy,
+    Prompt,
     Reminder,
+    SinceLastTurn,
     SummaryAndRecent,
-    Voices,
+    TruncateToolOutput,
     policy,
 )
 
-AROUND = Instructions(
+AROUND = Prompt(
     base="Be good",
     tools="Look before you leap",
     modes={"chat": "Chat!", "run": "Run!"},
@@ -30,28 +30,28 @@ AROUND = Instructions(
 )
 SMALL: Mapping[str, Policy] = {
     "full": policy(FullHistory()),
-    "delta": policy(Delta()),
+    "delta": policy(SinceLastTurn()),
     "last": policy(LastN(3)),
     "last in steps": policy(LastN(6, step=3)),
     "summary": policy(SummaryAndRecent(3)),
-    "memory": policy(MemoryBank(2)),
+    "memory": policy(MemoriesAndRecent(2)),
     "tokens": policy(Budget(tokens=300)),
     "messages": policy(Budget(messages=6)),
     "characters": policy(Budget(characters=900)),
     "bytes": policy(Budget(bytes=4_000)),
     "pins": Budget(tokens=400) | Pins(tags=("goal",), authors=("Ada",), positions=(3,)),
-    "delta in a budget": Delta() | Budget(tokens=600, messages=9, characters=3_000, bytes=9_000),
+    "delta in a budget": SinceLastTurn() | Budget(tokens=600, messages=9, characters=3_000, bytes=9_000),
     "everything": Budget(tokens=500)
     | Pins(tags=("goal",))
-    | Voices(others="💬 {name}:", pass_token="pass")
-    | Away()
+    | Attribution(others="💬 {name}:", pass_token="pass")
+    | MissedMessages()
     | Reminder(2, text="Mind the goal")
     | AROUND
-    | Compact(over=20, head=8, tail=4),
+    | TruncateToolOutput(over=20, head=8, tail=4),
 }
 """For histories of a dozen short messages: each cuts, adds or leaves out something there."""
 
-BANNERS = Instructions(
+BANNERS = Prompt(
     base="Answer in the language of the question. " * 10,
     tools="Read a file before you change it. " * 10,
     modes={"chat": "Talk it over first. " * 5, "agent": "Work until it is done. " * 5},
@@ -60,26 +60,26 @@ BANNERS = Instructions(
 ROOM = Budget(tokens=8_000)
 REAL: Mapping[str, Policy] = {
     "full": policy(FullHistory()),
-    "delta": policy(Delta()),
+    "delta": policy(SinceLastTurn()),
     "last 50": policy(LastN(50)),
     "last 50 in steps of 25": policy(LastN(50, step=25)),
     "summary and 20": policy(SummaryAndRecent(20)),
-    "memory and 20": policy(MemoryBank(20)),
+    "memory and 20": policy(MemoriesAndRecent(20)),
     "2k tokens": policy(Budget(tokens=2_000)),
     "8k tokens": policy(ROOM),
     "32k tokens": policy(Budget(tokens=32_000)),
     "80 messages, 120,000 characters": policy(Budget(messages=80, characters=120_000)),
     "100,000 bytes": policy(Budget(bytes=100_000)),
     "pins": ROOM | Pins(positions=(2, 3), authors=("user",), tags=("goal",)),
-    "delta in a budget": Delta() | ROOM,
-    "compact": ROOM | Compact(over=400, head=100, tail=50),
-    "instructions first": ROOM | Instructions(base="Be brief.", banner="{mode}", place="first"),
+    "delta in a budget": SinceLastTurn() | ROOM,
+    "compact": ROOM | TruncateToolOutput(over=400, head=100, tail=50),
+    "instructions first": ROOM | Prompt(base="Be brief.", banner="{mode}", place="first"),
     "everything": Budget(tokens=16_000, messages=60, characters=60_000, bytes=120_000)
     | SummaryAndRecent(40, step=10)
     | Pins(positions=(2,))
-    | Compact()
-    | Voices(others="💬 {name}:", pass_token="[PASS]")
-    | Away()
+    | TruncateToolOutput()
+    | Attribution(others="💬 {name}:", pass_token="[PASS]")
+    | MissedMessages()
     | Reminder(5, text="Stay with the question.")
     | BANNERS,
 }

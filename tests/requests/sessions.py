@@ -12,24 +12,24 @@ from itertools import chain, count, islice
 from random import Random
 
 from stenolog import (
+    AgentCard,
     AssistantMessage,
-    Card,
     Control,
     Entry,
     Event,
     LlmError,
     ModeSwitch,
-    Reasoning,
-    Span,
-    Text,
+    PositionRange,
+    ReasoningPart,
+    TextPart,
     Tool,
     ToolCall,
     ToolResult,
     UserMessage,
 )
 from stenolog.domain.policy import Policy
-from stenolog.projections.requests import Lane
-from stenolog.projections.requests.live import Live
+from stenolog.projections.requests import LaneId
+from stenolog.projections.requests.live import RequestSession
 from stenolog.projections.requests.tokens import COUNTERS
 from stenolog.projections.requests.window import Window
 from tests.requests.histories import START
@@ -57,8 +57,8 @@ def conversation(seed: int, turns: int) -> list[Event]:
     """A conversation with one agent, in which each answer keeps the receipt of its request: a question, an
     answer that calls tools, their results, an answer."""
     session = _Session(Random(seed))
-    kept = Window(Lane("coder"), Policy(), COUNTERS[Policy().counter])
-    live = Live(kept, "openai-chat")
+    kept = Window(LaneId("coder"), Policy(), COUNTERS[Policy().counter])
+    live = RequestSession(kept, "openai-chat")
     log: list[Event] = []
     for event in session.turns("coder", turns):
         if isinstance(event, AssistantMessage):
@@ -94,7 +94,7 @@ class _Session:
             yield self._answer(agent, *calls)
             for call in calls:
                 yield ToolResult(call_id=call.id, name=call.name, text=self._words(60))
-            yield self._answer(agent, Text(text=self._words(60)))
+            yield self._answer(agent, TextPart(text=self._words(60)))
 
     def _turn(self) -> Iterator[Event]:
         random = self.random
@@ -111,7 +111,7 @@ class _Session:
         if random.random() < 0.03:
             yield UserMessage(text="Stop", to=(agent,), control=Control(action="cancel"))
         else:
-            yield self._answer(agent, Text(text=self._words(60)))
+            yield self._answer(agent, TextPart(text=self._words(60)))
         if random.random() < 0.02:
             yield self._summary(agent)
 
@@ -119,7 +119,7 @@ class _Session:
         """An answer that calls, and what the tools gave back, in any order; now and then one never does."""
         random = self.random
         calls = [self._call() for _ in range(random.choice((1, 1, 1, 2, 3)))]
-        said = [Text(text=self._words(20))] if random.random() < 0.5 else []
+        said = [TextPart(text=self._words(20))] if random.random() < 0.5 else []
         yield self._answer(agent, *said, *calls)
         random.shuffle(calls)
         for call in calls:
@@ -127,8 +127,8 @@ class _Session:
                 text = self._words(random.choice((10, 50, 200)))
                 yield ToolResult(call_id=call.id, name=call.name, text=text, is_error=random.random() < 0.08)
 
-    def _answer(self, agent: str, *parts: Text | ToolCall) -> AssistantMessage:
-        thought = Reasoning(text=self._words(15), signature="c2ln", provider="anthropic")
+    def _answer(self, agent: str, *parts: TextPart | ToolCall) -> AssistantMessage:
+        thought = ReasoningPart(text=self._words(15), signature="c2ln", provider="anthropic")
         thinks = [thought] if self.random.random() < 0.3 else []
         return AssistantMessage(agent=agent, parts=[*thinks, *parts], model="claude-opus-5")
 
@@ -138,7 +138,7 @@ class _Session:
 
     def _summary(self, agent: str) -> AssistantMessage:
         """Of a stretch that no summary covers yet."""
-        covered = Span(first=self.since, last=min(self.since + 40, self.position))
+        covered = PositionRange(first=self.since, last=min(self.since + 40, self.position))
         self.since = covered.last + 1
         return AssistantMessage(agent=agent, text=self._words(80), purpose="summary", covers=[covered])
 
@@ -146,6 +146,6 @@ class _Session:
         return " ".join(self.random.choices(WORDS, k=number))
 
 
-def _card(agent: str) -> Card:
+def _card(agent: str) -> AgentCard:
     tools = [Tool(name=name, description=f"{name} it", parameters={"type": "object"}) for name in TOOLS]
-    return Card(model="claude-opus-5", persona=f"You are the {agent}. " * 20, tools=tools)
+    return AgentCard(model="claude-opus-5", persona=f"You are the {agent}. " * 20, tools=tools)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stenolog import AssistantMessage, Card, ModeSwitch, Opaque
-from stenolog.projections.requests import WIRES, build
-from stenolog.projections.requests.laws import LAWS, breaches
+from stenolog import AgentCard, AssistantMessage, ModeSwitch, ProviderPart
+from stenolog.projections.requests import APIS, build
+from stenolog.projections.requests.laws import LAWS, validate
 from stenolog.projections.requests.wires.openai_responses import STANDING
 from tests.requests.given import ASKED, log
 
@@ -44,43 +44,43 @@ def test_an_opaque_part_of_any_shape_builds_a_request(provider: str, raw: str, k
     shaped = (
         [raw] if kind is None else [raw, json.dumps({"type": kind, "id": "ws_1", "content": ["odd", {}]})]
     )
-    parts = [Opaque(provider=provider, model=MAKERS[provider], raw=each) for each in shaped]
-    told = (ModeSwitch(cards={"coder": Card(model=MAKERS[provider])}), ASKED)
+    parts = [ProviderPart(provider=provider, model=MAKERS[provider], raw=each) for each in shaped]
+    told = (ModeSwitch(cards={"coder": AgentCard(model=MAKERS[provider])}), ASKED)
     answer = AssistantMessage(agent="coder", model=MAKERS[provider], parts=parts)
-    for wire in WIRES:
-        request = build(log(*told, answer, ASKED), "coder", wire=wire)
+    for api in APIS:
+        request = build(log(*told, answer, ASKED), "coder", api=api)
 
         assert request.bytes
         assert request.parts
-        assert breaches(wire, request.body) == []
+        assert validate(api, request.body) == []
 
 
 @pytest.mark.parametrize("kind", [["web_search_call"], {"a": 1}, None, 5])
 def test_an_opaque_part_whose_type_is_no_text_is_left_out_by_name(kind: Any) -> None:
-    odd = Opaque(provider="openai", model="gpt-5", raw=json.dumps({"type": kind}))
-    told = (ModeSwitch(cards={"coder": Card(model="gpt-5")}), ASKED)
+    odd = ProviderPart(provider="openai", model="gpt-5", raw=json.dumps({"type": kind}))
+    told = (ModeSwitch(cards={"coder": AgentCard(model="gpt-5")}), ASKED)
     answer = AssistantMessage(agent="coder", model="gpt-5", parts=[odd])
 
-    request = build(log(*told, answer, ASKED), "coder", wire="openai-responses")
+    request = build(log(*told, answer, ASKED), "coder", api="openai-responses")
 
     assert [run.rule for run in request.dropped] == ["opaque-not-carried"]
 
 
-@pytest.mark.parametrize("wire", LAWS)
+@pytest.mark.parametrize("api", LAWS)
 @given(body=st.dictionaries(st.sampled_from(KEYS), values, max_size=6))
 @many
-def test_the_laws_judge_a_body_of_any_shape(wire: str, body: dict[str, Any]) -> None:
-    assert all(isinstance(breach.found, str) for breach in breaches(wire, body))
+def test_the_laws_judge_a_body_of_any_shape(api: str, body: dict[str, Any]) -> None:
+    assert all(isinstance(breach.found, str) for breach in validate(api, body))
 
 
 @pytest.mark.parametrize("message", [{"role": "assistant", "tool_calls": [{}]}, ["odd"], None, 5])
 def test_what_a_law_cannot_read_breaks_it(message: Any) -> None:
-    found = breaches("openai-chat", {"messages": [{"role": "user", "content": "Hi"}, message]})
+    found = validate("openai-chat", {"messages": [{"role": "user", "content": "Hi"}, message]})
 
     assert any(breach.pointer == "/messages/1" and "unreadable" in breach.found for breach in found)
 
 
 def test_messages_that_are_no_list_are_told() -> None:
-    (first, *_) = breaches("openai-chat", {"messages": {"role": "user"}})
+    (first, *_) = validate("openai-chat", {"messages": {"role": "user"}})
 
     assert (first.law, first.pointer) == ("shape", "/messages")

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog.domain.events import ToolResult
-from stenolog.domain.parts import File, Image, Text
-from stenolog.domain.policy import Compact
+from stenolog.domain.parts import FilePart, ImagePart, TextPart
+from stenolog.domain.policy import TruncateToolOutput
 from stenolog.projections.requests.compact import (
     LONGEST_READ,
     READ_OUTPUT,
@@ -26,7 +26,7 @@ from stenolog.projections.requests.cutting import cut_after, cut_before
 from stenolog.projections.requests.sketch import WHOLE, parse, sketch
 from stenolog.projections.requests.tokens import ESTIMATE, Counter, measure
 
-RULE = Compact()
+RULE = TruncateToolOutput()
 MEGABYTES = 5 * 1024 * 1024
 WORDS = Counter("words@1", lambda text: len(re.findall(r"\w+|[^\w\s]", text)))
 LINES = "".join(f"{n:06} all is well\n" for n in range(MEGABYTES // 19))
@@ -44,7 +44,9 @@ LARGE = {
 }
 
 
-def shown(text: str, rule: Compact = RULE, counter: Counter = ESTIMATE, entry_id: str = "e1") -> str:
+def shown(
+    text: str, rule: TruncateToolOutput = RULE, counter: Counter = ESTIMATE, entry_id: str = "e1"
+) -> str:
     """The preview, which there must be."""
     made = preview(text, alias(entry_id), rule, counter)
     assert made is not None
@@ -82,7 +84,7 @@ def test_a_tokenizer_is_never_given_a_long_text(text: str) -> None:
 def test_the_preview_is_the_beginning_the_end_and_how_to_read_the_whole() -> None:
     text = "".join(f"line {n}\n" for n in range(10_000))
 
-    lines = shown(text, Compact(head=6, tail=6)).splitlines()
+    lines = shown(text, TruncateToolOutput(head=6, tail=6)).splitlines()
 
     assert lines == [
         "line 0",
@@ -111,13 +113,13 @@ def test_what_is_not_over_the_limit_stays_as_it_is() -> None:
 
 
 def test_what_a_preview_would_not_make_smaller_stays_as_it_is() -> None:
-    assert preview("word " * 60, alias("e1"), Compact(over=10), ESTIMATE) is None
-    assert preview(json.dumps([1] * 60), alias("e1"), Compact(over=10), ESTIMATE) is None
+    assert preview("word " * 60, alias("e1"), TruncateToolOutput(over=10), ESTIMATE) is None
+    assert preview(json.dumps([1] * 60), alias("e1"), TruncateToolOutput(over=10), ESTIMATE) is None
 
 
 @pytest.mark.parametrize("text", ["word " * 3_000, json.dumps(ROWS[:1_000]), json.dumps(ROWS)])
 def test_neither_head_nor_tail_leaves_the_line_alone(text: str) -> None:
-    made = shown(text, Compact(over=10, head=0, tail=0))
+    made = shown(text, TruncateToolOutput(over=10, head=0, tail=0))
 
     assert made.splitlines()[0] == f"[… {len(text):,} characters left out …]"
     assert len(made.splitlines()) == 2
@@ -132,7 +134,7 @@ def test_neither_head_nor_tail_leaves_the_line_alone(text: str) -> None:
 def test_a_preview_has_the_head_and_the_tail_of_its_text_and_no_more_than_the_rule_says(
     text: str, head: int, tail: int, counter: Counter
 ) -> None:
-    made = preview(text, alias("e1"), Compact(over=1, head=head, tail=tail), counter)
+    made = preview(text, alias("e1"), TruncateToolOutput(over=1, head=head, tail=tail), counter)
 
     if made is None:
         return
@@ -151,12 +153,12 @@ def test_a_preview_has_the_head_and_the_tail_of_its_text_and_no_more_than_the_ru
 
 @given(st.text(max_size=2_000), st.integers(1, 50))
 def test_the_same_text_has_the_same_preview_and_a_preview_needs_none(text: str, over: int) -> None:
-    rule = Compact(over=over, head=5, tail=5)
+    rule = TruncateToolOutput(over=over, head=5, tail=5)
     once, again = (preview(text, alias("e1"), rule, ESTIMATE) for _ in range(2))
 
     assert once == again
     if once is not None:
-        assert preview(once.text, alias("e1"), Compact(over=once.tokens_out), ESTIMATE) is None
+        assert preview(once.text, alias("e1"), TruncateToolOutput(over=once.tokens_out), ESTIMATE) is None
 
 
 # Cutting
@@ -281,32 +283,34 @@ def test_what_is_no_json_as_a_whole_is_no_json(text: str) -> None:
 
 
 def test_pictures_and_files_stay_in_their_places() -> None:
-    picture, file = Image(blob="0" * 64), File(name="a.pdf", blob="1" * 64)
-    result = ToolResult(call_id="c", parts=(picture, Text(text="word " * 2_000), file, Text(text="end")))
+    picture, file = ImagePart(blob="0" * 64), FilePart(name="a.pdf", blob="1" * 64)
+    result = ToolResult(
+        call_id="c", parts=(picture, TextPart(text="word " * 2_000), file, TextPart(text="end"))
+    )
 
     parts = compact(result, "e1", RULE, ESTIMATE)
 
     assert parts is not None
-    assert [type(part) for part in parts] == [Image, Text, File]
+    assert [type(part) for part in parts] == [ImagePart, TextPart, FilePart]
     assert parts[::2] == (picture, file)
-    assert isinstance(parts[1], Text)
+    assert isinstance(parts[1], TextPart)
     assert "\nend\n[preview of 10,004 characters" in parts[1].text
 
 
 def test_a_small_result_and_one_without_a_rule_are_left_as_they_are() -> None:
     assert compact(ToolResult(call_id="c", text="few words"), "e1", RULE, ESTIMATE) is None
     assert compact(ToolResult(call_id="c", text=LINES), "e1", None, ESTIMATE) is None
-    assert compact(ToolResult(call_id="c", parts=(Image(blob="0" * 64),)), "e1", RULE, ESTIMATE) is None
+    assert compact(ToolResult(call_id="c", parts=(ImagePart(blob="0" * 64),)), "e1", RULE, ESTIMATE) is None
 
 
 @pytest.mark.parametrize("rule", [None, RULE])
-def test_a_stored_preview_gets_the_line_with_its_alias_alone(rule: Compact | None) -> None:
+def test_a_stored_preview_gets_the_line_with_its_alias_alone(rule: TruncateToolOutput | None) -> None:
     result = ToolResult(call_id="c", text="the beginning", blob="0" * 64)
 
     parts = compact(result, "e1", rule, ESTIMATE)
 
     assert parts == (
-        Text(text=f'the beginning\n[the whole: read_output(path="{RESULTS}e1.json", offset=0)]'),
+        TextPart(text=f'the beginning\n[the whole: read_output(path="{RESULTS}e1.json", offset=0)]'),
     )
 
 
@@ -314,7 +318,7 @@ def test_a_stored_preview_that_is_itself_too_long_is_cut_down() -> None:
     parts = compact(ToolResult(call_id="c", text=LINES, blob="0" * 64), "e1", RULE, ESTIMATE)
 
     assert parts is not None
-    assert isinstance(parts[0], Text)
+    assert isinstance(parts[0], TextPart)
     assert ESTIMATE.count(parts[0].text) <= 400
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stenolog.projections.pairing import pair
-from tests.requests.corpus import THOROUGH, TRANSCRIPTS, files, requests, talks
+from tests.requests.corpus import THOROUGH, TRANSCRIPTS, conversations, files, requests
 from tests.requests.judging import MODELS, faults, needs_judges
 from tests.requests.lossless import Account, is_native
 from tests.requests.policies import REAL
@@ -31,21 +31,21 @@ pytestmark = [
 @needs_judges
 @pytest.mark.parametrize(("file", "policy"), SAMPLED, ids=lambda given: getattr(given, "name", given))
 def test_the_judges_find_no_error_in_a_sample_of_a_sessions_prefixes(file: Path, policy: str) -> None:
-    for talk in talks(file):
-        for _, wire, request in requests(talk, REAL[policy], every=SAMPLE):
-            assert list(faults(wire, request)) == [], (talk.name, request.agent, request.upto)
+    for conversation in conversations(file):
+        for _, api, request in requests(conversation, REAL[policy], every=SAMPLE):
+            assert list(faults(api, request)) == [], (conversation.name, request.agent, request.at)
 
 
-@pytest.mark.parametrize("wire", MODELS)
-def test_nothing_is_lost_and_of_a_hundred_intact_calls_ninety_nine_stay_native(wire: str) -> None:
+@pytest.mark.parametrize("api", MODELS)
+def test_nothing_is_lost_and_of_a_hundred_intact_calls_ninety_nine_stay_native(api: str) -> None:
     account, native = Account(), []
-    for talk in (talk for file in FILES for talk in talks(file)):
-        pairs = pair(talk.entries).pairs
-        for _, _, request in requests(talk, wires=[wire], every=SAMPLE_OF_RESULTS):
-            account.of([talk.entries[request.upto - 1]], request)
-            call = pairs[request.upto].call if request.upto in pairs else None
+    for conversation in (conversation for file in FILES for conversation in conversations(file)):
+        pairs = pair(conversation.entries).pairs
+        for _, _, request in requests(conversation, apis=[api], every=SAMPLE_OF_RESULTS):
+            account.of([conversation.entries[request.at - 1]], request)
+            call = pairs[request.at].call if request.at in pairs else None
             if call is not None and (call.agent, call.task) == (request.agent, request.task):
-                native.append(is_native(request.upto, request))
+                native.append(is_native(request.at, request))
 
     assert account.lost == []
     assert min(account.found[what] for what in ("user texts", "answers", "calls", "results")) > 50

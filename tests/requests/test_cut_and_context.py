@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog import AssistantMessage, Event, Image, LlmError, ModeSwitch, Span, Text, ToolResult, UserMessage
-from stenolog.context import Budget, FullHistory, MemoryBank, Pins, Policy, policy
+from stenolog import (
+    AssistantMessage,
+    Event,
+    ImagePart,
+    LlmError,
+    ModeSwitch,
+    PositionRange,
+    TextPart,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.context import Budget, FullHistory, MemoriesAndRecent, Pins, Policy, policy
 from stenolog.projections.requests import build, every_request
-from stenolog.projections.requests.visible import Lane
+from stenolog.projections.requests.visible import LaneId
 from stenolog.projections.requests.window import Window, window
 from tests.requests.given import ASKED, CALL, calls, log
 
@@ -24,23 +34,28 @@ def words(*events: Event, chosen: Policy) -> str:
 
 @pytest.mark.parametrize("chosen", [policy(FullHistory()), HUGE, SMALL], ids=["full", "huge", "small"])
 def test_no_summary_tells_of_what_was_not_for_the_lane_wherever_the_cut_is(chosen: Policy) -> None:
-    talk: list[Event] = [UserMessage(text=WORDS, to=["coder"]), calls(WORDS)] * 20
+    conversation: list[Event] = [UserMessage(text=WORDS, to=["coder"]), calls(WORDS)] * 20
     told = AssistantMessage(
-        agent="rev", purpose="summary", covers=[Span(first=4, last=10)], text="The code is 4711."
+        agent="rev", purpose="summary", covers=[PositionRange(first=4, last=10)], text="The code is 4711."
     )
 
     said = words(
-        ModeSwitch(scope="addressed"), ASKED, UserMessage(text="4711", to=["rev"]), *talk, told, chosen=chosen
+        ModeSwitch(scope="addressed"),
+        ASKED,
+        UserMessage(text="4711", to=["rev"]),
+        *conversation,
+        told,
+        chosen=chosen,
     )
 
     assert "4711" not in said
 
 
 def test_a_rewind_that_is_taken_back_brings_everything_back_under_a_budget_too() -> None:
-    talk = [UserMessage(text=f"number {n}.") for n in range(200)]
+    conversation = [UserMessage(text=f"number {n}.") for n in range(200)]
     hidden: tuple[Event, ...] = (
-        *talk,
-        ModeSwitch(hides=[Span(first=2, last=191)]),
+        *conversation,
+        ModeSwitch(hides=[PositionRange(first=2, last=191)]),
         ASKED,
         ModeSwitch(hides=None),
         ASKED,
@@ -51,7 +66,7 @@ def test_a_rewind_that_is_taken_back_brings_everything_back_under_a_budget_too()
 
 def test_edits_stay_where_the_edited_stood_however_many_there_are() -> None:
     edits = [UserMessage(text=f"edit {n}", replaces=4) for n in range(120)]
-    talk: tuple[Event, ...] = (
+    conversation: tuple[Event, ...] = (
         ASKED,
         calls("ok"),
         UserMessage(text="first"),
@@ -60,17 +75,17 @@ def test_edits_stay_where_the_edited_stood_however_many_there_are() -> None:
         ASKED,
     )
 
-    assert words(*talk, chosen=HUGE) == words(*talk, chosen=policy(FullHistory()))
+    assert words(*conversation, chosen=HUGE) == words(*conversation, chosen=policy(FullHistory()))
 
 
 def test_of_two_edits_only_the_later_is_shown_after_the_edited_has_left() -> None:
     pinned = UserMessage(text="second wording", replaces=2, tags=["goal"])
-    talk = [UserMessage(text=WORDS) for _ in range(40)]
+    conversation = [UserMessage(text=WORDS) for _ in range(40)]
 
     said = words(
         UserMessage(text="first wording"),
         pinned,
-        *talk,
+        *conversation,
         UserMessage(text="third wording", replaces=2, tags=["goal"]),
         chosen=SMALL | Pins(tags=["goal"]),
     )
@@ -95,23 +110,25 @@ def test_a_window_from_its_mark_agrees_when_a_replaced_summary_brings_back_what_
     entries = log(
         *[UserMessage(text="small") for _ in range(26)],
         *[UserMessage(text=WORDS * 8) for _ in range(9)],
-        AssistantMessage(agent="coder", purpose="summary", covers=[Span(first=27, last=35)], text="In short"),
+        AssistantMessage(
+            agent="coder", purpose="summary", covers=[PositionRange(first=27, last=35)], text="In short"
+        ),
         ModeSwitch(title="more"),
         *[UserMessage(text=WORDS * 6) for _ in range(6)],
         calls("Done", replaces=36),
         ASKED,
     )
     chosen = policy(Budget(tokens=8_000))
-    early = window(Lane("coder"), chosen, entries[:43])
-    held = {position for first, last in early.mark.rows for position in range(first, last + 1)}
+    early = window(LaneId("coder"), chosen, entries[:43])
+    held = {position for first, last in early.snapshot.rows for position in range(first, last + 1)}
     late = Window(
-        Lane("coder"), chosen, early.counter, early.mark, [e for e in entries if e.position in held]
+        LaneId("coder"), chosen, early.counter, early.snapshot, [e for e in entries if e.position in held]
     )
     for entry in entries[43:]:
         early.take(entry)
         late.take(entry)
 
-    assert late.mark == early.mark == window(Lane("coder"), chosen, entries).mark
+    assert late.snapshot == early.snapshot == window(LaneId("coder"), chosen, entries).snapshot
 
 
 def test_of_many_failures_in_a_row_the_last_partial_answer_stays() -> None:
@@ -125,9 +142,11 @@ def test_of_many_failures_in_a_row_the_last_partial_answer_stays() -> None:
 
 def test_what_is_kept_beside_the_last_messages_does_not_push_them_out() -> None:
     facts = [AssistantMessage(agent="coder", purpose="memory", text=f"fact {n}") for n in range(30)]
-    talk = [each for n in range(5) for each in (UserMessage(text=f"question {n}"), calls(f"answer {n}"))]
+    conversation = [
+        each for n in range(5) for each in (UserMessage(text=f"question {n}"), calls(f"answer {n}"))
+    ]
 
-    said = words(ASKED, *facts, *talk, ASKED, chosen=policy(MemoryBank(3)))
+    said = words(ASKED, *facts, *conversation, ASKED, chosen=policy(MemoriesAndRecent(3)))
 
     assert [f"fact {n}" in said for n in range(30)] == [True] * 30
     assert ("question 4" in said, "answer 4" in said, "answer 3" in said) == (True, True, False)
@@ -139,18 +158,20 @@ def test_a_policy_that_cannot_be_used_ends_where_the_card_is_mended() -> None:
     wrong = REGISTRY.load("mode_switch@1", b'{"cards":{"coder":{"policy":{"mood":{}}}},"joins":["coder"]}')
     mended = REGISTRY.load("mode_switch@1", b'{"cards":{"coder":{"policy":{}}}}')
 
-    positions = [request.upto for request in every_request(log(wrong, ASKED, mended, ASKED), "coder")]
+    positions = [request.at for request in every_request(log(wrong, ASKED, mended, ASKED), "coder")]
 
     assert positions == [3, 4]
 
 
 def test_a_small_picture_costs_a_budget_in_bytes_what_is_sent_of_it() -> None:
     sha = "a" * 64
-    picture = UserMessage(parts=[Text(text="Look"), Image(blob=sha)])
-    talk = [UserMessage(text=f"number {n}") for n in range(100)]
+    picture = UserMessage(parts=[TextPart(text="Look"), ImagePart(blob=sha)])
+    conversation = [UserMessage(text=f"number {n}") for n in range(100)]
     chosen, blobs = policy(Budget(bytes=400_000)), {sha: b"x" * 20_000}
 
-    request = build(log(ModeSwitch(joins=["coder"]), *talk, picture), "coder", policy=chosen, blobs=blobs)
+    request = build(
+        log(ModeSwitch(joins=["coder"]), *conversation, picture), "coder", policy=chosen, blobs=blobs
+    )
 
     assert (request.cuts, request.ready) == (0, True)
     assert 20_000 < request.size.bytes < 400_000
@@ -158,10 +179,14 @@ def test_a_small_picture_costs_a_budget_in_bytes_what_is_sent_of_it() -> None:
 
 def test_many_pictures_are_cut_where_a_budget_in_bytes_has_no_room() -> None:
     sha = "a" * 64
-    talk = [UserMessage(parts=[Text(text=f"Look at {n}"), Image(blob=sha)]) for n in range(40)]
+    conversation = [
+        UserMessage(parts=[TextPart(text=f"Look at {n}"), ImagePart(blob=sha)]) for n in range(40)
+    ]
     chosen, blobs = policy(Budget(bytes=400_000)), {sha: b"x" * 20_000}
 
-    requests = [*every_request(log(ModeSwitch(joins=["coder"]), *talk), "coder", policy=chosen, blobs=blobs)]
+    requests = [
+        *every_request(log(ModeSwitch(joins=["coder"]), *conversation), "coder", policy=chosen, blobs=blobs)
+    ]
 
-    assert [request.reason for request in requests if request.upto > 1 and not request.ready] == []
+    assert [request.reason for request in requests if request.at > 1 and not request.ready] == []
     assert requests[-1].cuts > 0

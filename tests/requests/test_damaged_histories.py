@@ -1,4 +1,4 @@
-"""Twelve short histories as programs really leave them behind: valid and lossless on every wire."""
+"""Twelve short histories as programs really leave them behind: valid and lossless on every API."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tests.requests.judging import HERE, MODELS, complaints, faults, needs_judge
 from tests.requests.lossless import unaccounted
 from tests.requests.policies import SMALL
 
-HISTORIES = {talk.name: talk for talk in damaged()} if HERE else {}
+HISTORIES = {conversation.name: conversation for conversation in damaged()} if HERE else {}
 pytestmark = needs_judges
-each_history = pytest.mark.parametrize("talk", HISTORIES.values(), ids=HISTORIES)
+each_history = pytest.mark.parametrize("conversation", HISTORIES.values(), ids=HISTORIES)
 
 
-@pytest.mark.parametrize("wire", MODELS)
+@pytest.mark.parametrize("api", MODELS)
 @each_history
-def test_a_damaged_history_gives_a_valid_request_that_has_lost_nothing(talk: Talk, wire: str) -> None:
-    request = build(talk.entries, "agent", wire=wire)
+def test_a_damaged_history_gives_a_valid_request_that_has_lost_nothing(conversation: Talk, api: str) -> None:
+    request = build(conversation.entries, "agent", api=api)
 
-    assert complaints(wire, request.body) == []
-    assert list(unaccounted(talk.entries, request)) == []
+    assert complaints(api, request.body) == []
+    assert list(unaccounted(conversation.entries, request)) == []
     sent = json.dumps(request.body)
-    for entry in talk.entries:
+    for entry in conversation.entries:
         if isinstance(entry.event, UserMessage | AssistantMessage | ToolResult):
             assert entry.event.text in sent
         if isinstance(entry.event, AssistantMessage):
@@ -36,6 +36,8 @@ def test_a_damaged_history_gives_a_valid_request_that_has_lost_nothing(talk: Tal
 
 @pytest.mark.parametrize("policy", SMALL.values(), ids=SMALL)
 @each_history
-def test_every_prefix_of_a_damaged_history_is_valid_under_every_policy(talk: Talk, policy: Policy) -> None:
-    for _, wire, request in requests(talk, policy):
-        assert list(faults(wire, request)) == []
+def test_every_prefix_of_a_damaged_history_is_valid_under_every_policy(
+    conversation: Talk, policy: Policy
+) -> None:
+    for _, api, request in requests(conversation, policy):
+        assert list(faults(api, request)) == []

@@ -13,8 +13,8 @@ from hashlib import sha256
 import pytest
 
 from stenolog import Request, UserMessage
-from stenolog.domain.policy import Rule
-from stenolog.projections.requests import WIRES, every_request, lanes
+from stenolog.domain.policy import PolicyRule
+from stenolog.projections.requests import APIS, every_request, lanes
 from stenolog.projections.requests import sections as digests
 from stenolog.projections.requests.sections import by_hash, first_difference, sections
 from stenolog.testing import entries
@@ -29,12 +29,12 @@ def by_hand(body: object) -> str:
 
 
 @pytest.mark.parametrize("policy", [None, AROUND], ids=["bare", "with notes"])
-@pytest.mark.parametrize("wire", WIRES)
-def test_one_after_another_or_each_by_itself_they_are_the_same(wire: str, policy: Rule | None) -> None:
+@pytest.mark.parametrize("api", APIS)
+def test_one_after_another_or_each_by_itself_they_are_the_same(api: str, policy: PolicyRule | None) -> None:
     log = session_log(7, 120)
     for lane in lanes(log):
         for nth, request in enumerate(
-            every_request(log, lane.agent, task=lane.task, wire=wire, policy=policy, blobs=BLOBS)
+            every_request(log, lane.agent, task=lane.task, api=api, policy=policy, blobs=BLOBS)
         ):
             if nth % 3 == 0:  # what is asked for now and then is not what was asked for last
                 assert request.sha256 == by_hand(request.body)
@@ -49,9 +49,9 @@ def test_of_another_body_they_are_others() -> None:
     assert other.sha256 == by_hand(other.body) != request.sha256
 
 
-@pytest.mark.parametrize("wire", ["openai-chat", "openai-responses", "anthropic", "gemini"])
+@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic", "gemini"])
 def test_the_receipt_of_a_long_conversation_hashes_what_is_new_alone(
-    wire: str, monkeypatch: pytest.MonkeyPatch
+    api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashed: list[object] = []
     written = digests.written
@@ -62,7 +62,7 @@ def test_the_receipt_of_a_long_conversation_hashes_what_is_new_alone(
 
     monkeypatch.setattr(digests, "written", watched)
     most = []
-    for request in every_request(session_log(3, 600), "coder", wire=wire):
+    for request in every_request(session_log(3, 600), "coder", api=api):
         hashed.clear()
         assert request.receipt
         most.append(len(hashed))
@@ -80,7 +80,7 @@ def test_threads_that_ask_at_once_get_the_same() -> None:
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda request: pickle.loads(pickle.dumps(request))])
 def test_a_copy_of_a_request_is_the_request(copied: Callable[[Request], Request]) -> None:
-    for request in every_request(session_log(5, 60), "coder", wire="anthropic"):
+    for request in every_request(session_log(5, 60), "coder", api="anthropic"):
         other = copied(request)
         other.body["messages"].append({})
         assert other.body != request.body

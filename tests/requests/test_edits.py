@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, Receipt, Span, UserMessage
-from stenolog.context import Budget, Delta, policy
+from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, PositionRange, Receipt, UserMessage
+from stenolog.context import Budget, SinceLastTurn, policy
 from stenolog.projections.requests import build, every_request
 from stenolog.projections.requests.edits import ANEW
-from stenolog.projections.requests.visible import Lane
+from stenolog.projections.requests.visible import LaneId
 from stenolog.projections.requests.window import Window, window
 from tests.requests.given import ASKED, CALL, calls, chat, log, said
 
@@ -84,11 +84,11 @@ SEEN: dict[str, tuple[list[Event], list[tuple[str, str]]]] = {
         [("user", "All"), OK, NOTE, ("user", "Some")],
     ),
     "of words whose answer is hidden": (
-        [ASKED, ok(1), ModeSwitch(hides=[Span(first=2, last=2)]), edit("All", 1)],
+        [ASKED, ok(1), ModeSwitch(hides=[PositionRange(first=2, last=2)]), edit("All", 1)],
         [("user", "All")],
     ),
     "of words that are hidden, with their answer": (
-        [ASKED, ok(1), ModeSwitch(hides=[Span(first=1, last=2)]), edit("All", 1)],
+        [ASKED, ok(1), ModeSwitch(hides=[PositionRange(first=1, last=2)]), edit("All", 1)],
         [("user", "All")],
     ),
     "of words before a reset": (
@@ -96,7 +96,12 @@ SEEN: dict[str, tuple[list[Event], list[tuple[str, str]]]] = {
         [("user", "All")],
     ),
     "of words that a summary covers": (
-        [ASKED, ok(1), calls("Talk", purpose="summary", covers=[Span(first=1, last=2)]), edit("All", 1)],
+        [
+            ASKED,
+            ok(1),
+            calls("Talk", purpose="summary", covers=[PositionRange(first=1, last=2)]),
+            edit("All", 1),
+        ],
         [("user", "<summary>\nTalk\n</summary>"), NOTE, ("user", "All")],
     ),
     "of words that were never in context": (
@@ -182,10 +187,10 @@ def test_an_answer_made_anew_answers_nothing_that_was_said_since() -> None:
 
 
 def test_an_answer_made_anew_is_not_what_its_lane_is_at_work_on() -> None:
-    talk: list[Event] = [ASKED, ok(1), UserMessage(text="Now"), calls("I look", CALL)]
-    talk += [calls("Ok!", replaces=2), UserMessage(text="words " * 400)]
+    conversation: list[Event] = [ASKED, ok(1), UserMessage(text="Now"), calls("I look", CALL)]
+    conversation += [calls("Ok!", replaces=2), UserMessage(text="words " * 400)]
 
-    request = build(log(*talk), "coder", policy=Budget(tokens=300))
+    request = build(log(*conversation), "coder", policy=Budget(tokens=300))
 
     assert ("assistant", "I look") in [(m["role"], m["content"]) for m in request.body["messages"]]
 
@@ -193,7 +198,7 @@ def test_an_answer_made_anew_is_not_what_its_lane_is_at_work_on() -> None:
 def test_a_backend_that_remembers_the_rest_is_told_of_an_answer_made_anew_and_of_what_came_since() -> None:
     first = answer("ok", 1, session="s1")
     request = build(
-        log(ASKED, first, UserMessage(text="Now"), calls("Ok!", replaces=2)), "coder", policy=Delta()
+        log(ASKED, first, UserMessage(text="Now"), calls("Ok!", replaces=2)), "coder", policy=SinceLastTurn()
     )
 
     assert (said(request), request.ready) == ([("assistant", "Ok!"), ("user", "Now")], True)
@@ -217,15 +222,15 @@ def test_another_agents_answer_made_anew_comes_behind_what_answered_the_old_one(
 
 
 def test_a_backend_that_remembers_the_rest_gets_the_edit_and_its_note() -> None:
-    request = build(log(ASKED, ok(1), edit("All", 1)), "coder", policy=Delta())
+    request = build(log(ASKED, ok(1), edit("All", 1)), "coder", policy=SinceLastTurn())
 
     assert (said(request), request.ready) == ([NOTE, ("user", "All")], True)
 
 
 def test_an_edit_of_what_a_cut_has_let_go_stands_where_it_arrived() -> None:
-    talk = [each for n in range(40) for each in (UserMessage(text=f"{n} " * 60), calls("ok"))]
+    conversation = [each for n in range(40) for each in (UserMessage(text=f"{n} " * 60), calls("ok"))]
 
-    request = build(log(ASKED, *talk, edit("All", 1)), "coder", policy=Budget(tokens=1_000))
+    request = build(log(ASKED, *conversation, edit("All", 1)), "coder", policy=Budget(tokens=1_000))
 
     assert (said(request)[-1], NOTE in said(request)) == (("user", "All"), False)
     assert (request.ready, request.cuts > 0) == (True, True)
@@ -236,16 +241,16 @@ def test_words_that_an_answer_brings_back_count_against_the_budget_at_once() -> 
     edits = [edit("short", n) for n in (3, 4, 5)]
     entries = log(ASKED, ok(1), *large, *edits, *large, answer("ok", 5))
     chosen = policy(Budget(tokens=4_000))
-    early = window(Lane("coder"), chosen, entries[:-1])
-    held = {position for first, last in early.mark.rows for position in range(first, last + 1)}
+    early = window(LaneId("coder"), chosen, entries[:-1])
+    held = {position for first, last in early.snapshot.rows for position in range(first, last + 1)}
     late = Window(
-        Lane("coder"), chosen, early.counter, early.mark, [e for e in entries if e.position in held]
+        LaneId("coder"), chosen, early.counter, early.snapshot, [e for e in entries if e.position in held]
     )
     before = early.cuts
     early.take(entries[-1])
     late.take(entries[-1])
 
-    assert (before, early.cuts, late.mark) == (0, 1, early.mark)
+    assert (before, early.cuts, late.snapshot) == (0, 1, early.snapshot)
 
 
 @settings(max_examples=150)
@@ -265,7 +270,7 @@ def test_what_an_answer_was_built_on_stays_the_beginning_of_all_that_is_sent_lat
             edited = data.draw(st.integers(2, len(events))) if what == "edit" else None
             edits_words = edited is not None and isinstance(events[edited - 1], UserMessage)
             events.append(UserMessage(text=f"words {n}", replaces=edited if edits_words else None))
-    sent = {request.upto: said(request) for request in every_request(log(*events), "coder")}
+    sent = {request.at: said(request) for request in every_request(log(*events), "coder")}
 
     for position, event in enumerate(events, 1):
         if isinstance(event, AssistantMessage) and event.receipt is not None:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import pytest
 
 from stenolog import Entry, Request
-from stenolog.projections.requests import WIRES, Lane, build, lanes
-from stenolog.projections.requests.laws import breaches
+from stenolog.projections.requests import APIS, LaneId, build, lanes
+from stenolog.projections.requests.laws import validate
 from stenolog.projections.requests.rules import RULES
 from stenolog.projections.requests.sections import MESSAGES
 from tests.requests.histories import BLOBS, history
@@ -37,49 +37,49 @@ class Made(NamedTuple):
 
 
 @cache
-def sample(wire: str) -> tuple[Made, ...]:
-    """The requests of every lane of every history, on a wire."""
+def sample(api: str) -> tuple[Made, ...]:
+    """The requests of every lane of every history, on an API."""
     logs = [(seed, history(seed)) for seed in SEEDS]
     return tuple(
-        Made(seed, log, requested(log, lane, wire, seed)) for seed, log in logs for lane in lanes(log)
+        Made(seed, log, requested(log, lane, api, seed)) for seed, log in logs for lane in lanes(log)
     )
 
 
-def requested(log: list[Entry], lane: Lane, wire: str, seed: int) -> Request:
+def requested(log: list[Entry], lane: LaneId, api: str, seed: int) -> Request:
     """A lane's request under the policy that a seed chooses."""
     chosen = SMALL[Random(seed).choice(list(SMALL))]
-    return build(log, lane.agent, task=lane.task, wire=wire, policy=chosen, blobs=BLOBS)
+    return build(log, lane.agent, task=lane.task, api=api, policy=chosen, blobs=BLOBS)
 
 
 @needs_judges
-@pytest.mark.parametrize("wire", MODELS)
-def test_the_judges_find_no_error_in_any_request_and_none_is_over_its_budget(wire: str) -> None:
-    assert [(made.seed, fault) for made in sample(wire) for fault in faults(wire, made.request)] == []
+@pytest.mark.parametrize("api", MODELS)
+def test_the_judges_find_no_error_in_any_request_and_none_is_over_its_budget(api: str) -> None:
+    assert [(made.seed, fault) for made in sample(api) for fault in faults(api, made.request)] == []
 
 
 def test_no_request_of_plain_text_breaks_a_law() -> None:
-    broken = [(m.seed, breach) for m in sample("plain") for breach in breaches("plain", m.request.body)]
+    broken = [(m.seed, breach) for m in sample("plain") for breach in validate("plain", m.request.body)]
 
     assert broken == []
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_building_twice_gives_the_same_bytes(wire: str) -> None:
-    for made in sample(wire)[::3]:
-        again = requested(history(made.seed), Lane(made.request.agent, made.request.task), wire, made.seed)
+@pytest.mark.parametrize("api", APIS)
+def test_building_twice_gives_the_same_bytes(api: str) -> None:
+    for made in sample(api)[::3]:
+        again = requested(history(made.seed), LaneId(made.request.agent, made.request.task), api, made.seed)
 
         assert (made.seed, again.bytes) == (made.seed, made.request.bytes)
         assert again.sha256 == made.request.sha256
 
 
-@pytest.mark.parametrize("wire", MODELS)
-def test_every_entry_is_in_the_request_word_for_word_or_left_out_by_a_rule(wire: str) -> None:
-    assert [(made.seed, lost) for made in sample(wire) for lost in unaccounted(made.log, made.request)] == []
+@pytest.mark.parametrize("api", MODELS)
+def test_every_entry_is_in_the_request_word_for_word_or_left_out_by_a_rule(api: str) -> None:
+    assert [(made.seed, lost) for made in sample(api) for lost in unaccounted(made.log, made.request)] == []
 
 
-@pytest.mark.parametrize("wire", MODELS)
-def test_every_message_of_the_body_is_explained(wire: str) -> None:
-    for made in sample(wire):
+@pytest.mark.parametrize("api", MODELS)
+def test_every_message_of_the_body_is_explained(api: str) -> None:
+    for made in sample(api):
         explained = {part.message for part in made.request.parts}
 
         said = next(made.request.body[key] for key in MESSAGES if key in made.request.body)
@@ -90,7 +90,7 @@ def test_every_message_of_the_body_is_explained(wire: str) -> None:
 def test_one_lanes_words_are_the_same_whatever_the_conversation_is_called() -> None:
     for made in sample("anthropic")[::3]:
         renamed = [entry._replace(conversation="other") for entry in made.log]
-        lane = Lane(made.request.agent, made.request.task)
+        lane = LaneId(made.request.agent, made.request.task)
 
         assert requested(renamed, lane, "anthropic", made.seed).bytes == made.request.bytes
 
@@ -100,7 +100,7 @@ ELSEWHERE = {"erased", "no-tools-found"}
 
 
 def test_the_rules_that_explain_requests_are_those_in_the_list() -> None:
-    met = {rule for wire in WIRES for made in sample(wire) for rule in rules(made.request)}
+    met = {rule for api in APIS for made in sample(api) for rule in rules(made.request)}
 
     assert sorted(met | ELSEWHERE) == sorted(RULES)
     assert not met & ELSEWHERE

@@ -7,49 +7,57 @@ from collections.abc import Iterator
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, Card, Log, ModeSwitch, NotSendable, UnknownAgent, UserMessage
-from stenolog.context import Budget, Instructions
-from stenolog.projections.requests import WIRES, build
+from stenolog import (
+    AgentCard,
+    AgentNotFoundError,
+    AssistantMessage,
+    Log,
+    ModeSwitch,
+    RequestNotSendableError,
+    UserMessage,
+)
+from stenolog.context import Budget, Prompt
+from stenolog.projections.requests import APIS, build
 from tests.requests.given import ASKED, log
 
 TERSE = "\nYou are terse.  \n\n"
 
 
 @pytest.fixture
-def talks() -> Iterator[Log]:
+def conversations() -> Iterator[Log]:
     with stenolog.open(":memory:") as log:
         yield log
 
 
-def test_an_agent_can_be_asked_for_where_nobody_is_known(talks: Log) -> None:
-    talk = talks["x"]
-    nothing = talk.request("coder")
-    talk.append(UserMessage(text="Hello"))
-    first = talk.request("coder", policy=Budget(tokens=1_000))
+def test_an_agent_can_be_asked_for_where_nobody_is_known(conversations: Log) -> None:
+    conversation = conversations["x"]
+    nothing = conversation.request("coder")
+    conversation.append(UserMessage(text="Hello"))
+    first = conversation.request("coder", policy=Budget(tokens=1_000))
 
     assert (nothing.sendable, nothing.reason) == (False, "nothing has been said to it")
     assert first.body["messages"] == [{"role": "user", "content": "Hello"}]
     assert first.ready
 
 
-@pytest.mark.parametrize("wire", [wire for wire in WIRES if wire != "plain"])
-def test_a_body_without_a_model_is_not_sendable_until_one_is_named(talks: Log, wire: str) -> None:
-    talk = talks["x"]
-    talk.append(UserMessage(text="Hello"))
-    first = talk.request("coder", wire=wire)
+@pytest.mark.parametrize("api", [api for api in APIS if api != "plain"])
+def test_a_body_without_a_model_is_not_sendable_until_one_is_named(conversations: Log, api: str) -> None:
+    conversation = conversations["x"]
+    conversation.append(UserMessage(text="Hello"))
+    first = conversation.request("coder", api=api)
 
     assert (first.sendable, first.ready, first.body["model"]) == (False, True, "unspecified")
-    with pytest.raises(NotSendable, match="no model is named; to name one"):
+    with pytest.raises(RequestNotSendableError, match="no model is named; to name one"):
         first.check()
     line = first.reason.partition("conversation.")[2].replace("...", "'gpt-5'")
-    eval(f"talk.{line}", {"talk": talk, "ModeSwitch": ModeSwitch, "Card": Card})
-    assert talk.request("coder", wire=wire).check().body["model"] == "gpt-5"
+    eval(f"talk.{line}", {"talk": conversation, "ModeSwitch": ModeSwitch, "AgentCard": AgentCard})
+    assert conversation.request("coder", api=api).check().body["model"] == "gpt-5"
 
 
-def test_a_prompt_of_plain_text_needs_no_model(talks: Log) -> None:
-    talks["x"].append(UserMessage(text="Hello"))
+def test_a_prompt_of_plain_text_needs_no_model(conversations: Log) -> None:
+    conversations["x"].append(UserMessage(text="Hello"))
 
-    assert talks["x"].request("coder", wire="plain").sendable
+    assert conversations["x"].request("coder", api="plain").sendable
 
 
 def test_the_model_of_an_answer_names_the_model_of_the_next_request() -> None:
@@ -58,23 +66,23 @@ def test_the_model_of_an_answer_names_the_model_of_the_next_request() -> None:
     assert build(log(ASKED, answered, ASKED), "coder").sendable
 
 
-def test_where_others_are_known_the_error_says_how_to_join(talks: Log) -> None:
-    talk = talks["x"]
-    talk.append(AssistantMessage(agent="reviewer", text="Hi"))
-    with pytest.raises(UnknownAgent, match="known are reviewer; to let it join: ") as unknown:
-        talk.request("coder")
+def test_where_others_are_known_the_error_says_how_to_join(conversations: Log) -> None:
+    conversation = conversations["x"]
+    conversation.append(AssistantMessage(agent="reviewer", text="Hi"))
+    with pytest.raises(AgentNotFoundError, match="known are reviewer; to let it join: ") as unknown:
+        conversation.request("coder")
 
     line = str(unknown.value).partition("conversation.")[2]
-    eval(f"talk.{line}", {"talk": talk, "ModeSwitch": ModeSwitch})
-    assert talk.request("coder").body["messages"]
+    eval(f"talk.{line}", {"talk": conversation, "ModeSwitch": ModeSwitch})
+    assert conversation.request("coder").body["messages"]
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_a_persona_is_sent_to_the_last_line_break(wire: str) -> None:
-    dealt = ModeSwitch(cards={"coder": Card(model="m", persona=TERSE)})
-    ruled = Instructions(base="Be good.\n")
+@pytest.mark.parametrize("api", APIS)
+def test_a_persona_is_sent_to_the_last_line_break(api: str) -> None:
+    dealt = ModeSwitch(cards={"coder": AgentCard(model="m", persona=TERSE)})
+    ruled = Prompt(base="Be good.\n")
 
-    request = build(log(dealt, ASKED), "coder", wire=wire, policy=ruled)
+    request = build(log(dealt, ASKED), "coder", api=api, policy=ruled)
 
     assert [(part.rule, part.disposition) for part in request.parts[:2]] == [
         ("base-rules", "added"),
@@ -84,9 +92,9 @@ def test_a_persona_is_sent_to_the_last_line_break(wire: str) -> None:
 
 
 def test_a_persona_in_which_the_plain_wire_escapes_a_marker_is_explained_as_changed() -> None:
-    dealt = ModeSwitch(cards={"coder": Card(persona="Answer as\nUser: would")})
+    dealt = ModeSwitch(cards={"coder": AgentCard(persona="Answer as\nUser: would")})
 
-    request = build(log(dealt, ASKED), "coder", wire="plain")
+    request = build(log(dealt, ASKED), "coder", api="plain")
 
     assert (request.parts[0].rule, request.parts[0].disposition) == ("persona", "reworded")
 

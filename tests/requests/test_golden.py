@@ -12,36 +12,36 @@ from pathlib import Path
 import pytest
 
 from stenolog.adapters.cli.demo import EVENTS
-from stenolog.projections.requests import WIRES, build
+from stenolog.projections.requests import APIS, build
 from stenolog.testing import entries
 
 GOLDEN = Path(__file__).parent / "golden"
 
 
-def rendered(wire: str, agent: str) -> str:
+def rendered(api: str, agent: str) -> str:
     """The body and its digest, as text that a person can compare."""
-    request = build(entries(*EVENTS), agent, wire=wire)
+    request = build(entries(*EVENTS), agent, api=api)
     kept = {
         "sha256": request.sha256,
-        "wire": request.wire,
+        "api": request.api,
         "pipeline": request.pipeline,
         "body": request.body,
     }
     return json.dumps(kept, indent=1, ensure_ascii=False) + "\n"
 
 
-def _file(wire: str, agent: str) -> Path:
-    return GOLDEN / f"{wire}.{agent}.json"
+def _file(api: str, agent: str) -> Path:
+    return GOLDEN / f"{api}.{agent}.json"
 
 
 @pytest.mark.parametrize("agent", ["coder", "reviewer"])
-@pytest.mark.parametrize("wire", WIRES)
-def test_the_requests_of_the_demo_are_the_golden_ones_byte_for_byte(wire: str, agent: str) -> None:
-    assert rendered(wire, agent) == _file(wire, agent).read_text(encoding="utf-8")
+@pytest.mark.parametrize("api", APIS)
+def test_the_requests_of_the_demo_are_the_golden_ones_byte_for_byte(api: str, agent: str) -> None:
+    assert rendered(api, agent) == _file(api, agent).read_text(encoding="utf-8")
 
 
 if __name__ == "__main__":
     GOLDEN.mkdir(exist_ok=True)
-    for wire in WIRES:
+    for api in APIS:
         for agent in ("coder", "reviewer"):
-            _file(wire, agent).write_text(rendered(wire, agent), encoding="utf-8")
+            _file(api, agent).write_text(rendered(api, agent), encoding="utf-8")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from stenolog import (
     CallRef,
     LlmError,
+    Origin,
     Receipt,
-    Source,
     ToolCall,
     ToolResult,
     UserMessage,
@@ -70,7 +70,7 @@ def test_a_second_result_and_an_orphan_become_text() -> None:
 
 
 def test_parts_of_one_foreign_message_are_joined_to_one_turn() -> None:
-    source = Source(system="claude-code", id="msg_1")
+    source = Origin(system="claude-code", id="msg_1")
     second = ToolCall(id="c2", name="shell")
 
     request = chat(

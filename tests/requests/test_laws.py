@@ -10,25 +10,34 @@ from typing import Any
 
 import pytest
 
-from stenolog import AssistantMessage, Card, ModeSwitch, Reasoning, Text, ToolCall, ToolResult, UserMessage
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    ModeSwitch,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from stenolog.projections.requests import build
-from stenolog.projections.requests.laws import LAWS, Law, breaches
+from stenolog.projections.requests.laws import LAWS, Check, validate
 from stenolog.testing import entries
 from tests.requests.judging import complaints, needs_judges
 
 Body = dict[str, Any]
 Mutation = Callable[[Random, Body], bool]
-THOUGHT = Reasoning(text="hm", signature="sig", provider="anthropic")
+THOUGHT = ReasoningPart(text="hm", signature="sig", provider="anthropic")
 ONE, TWO = (ToolCall(id=id, name="shell") for id in ("c1", "c2"))
 
 
-def healthy(wire: str) -> Body:
+def healthy(api: str) -> Body:
     """A body with everything that a mutation could break."""
     log = entries(
-        ModeSwitch(cards={"coder": Card(model="claude-opus-5", persona="You are a coder.")}),
+        ModeSwitch(cards={"coder": AgentCard(model="claude-opus-5", persona="You are a coder.")}),
         UserMessage(text="go"),
         AssistantMessage(
-            agent="coder", model="claude-opus-5", parts=[THOUGHT, Text(text="two calls"), ONE, TWO]
+            agent="coder", model="claude-opus-5", parts=[THOUGHT, TextPart(text="two calls"), ONE, TWO]
         ),
         ToolResult(call_id="c1", text="one"),
         ToolResult(call_id="c2", text="two", is_error=True),
@@ -37,7 +46,7 @@ def healthy(wire: str) -> Body:
         AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c3", name="shell")]),
         ToolResult(call_id="c3", text="three"),
     )
-    body: Body = copy.deepcopy(build(log, "coder", wire=wire).body)
+    body: Body = copy.deepcopy(build(log, "coder", api=api).body)
     return body
 
 
@@ -132,26 +141,26 @@ MUTATIONS: tuple[Mutation, ...] = (
 
 
 @needs_judges
-@pytest.mark.parametrize("wire", ["openai-chat", "anthropic"])
-def test_what_a_judge_calls_an_error_in_a_mutant_breaks_a_law_too(wire: str) -> None:
+@pytest.mark.parametrize("api", ["openai-chat", "anthropic"])
+def test_what_a_judge_calls_an_error_in_a_mutant_breaks_a_law_too(api: str) -> None:
     random = Random(7)
-    whole = healthy(wire)
+    whole = healthy(api)
     broken = 0
     for _ in range(1000):
         mutant = copy.deepcopy(whole)
         if not random.choice(MUTATIONS)(random, mutant):
             continue
-        found = complaints(wire, mutant)
+        found = complaints(api, mutant)
         if found:
             broken += 1
-            assert list(breaches(wire, mutant)) != [], (found, json.dumps(mutant)[:2000])
+            assert list(validate(api, mutant)) != [], (found, json.dumps(mutant)[:2000])
 
     assert broken > 500
 
 
-@pytest.mark.parametrize("wire", ["openai-chat", "anthropic", "plain"])
-def test_a_healthy_body_breaks_no_law(wire: str) -> None:
-    assert list(breaches(wire, healthy(wire))) == []
+@pytest.mark.parametrize("api", ["openai-chat", "anthropic", "plain"])
+def test_a_healthy_body_breaks_no_law(api: str) -> None:
+    assert list(validate(api, healthy(api))) == []
 
 
 BROKEN: dict[str, list[tuple[str, Body]]] = {
@@ -194,16 +203,16 @@ BROKEN: dict[str, list[tuple[str, Body]]] = {
 
 
 @pytest.mark.parametrize(
-    ("wire", "law", "body"), [(w, *case) for w, cases in BROKEN.items() for case in cases]
+    ("api", "law", "body"), [(w, *case) for w, cases in BROKEN.items() for case in cases]
 )
-def test_a_law_names_itself_and_the_place_where_it_is_broken(wire: str, law: str, body: Body) -> None:
-    found = [breach for breach in breaches(wire, body) if breach.law == law]
+def test_a_law_names_itself_and_the_place_where_it_is_broken(api: str, law: str, body: Body) -> None:
+    found = [breach for breach in validate(api, body) if breach.law == law]
 
     assert found
     assert all(breach.pointer.startswith("/") for breach in found)
 
 
-def _all_laws() -> list[Law]:
+def _all_laws() -> list[Check]:
     return [law for laws in LAWS.values() for law in laws]
 
 

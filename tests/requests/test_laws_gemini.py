@@ -10,25 +10,34 @@ from typing import Any
 
 import pytest
 
-from stenolog import AssistantMessage, Card, ModeSwitch, Reasoning, Text, ToolCall, ToolResult, UserMessage
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    ModeSwitch,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from stenolog.projections.requests import build
-from stenolog.projections.requests.laws import LAWS, breaches
+from stenolog.projections.requests.laws import LAWS, validate
 from stenolog.testing import entries
 from tests.requests.judging import complaints, needs_judges
 
 Body = dict[str, Any]
 Mutation = Callable[[Random, Body], bool]
 MODEL = "gemini-3-pro"
-SIGNED = Reasoning(text="hm", signature="c2ln", provider="google")
+SIGNED = ReasoningPart(text="hm", signature="c2ln", provider="google")
 ONE, TWO = (ToolCall(id=id, name=name) for id, name in (("c1", "shell"), ("c2", "read_file")))
 
 
 def healthy(model: str = MODEL) -> Body:
     """A body with everything that a mutation could break."""
     log = entries(
-        ModeSwitch(cards={"coder": Card(model=model, persona="You are a coder.")}),
+        ModeSwitch(cards={"coder": AgentCard(model=model, persona="You are a coder.")}),
         UserMessage(text="go"),
-        AssistantMessage(agent="coder", model=MODEL, parts=[Text(text="two calls"), SIGNED, ONE, TWO]),
+        AssistantMessage(agent="coder", model=MODEL, parts=[TextPart(text="two calls"), SIGNED, ONE, TWO]),
         ToolResult(call_id="c1", text="one"),
         ToolResult(call_id="c2", text="two", is_error=True),
         AssistantMessage(agent="coder", text="done"),
@@ -36,7 +45,7 @@ def healthy(model: str = MODEL) -> Body:
         AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c3", name="shell")]),
         ToolResult(call_id="c3", text="three"),
     )
-    body: Body = copy.deepcopy(build(log, "coder", wire="gemini").body)
+    body: Body = copy.deepcopy(build(log, "coder", api="gemini").body)
     return body
 
 
@@ -167,7 +176,7 @@ def test_what_the_judge_calls_an_error_in_a_mutant_breaks_a_law_too() -> None:
         found = complaints("gemini", mutant)
         if found:
             broken += 1
-            assert list(breaches("gemini", mutant)) != [], (found, json.dumps(mutant)[:2000])
+            assert list(validate("gemini", mutant)) != [], (found, json.dumps(mutant)[:2000])
 
     assert broken > 700
 
@@ -180,7 +189,7 @@ def test_each_kind_of_mutation_is_one_that_the_judge_and_the_laws_both_know(muta
     for _ in range(20):
         mutant = healthy()
         if mutation(random, mutant):
-            known.append((bool(complaints("gemini", mutant)), bool([*breaches("gemini", mutant)])))
+            known.append((bool(complaints("gemini", mutant)), bool([*validate("gemini", mutant)])))
 
     assert (True, True) in known
     assert (True, False) not in known
@@ -188,7 +197,7 @@ def test_each_kind_of_mutation_is_one_that_the_judge_and_the_laws_both_know(muta
 
 @pytest.mark.parametrize("model", [MODEL, "gemini-2.5-pro", "gpt-5"])
 def test_a_healthy_body_breaks_no_law(model: str) -> None:
-    assert list(breaches("gemini", healthy(model))) == []
+    assert list(validate("gemini", healthy(model))) == []
 
 
 def _said(*parts: Body, role: str = "user") -> Body:
@@ -230,7 +239,7 @@ BROKEN: list[tuple[str, Body]] = [
 
 @pytest.mark.parametrize(("law", "body"), BROKEN)
 def test_a_law_names_itself_and_the_place_where_it_is_broken(law: str, body: Body) -> None:
-    found = [breach for breach in breaches("gemini", body) if breach.law == law]
+    found = [breach for breach in validate("gemini", body) if breach.law == law]
 
     assert found
     assert all(breach.pointer.startswith("/") for breach in found)

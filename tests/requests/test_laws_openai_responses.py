@@ -10,25 +10,34 @@ from typing import Any
 
 import pytest
 
-from stenolog import AssistantMessage, Card, ModeSwitch, Reasoning, Text, ToolCall, ToolResult, UserMessage
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    ModeSwitch,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from stenolog.projections.requests import build
-from stenolog.projections.requests.laws import breaches
+from stenolog.projections.requests.laws import validate
 from stenolog.testing import entries
 from tests.requests.judging import complaints, needs_judges
 
 Body = dict[str, Any]
 Mutation = Callable[[Random, Body], None]
 WIRE = "openai-responses"
-THOUGHT = Reasoning(text="hm", encrypted="gAAA", provider="openai")
+THOUGHT = ReasoningPart(text="hm", encrypted="gAAA", provider="openai")
 ONE, TWO = (ToolCall(id=id, name="shell") for id in ("c1", "c2"))
 
 
 def healthy() -> Body:
     """A body with everything that a mutation could break."""
     log = entries(
-        ModeSwitch(cards={"coder": Card(model="gpt-5", persona="You are a coder.")}),
+        ModeSwitch(cards={"coder": AgentCard(model="gpt-5", persona="You are a coder.")}),
         UserMessage(text="go"),
-        AssistantMessage(agent="coder", model="gpt-5", parts=[THOUGHT, Text(text="two calls"), ONE, TWO]),
+        AssistantMessage(agent="coder", model="gpt-5", parts=[THOUGHT, TextPart(text="two calls"), ONE, TWO]),
         ToolResult(call_id="c1", text="one"),
         ToolResult(call_id="c2", text="two", is_error=True),
         AssistantMessage(agent="coder", text="done"),
@@ -36,7 +45,7 @@ def healthy() -> Body:
         AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c3", name="shell")]),
         ToolResult(call_id="c3", text="three"),
     )
-    body: Body = copy.deepcopy(build(log, "coder", wire=WIRE).body)
+    body: Body = copy.deepcopy(build(log, "coder", api=WIRE).body)
     return body
 
 
@@ -159,7 +168,7 @@ def test_what_the_judge_calls_an_error_in_a_mutant_breaks_a_law_too() -> None:
         found = complaints(WIRE, mutant)
         if found:
             broken += 1
-            assert list(breaches(WIRE, mutant)) != [], (found, json.dumps(mutant)[:2000])
+            assert list(validate(WIRE, mutant)) != [], (found, json.dumps(mutant)[:2000])
 
     assert broken > 800
 
@@ -170,14 +179,14 @@ def test_every_mutation_breaks_a_law(mutate: Mutation) -> None:
         mutant = healthy()
         mutate(Random(seed), mutant)
 
-        assert list(breaches(WIRE, mutant)) != []
+        assert list(validate(WIRE, mutant)) != []
 
 
 def test_a_healthy_body_breaks_no_law() -> None:
     body = healthy()
 
     assert [item["type"] for item in body["input"]].count("reasoning") == 1
-    assert list(breaches(WIRE, body)) == []
+    assert list(validate(WIRE, body)) == []
 
 
 def _said(**item: Any) -> Body:
@@ -214,7 +223,7 @@ BROKEN: list[tuple[str, Body]] = [
 
 @pytest.mark.parametrize(("law", "body"), BROKEN)
 def test_a_law_names_itself_and_the_place_where_it_is_broken(law: str, body: Body) -> None:
-    found = [breach for breach in breaches(WIRE, body) if breach.law == law]
+    found = [breach for breach in validate(WIRE, body) if breach.law == law]
 
     assert found
     assert all(breach.pointer.startswith("/") for breach in found)
@@ -223,6 +232,6 @@ def test_a_law_names_itself_and_the_place_where_it_is_broken(law: str, body: Bod
 def test_on_openai_chat_too_a_json_object_needs_the_word() -> None:
     body = {"response_format": {"type": "json_object"}, "messages": [{"role": "user", "content": "x"}]}
 
-    assert [breach.law for breach in breaches("openai-chat", body)] == ["json-is-said"]
+    assert [breach.law for breach in validate("openai-chat", body)] == ["json-is-said"]
     body["messages"] = [{"role": "user", "content": "Answer in JSON"}]
-    assert list(breaches("openai-chat", body)) == []
+    assert list(validate("openai-chat", body)) == []

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stenolog.projections.requests import build, lanes
-from stenolog.projections.requests.laws import breaches, reading
-from stenolog.projections.requests.laws.law import Seen, conversation
+from stenolog.projections.requests.laws import reading, validate
+from stenolog.projections.requests.laws.law import PersistentSet, conversation
 from stenolog.projections.requests.laws.plain import TURN
 from stenolog.projections.requests.quoting import markers
 from tests.requests.histories import BLOBS, history
@@ -21,7 +21,7 @@ from tests.requests.judging import MODELS
 Body = dict[str, Any]
 KEYS = {"openai-chat": "messages", "openai-responses": "input", "anthropic": "messages", "gemini": "contents"}
 ODD: tuple[Body, ...] = ({"role": "narrator"}, {"type": "odd"}, {"role": "user"}, {"type": "message"})
-"""Messages of no wire."""
+"""Messages of no API."""
 AROUND: tuple[Body, ...] = (
     {},
     {"model": "claude-opus-5", "max_tokens": 9, "tools": []},
@@ -32,38 +32,38 @@ AROUND: tuple[Body, ...] = (
 
 
 @cache
-def messages(wire: str) -> list[Body]:
+def messages(api: str) -> list[Body]:
     """The messages of random histories, in order, and some without what they were about."""
     whole: list[Body] = []
     for log in map(history, range(40)):
         for lane in lanes(log):
-            body = build(log, lane.agent, task=lane.task, wire=wire, blobs=BLOBS).body
+            body = build(log, lane.agent, task=lane.task, api=api, blobs=BLOBS).body
             whole += conversation(body)[1]
     return [*whole, *(json.loads(json.dumps(one).replace('"c1"', '"c2"')) for one in whole), *ODD]
 
 
 @st.composite
-def changing(draw: st.DrawFn, wire: str) -> list[Body]:
+def changing(draw: st.DrawFn, api: str) -> list[Body]:
     """Bodies, each of which begins as the one before it did, for a while."""
     bodies: list[Body] = []
     said: list[Body] = []
     for _ in range(draw(st.integers(1, 6))):
-        begins = draw(st.integers(0, len(messages(wire)) - 1))
-        run = messages(wire)[begins : begins + draw(st.integers(0, 9))]
+        begins = draw(st.integers(0, len(messages(api)) - 1))
+        run = messages(api)[begins : begins + draw(st.integers(0, 9))]
         said = said[: draw(st.integers(0, len(said)))] + run
         said += said[: draw(st.integers(0, 3))]
-        bodies.append({**draw(st.sampled_from(AROUND)), KEYS[wire]: said})
+        bodies.append({**draw(st.sampled_from(AROUND)), KEYS[api]: said})
     return bodies
 
 
-@pytest.mark.parametrize("wire", MODELS)
-def test_what_grows_shrinks_and_changes_breaks_the_same_laws_as_each_body_alone(wire: str) -> None:
+@pytest.mark.parametrize("api", MODELS)
+def test_what_grows_shrinks_and_changes_breaks_the_same_laws_as_each_body_alone(api: str) -> None:
     @settings(max_examples=150, deadline=None, derandomize=True)
-    @given(bodies=changing(wire))
+    @given(bodies=changing(api))
     def holds(bodies: list[Body]) -> None:
-        found = reading(wire)
+        found = reading(api)
         for body in bodies:
-            assert found.breaches(body) == breaches(wire, body)
+            assert found.breaches(body) == validate(api, body)
 
     holds()
 
@@ -123,7 +123,7 @@ def test_a_message_that_has_not_changed_is_not_read_again() -> None:
 @settings(max_examples=100, derandomize=True)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3)), max_size=40))
 def test_a_set_that_was_gone_back_to_is_what_it_was(steps: list[tuple[int, int]]) -> None:
-    seen, members = [Seen()], [set[int]()]
+    seen, members = [PersistentSet()], [set[int]()]
     for member, back in steps:
         kept = max(1, len(seen) - back)
         del seen[kept:], members[kept:]

@@ -11,15 +11,15 @@ import pytest
 
 from stenolog import AssistantMessage, Event, ToolCall, ToolResult, UserMessage
 from stenolog.domain.policy import policy
-from stenolog.projections.requests import Lane
+from stenolog.projections.requests import LaneId
 from stenolog.projections.requests.build import takes_part
-from stenolog.projections.requests.live import Live
+from stenolog.projections.requests.live import RequestSession
 from stenolog.projections.requests.model import Body
 from stenolog.projections.requests.window import Window
 from stenolog.projections.requests.wires.lending import Lending
 from stenolog.testing import entries
 
-WIRES = ("openai-chat", "openai-responses", "anthropic", "gemini")
+APIS = ("openai-chat", "openai-responses", "anthropic", "gemini")
 KEYS = {"openai-chat": "messages", "openai-responses": "input", "anthropic": "messages", "gemini": "contents"}
 
 
@@ -35,16 +35,16 @@ def turn(number: int) -> list[Event]:
 LOG = entries(*(event for number in range(12) for event in turn(number)))
 
 
-def requested(wire: str, after: Callable[[list[Body]], object]) -> list[list[Body]]:
+def requested(api: str, after: Callable[[list[Body]], object]) -> list[list[Body]]:
     """The messages of the request after each entry, copied; `after` is done to each list before it goes."""
-    window = Window(Lane("coder"), policy(None))
-    live = Live(window, wire)
+    window = Window(LaneId("coder"), policy(None))
+    live = RequestSession(window, api)
     said = []
     for entry in LOG:
         window.take(entry)
         if not takes_part(window):
             continue
-        messages: list[Body] = live.request().body[KEYS[wire]]
+        messages: list[Body] = live.request().body[KEYS[api]]
         said.append(copy.deepcopy(messages))
         after(messages)
         del messages
@@ -79,24 +79,24 @@ CHANGES: list[Callable[[list[Body]], object]] = [
 ]
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: getattr(change, "__name__", ""))
 def test_what_an_owner_does_with_his_list_shows_in_no_later_one(
-    wire: str, change: Callable[[list[Body]], Any]
+    api: str, change: Callable[[list[Body]], Any]
 ) -> None:
-    assert requested(wire, change) == requested(wire, lambda messages: None)
+    assert requested(api, change) == requested(api, lambda messages: None)
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("kept", [1, 2, 3, 100])
-def test_a_list_that_somebody_has_stays_as_it_is(wire: str, kept: int) -> None:
+def test_a_list_that_somebody_has_stays_as_it_is(api: str, kept: int) -> None:
     held: deque[tuple[list[Body], list[Body]]] = deque(maxlen=kept)
 
     def hold(messages: list[Body]) -> None:
         held.append((messages, copy.deepcopy(messages)))
         assert [mine for mine, _ in held] == [as_it_was for _, as_it_was in held]
 
-    assert requested(wire, hold) == requested(wire, lambda messages: None)
+    assert requested(api, hold) == requested(api, lambda messages: None)
 
 
 class Copied(list[Body]):

@@ -10,12 +10,12 @@ from random import Random
 import pytest
 
 from stenolog import AssistantMessage, Entry, Event, Receipt, Request, ToolCall, ToolResult, UserMessage
-from stenolog.domain.errors import LaterRelease
+from stenolog.domain.errors import UnsupportedVersionError
 from stenolog.domain.policy import Policy, policy
-from stenolog.projections.requests import WIRES, Lane, build, lanes, live
+from stenolog.projections.requests import APIS, LaneId, build, lanes, live
 from stenolog.projections.requests.build import every_request, from_window, takes_part, windows
-from stenolog.projections.requests.live import Live
-from stenolog.projections.requests.model import Body, Piece
+from stenolog.projections.requests.live import RequestSession
+from stenolog.projections.requests.model import Body, Message
 from stenolog.projections.requests.settled import LONG
 from stenolog.projections.requests.window import Window
 from stenolog.projections.requests.wires import written_by
@@ -30,30 +30,30 @@ SEEDS = range(24)
 FULL = policy(None)
 
 
-def written_at_once(request: Request, wire: str) -> object:
+def written_at_once(request: Request, api: str) -> object:
     """The body, written in one go, of the pieces that the request is made of."""
     view = request.explain._explain.view  # type: ignore[attr-defined]
-    return WIRES[wire].render(view.pieces, view.front, BLOBS).body
+    return APIS[api].render(view.pieces, view.front, BLOBS).body
 
 
 def check(
-    log: Sequence[Entry], lane: Lane, policy: Policy | None, looks: Callable[[int], bool]
-) -> list[Live]:
+    log: Sequence[Entry], lane: LaneId, policy: Policy | None, looks: Callable[[int], bool]
+) -> list[RequestSession]:
     """Ask for a request after each entry, and compare it with one that is made anew where it is looked at."""
-    lives: dict[str, Live] = {}
+    lives: dict[str, RequestSession] = {}
     window: Window | None = None
     bodies: list[tuple[object, object]] = []
-    with suppress(LaterRelease):
+    with suppress(UnsupportedVersionError):
         for length, now in enumerate(windows(log, lane, policy, blobs=BLOBS), 1):
             if window is not now:
-                window, lives = now, {wire: Live(now, wire, BLOBS) for wire in WIRES}
-            made_by = {wire: lives[wire].request() for wire in WIRES} if takes_part(now) else {}
-            for wire, made in made_by.items() if looks(length) else ():
+                window, lives = now, {api: RequestSession(now, api, BLOBS) for api in APIS}
+            made_by = {api: lives[api].request() for api in APIS} if takes_part(now) else {}
+            for api, made in made_by.items() if looks(length) else ():
                 fresh = Window(lane, now.policy, now.counter, blobs=BLOBS)
                 for entry in log[:length]:
                     fresh.take(entry)
-                expected = from_window(fresh, wire, BLOBS)
-                assert made.body == expected.body == written_at_once(made, wire)
+                expected = from_window(fresh, api, BLOBS)
+                assert made.body == expected.body == written_at_once(made, api)
                 assert made == expected
                 bodies.append((made.body, copy.deepcopy(made.body)))
     assert all(body == as_it_was for body, as_it_was in bodies)
@@ -78,19 +78,19 @@ def test_an_empty_answer_ends_what_the_call_before_it_can_wait_for() -> None:
         AssistantMessage(agent="coder", text="It came late."),
         UserMessage(text="Thanks"),
     )
-    check(log, Lane("coder"), None, lambda length: True)
+    check(log, LaneId("coder"), None, lambda length: True)
 
 
 def test_a_lane_that_only_listens_has_most_of_it_settled() -> None:
     said = [UserMessage(text=f"{number}", author="Ada", to=["coder", "writer"]) for number in range(3 * LONG)]
-    lives = check(entries(*said), Lane("coder"), None, lambda length: length % 50 == 0)
+    lives = check(entries(*said), LaneId("coder"), None, lambda length: length % 50 == 0)
 
-    assert [each.settled for each in lives if each.wire.name == "openai-chat"] >= [LONG]
+    assert [each.settled for each in lives if each.api.name == "openai-chat"] >= [LONG]
 
 
 def test_an_answer_to_what_was_seen_before_others_spoke_stands_before_them() -> None:
     turn: list[Event] = [UserMessage(text="What now?"), AssistantMessage(agent="coder", text="This.")]
-    receipt = Receipt(view=11, sha256="0" * 64, wire="plain@1", pipeline="", plan={})
+    receipt = Receipt(view=11, sha256="0" * 64, api="plain@1", pipeline="", plan={})
     log = entries(
         *turn * 5,
         UserMessage(text="One"),
@@ -99,7 +99,7 @@ def test_an_answer_to_what_was_seen_before_others_spoke_stands_before_them() -> 
         UserMessage(text="Three"),
         *turn * 3,
     )
-    check(log, Lane("coder"), None, lambda length: True)
+    check(log, LaneId("coder"), None, lambda length: True)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -109,9 +109,9 @@ def test_so_it_is_in_a_long_session_of_a_team_also_where_what_is_settled_is_let_
     monkeypatch.setattr(live, "SHED", 2)
     log = session_log(seed, 300)
     for lane in lanes(log):
-        wire = [*WIRES][seed % len(WIRES)]
+        api = [*APIS][seed % len(APIS)]
         window = Window(lane, FULL, blobs=BLOBS)
-        made = Live(window, wire, BLOBS)
+        made = RequestSession(window, api, BLOBS)
         for entry in log:
             window.take(entry)
             if window.broken:
@@ -122,30 +122,28 @@ def test_so_it_is_in_a_long_session_of_a_team_also_where_what_is_settled_is_let_
                 if entry.position % 25 == 0:
                     assert (
                         request.body
-                        == build(
-                            log[: entry.position], lane.agent, task=lane.task, wire=wire, policy=FULL
-                        ).body
+                        == build(log[: entry.position], lane.agent, task=lane.task, api=api, policy=FULL).body
                     )
 
 
 class Telegrams(Writer):
-    """A wire of one's own, whose messages stand where no provider has them."""
+    """An API of one's own, whose messages stand where no provider has them."""
 
-    def write(self, pieces: Sequence[Piece]) -> None:
+    def write(self, pieces: Sequence[Message]) -> None:
         for piece in pieces:
             self.sheet.messages.append({"from": piece.role, "says": texts(piece)})
             self.sheet.explain(piece, "".join(texts(piece)))
 
-    def close(self, pieces: Sequence[Piece]) -> Body:
+    def close(self, pieces: Sequence[Message]) -> Body:
         self.write(pieces)
         return {"turns": self.sheet.messages.copy()}
 
 
 def test_a_wire_of_ones_own_goes_on_where_it_stood() -> None:
-    wire = written_by("telegrams", 1, Telegrams)
+    api = written_by("telegrams", 1, Telegrams)
     log = session_log(3, 60)
     for lane in lanes(log):
-        requests = list(every_request(log, lane.agent, task=lane.task, wire=wire, policy=FULL))
-        last = build(log, lane.agent, task=lane.task, wire=wire, policy=FULL)
+        requests = list(every_request(log, lane.agent, task=lane.task, api=api, policy=FULL))
+        last = build(log, lane.agent, task=lane.task, api=api, policy=FULL)
         assert requests[-1] == last
         assert requests[-1].receipt == last.receipt

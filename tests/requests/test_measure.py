@@ -6,52 +6,52 @@ from typing import Any
 
 import pytest
 
-from stenolog import Card, Entry, File, Image, ModeSwitch, Tool, ToolCall
+from stenolog import AgentCard, Entry, FilePart, ImagePart, ModeSwitch, Tool, ToolCall
 from stenolog.context import Budget
-from stenolog.projections.requests import WIRES, build
+from stenolog.projections.requests import APIS, build
 from stenolog.projections.requests.measure import Measure, parameters_size
-from stenolog.projections.requests.model import Piece, Size
+from stenolog.projections.requests.model import Message, Size
 from stenolog.projections.requests.tokens import ESTIMATE
 from tests.requests.given import ASKED, calls, log
 
-PROVIDERS = [wire for wire in WIRES if wire != "plain"]
+PROVIDERS = [api for api in APIS if api != "plain"]
 FIELDS: dict[str, Any] = {f"field_{n}": {"type": "string"} for n in range(40)}
 SCHEMA = {"type": "object", "properties": FIELDS}
 OUTPUT: dict[str, Any] = {"output": {"name": "answer", "schema": SCHEMA}}
 EVERYTHING = Budget(messages=9, characters=9, tokens=9, bytes=9)
 MEASURE = Measure(EVERYTHING, ESTIMATE)
-PICTURE = Image(media_type="image/png", blob="b" * 64)
+PICTURE = ImagePart(media_type="image/png", blob="b" * 64)
 
 
 def with_card(**fields: Any) -> list[Entry]:
-    return log(ModeSwitch(cards={"coder": Card(model="gpt-5", **fields)}), ASKED)
+    return log(ModeSwitch(cards={"coder": AgentCard(model="gpt-5", **fields)}), ASKED)
 
 
-@pytest.mark.parametrize("wire", PROVIDERS)
-def test_the_schema_of_the_answer_is_counted_and_no_more_than_was_foreseen(wire: str) -> None:
-    with_it = build(with_card(parameters=OUTPUT), "coder", wire=wire)
-    without = build(with_card(), "coder", wire=wire)
+@pytest.mark.parametrize("api", PROVIDERS)
+def test_the_schema_of_the_answer_is_counted_and_no_more_than_was_foreseen(api: str) -> None:
+    with_it = build(with_card(parameters=OUTPUT), "coder", api=api)
+    without = build(with_card(), "coder", api=api)
 
     added = with_it.size.tokens - without.size.tokens
 
-    assert 300 < added <= parameters_size(Card(parameters=OUTPUT))
+    assert 300 < added <= parameters_size(AgentCard(parameters=OUTPUT))
     assert [part.role for part in with_it.parts if part.rule == "parameters"] == ["parameters"]
 
 
 def test_parameters_without_a_schema_cost_nothing() -> None:
-    assert parameters_size(Card(parameters={"temperature": 1, "metadata": {"a": "b"}})) == 0
+    assert parameters_size(AgentCard(parameters={"temperature": 1, "metadata": {"a": "b"}})) == 0
 
 
-@pytest.mark.parametrize("wire", PROVIDERS)
-def test_what_is_done_to_a_body_is_not_done_to_the_card(wire: str) -> None:
+@pytest.mark.parametrize("api", PROVIDERS)
+def test_what_is_done_to_a_body_is_not_done_to_the_card(api: str) -> None:
     tool = Tool(name="look", parameters={"type": "object", "properties": {"a": {"type": "string"}}})
     entries = with_card(tools=[tool], parameters=OUTPUT | {"metadata": {"a": {"b": 1}}})
-    before = build(entries, "coder", wire=wire)
+    before = build(entries, "coder", api=api)
     sent = before.bytes
 
     empty({name: value for name, value in before.body.items() if name != "messages"})
 
-    assert build(entries, "coder", wire=wire).bytes == sent
+    assert build(entries, "coder", api=api).bytes == sent
 
 
 def empty(value: Any) -> None:
@@ -72,14 +72,14 @@ ARGUMENTS = {
 }
 
 
-@pytest.mark.parametrize("wire", PROVIDERS)
+@pytest.mark.parametrize("api", PROVIDERS)
 @pytest.mark.parametrize("arguments", ARGUMENTS.values(), ids=ARGUMENTS)
 def test_the_arguments_of_a_call_are_counted_whole_and_measured_as_they_go_out(
-    wire: str, arguments: str
+    api: str, arguments: str
 ) -> None:
-    measured = MEASURE.of(Piece("assistant", (a_call(arguments),), (2,), "own"))
+    measured = MEASURE.of(Message("assistant", (a_call(arguments),), (2,), "own"))
 
-    added = size(wire, arguments).minus(size(wire, "{}"))
+    added = size(api, arguments).minus(size(api, "{}"))
 
     assert len(arguments) - 2 <= added.characters
     assert added.fits(measured)
@@ -89,14 +89,14 @@ def a_call(arguments: str) -> ToolCall:
     return ToolCall(id="c1", name="look", arguments=arguments)
 
 
-def size(wire: str, arguments: str) -> Size:
+def size(api: str, arguments: str) -> Size:
     """The size of a request with a call of these arguments."""
-    return build(log(ASKED, calls("", a_call(arguments))), "coder", wire=wire).size
+    return build(log(ASKED, calls("", a_call(arguments))), "coder", api=api).size
 
 
 def test_a_picture_is_measured_as_what_is_sent_of_it() -> None:
     at_hand = Measure(EVERYTHING, ESTIMATE, {PICTURE.blob: bytes(3_000)})
-    by_url = Image(media_type="image/png", url="https://a.b/" + "c" * 500)
+    by_url = ImagePart(media_type="image/png", url="https://a.b/" + "c" * 500)
     bare = bytes_of(MEASURE, PICTURE)
 
     assert bytes_of(at_hand, PICTURE) == bare - 2 + 4_000
@@ -105,10 +105,10 @@ def test_a_picture_is_measured_as_what_is_sent_of_it() -> None:
 
 
 def test_the_name_of_a_file_is_measured() -> None:
-    long, short = (File(media_type="text/csv", name="n" * n, url="https://a.b/c") for n in (1_000, 1))
+    long, short = (FilePart(media_type="text/csv", name="n" * n, url="https://a.b/c") for n in (1_000, 1))
 
     assert bytes_of(MEASURE, long) - bytes_of(MEASURE, short) == 999
 
 
-def bytes_of(measure: Measure, part: Image | File) -> int:
-    return measure.of(Piece("user", (part,), (1,), "user")).bytes
+def bytes_of(measure: Measure, part: ImagePart | FilePart) -> int:
+    return measure.of(Message("user", (part,), (1,), "user")).bytes

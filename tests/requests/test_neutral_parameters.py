@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stenolog import CallerError, Card, Event, ModeSwitch, Request, Tool, UserMessage
+from stenolog import AgentCard, CallerError, Event, ModeSwitch, Request, Tool, UserMessage
 from stenolog.projections.requests import build
 from stenolog.projections.requests.wires.neutral import merged
 from stenolog.testing import entries
@@ -19,15 +19,15 @@ OUTPUT = {"name": "answer", "schema": SCHEMA, "strict": True}
 CHAT, RESPONSES = "openai-chat", "openai-responses"
 
 
-def asked(wire: str, *, model: str = "gpt-5", tools: tuple[Tool, ...] = (SHELL,), **given: Any) -> Request:
-    switch: Event = ModeSwitch(cards={"coder": Card(model=model, tools=tools, parameters=given)})
-    return build(entries(switch, ASKED), "coder", wire=wire)
+def asked(api: str, *, model: str = "gpt-5", tools: tuple[Tool, ...] = (SHELL,), **given: Any) -> Request:
+    switch: Event = ModeSwitch(cards={"coder": AgentCard(model=model, tools=tools, parameters=given)})
+    return build(entries(switch, ASKED), "coder", api=api)
 
 
-def said(wire: str, **given: Any) -> dict[str, Any]:
+def said(api: str, **given: Any) -> dict[str, Any]:
     """What the parameters add to the body."""
-    plain = asked(wire).body
-    return {name: value for name, value in asked(wire, **given).body.items() if name not in plain}
+    plain = asked(api).body
+    return {name: value for name, value in asked(api, **given).body.items() if name not in plain}
 
 
 def lost(request: Request) -> list[tuple[int, str, str]]:
@@ -123,19 +123,19 @@ def test_what_a_wire_does_not_carry_is_listed_by_name() -> None:
         ("parallel_tool_calls", "no"),
     ],
 )
-@pytest.mark.parametrize("wire", [CHAT, RESPONSES])
-def test_a_malformed_value_is_not_sent_but_listed(wire: str, name: str, value: Any) -> None:
-    request = asked(wire, **{name: value})
+@pytest.mark.parametrize("api", [CHAT, RESPONSES])
+def test_a_malformed_value_is_not_sent_but_listed(api: str, name: str, value: Any) -> None:
+    request = asked(api, **{name: value})
 
-    assert request.body == asked(wire).body
+    assert request.body == asked(api).body
     assert lost(request) == [(1, "parameter-not-carried", name)]
 
 
-@pytest.mark.parametrize("wire", [CHAT, RESPONSES])
-def test_without_tools_nothing_is_chosen_among_them(wire: str) -> None:
-    request = asked(wire, tools=(), tool_choice="auto", parallel_tool_calls=True)
+@pytest.mark.parametrize("api", [CHAT, RESPONSES])
+def test_without_tools_nothing_is_chosen_among_them(api: str) -> None:
+    request = asked(api, tools=(), tool_choice="auto", parallel_tool_calls=True)
 
-    assert request.body == asked(wire, tools=()).body
+    assert request.body == asked(api, tools=()).body
     assert lost(request) == [(1, "parameter-not-carried", "tool_choice, parallel_tool_calls")]
 
 
@@ -148,10 +148,10 @@ def test_without_tools_nothing_is_chosen_among_them(wire: str) -> None:
         {"type": "function", "function": {"name": "shel"}},
     ],
 )
-@pytest.mark.parametrize("wire", [CHAT, RESPONSES])
-def test_a_choice_of_a_tool_that_does_not_exist_is_an_error_that_names_it(wire: str, choice: Any) -> None:
+@pytest.mark.parametrize("api", [CHAT, RESPONSES])
+def test_a_choice_of_a_tool_that_does_not_exist_is_an_error_that_names_it(api: str, choice: Any) -> None:
     with pytest.raises(CallerError, match=r"agent 'coder': .*'shel'.*; known are 'shell', 'a b'"):
-        asked(wire, tools=(SHELL, ODD), tool_choice=choice)
+        asked(api, tools=(SHELL, ODD), tool_choice=choice)
 
 
 def test_a_choice_goes_by_the_name_that_the_tool_is_declared_by() -> None:
@@ -162,9 +162,9 @@ def test_a_choice_goes_by_the_name_that_the_tool_is_declared_by() -> None:
 
 def test_on_openai_chat_the_word_json_stands_behind_the_persona() -> None:
     as_object: Given = {"response_format": {"type": "json_object"}}
-    switch: Event = ModeSwitch(cards={"coder": Card(persona="You are a coder.", parameters=as_object)})
+    switch: Event = ModeSwitch(cards={"coder": AgentCard(persona="You are a coder.", parameters=as_object)})
 
-    request = build(entries(switch, ASKED), "coder", wire=CHAT)
+    request = build(entries(switch, ASKED), "coder", api=CHAT)
 
     content = [message["content"] for message in request.body["messages"]]
     assert content == ["You are a coder.\n\n[answer in JSON]", "List the files"]

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stenolog import (
+    AgentCard,
     AssistantMessage,
-    Card,
     Event,
     ModeSwitch,
-    Source,
-    Text,
+    Origin,
+    TextPart,
     ToolCall,
     ToolResult,
     UserMessage,
@@ -24,15 +24,15 @@ from stenolog import (
 )
 from stenolog.context import Budget, LastN, Policy, Reminder, policy
 from stenolog.domain.step import INITIAL, fold
-from stenolog.projections.requests import WIRES, build
+from stenolog.projections.requests import APIS, build
 from stenolog.projections.requests.build import from_window
 from stenolog.projections.requests.caps import limits
-from stenolog.projections.requests.visible import Lane
+from stenolog.projections.requests.visible import LaneId
 from stenolog.projections.requests.window import window
 from tests.requests.given import ASKED, calls, log
 
-NAMED = ModeSwitch(joins=["coder"], cards={"coder": Card(model="gpt-5")})
-RESPONSE = Source(system="claude-code", id="msg_1")
+NAMED = ModeSwitch(joins=["coder"], cards={"coder": AgentCard(model="gpt-5")})
+RESPONSE = Origin(system="claude-code", id="msg_1")
 
 
 def call(nth: int) -> ToolCall:
@@ -85,7 +85,7 @@ def test_the_parts_of_a_response_are_one_step_and_one_turn() -> None:
     whole = (ASKED, calls("One, two.", source=RESPONSE), ASKED, calls("Three."))
 
     steps = [fold(log(*events[:-2])).lane("coder").steps for events in (in_parts, whole)]
-    turns = [window(Lane("coder"), policy(), log(*events)).own.turns for events in (in_parts, whole)]
+    turns = [window(LaneId("coder"), policy(), log(*events)).own.turns for events in (in_parts, whole)]
 
     assert (steps, turns) == ([1, 1], [2, 2])
 
@@ -104,31 +104,31 @@ def test_an_answer_of_the_same_id_to_another_question_is_another_response() -> N
     assert (lane.steps, [open.id for open in lane.calls]) == (1, ["c2"])
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_a_response_in_parts_is_as_large_as_the_same_in_one(wire: str) -> None:
-    words = Text(text="word " * 4_000)
+@pytest.mark.parametrize("api", APIS)
+def test_a_response_in_parts_is_as_large_as_the_same_in_one(api: str) -> None:
+    words = TextPart(text="word " * 4_000)
     parts = (calls("", call(1), source=RESPONSE), _answer(words, call(2)), result(1), result(2))
 
-    request = build(log(ASKED, *parts), "coder", policy=Budget(tokens=1_000), wire=wire)
+    request = build(log(ASKED, *parts), "coder", policy=Budget(tokens=1_000), api=api)
 
     assert request.size.tokens > 1_000
     assert request.sendable is False
     assert request.reason.startswith("over budget (5,0")
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_a_late_result_is_measured_as_it_is_quoted(wire: str) -> None:
+@pytest.mark.parametrize("api", APIS)
+def test_a_late_result_is_measured_as_it_is_quoted(api: str) -> None:
     long = ToolCall(id="x" * 10_240, name="shell")
     chatter = [event for _ in range(3) for event in (UserMessage(text="more " * 300), calls("ok"))]
     late = ToolResult(call_id=long.id, text="<message>" * 40)
     entries = log(ASKED, calls("", long), *chatter, UserMessage(text="last"), late)
 
-    request = build(entries, "coder", policy=Budget(tokens=1_500), wire=wire)
+    request = build(entries, "coder", policy=Budget(tokens=1_500), api=api)
 
     assert request.size.tokens <= 1_500 or not request.sendable
 
 
-def _answer(*parts: Text | ToolCall) -> AssistantMessage:
+def _answer(*parts: TextPart | ToolCall) -> AssistantMessage:
     return AssistantMessage(agent="coder", parts=parts, source=RESPONSE)
 
 
@@ -148,7 +148,7 @@ class Story:
             self.events.append([UserMessage(text=self._words())])
             for nth in range(self.random.randint(0, 3)):
                 self._response(f"m{turn}.{nth}")
-            self.events.append([calls(self._words(), source=Source(system="s", id=f"m{turn}"))])
+            self.events.append([calls(self._words(), source=Origin(system="s", id=f"m{turn}"))])
         self.events.append([UserMessage(text=self._words())])
         return self
 
@@ -157,7 +157,7 @@ class Story:
 
     def _response(self, id: str) -> None:
         """A response: parts that follow each other, and perhaps more of them between its results."""
-        source, waiting = Source(system="s", id=id), list[ToolCall]()
+        source, waiting = Origin(system="s", id=id), list[ToolCall]()
         for _ in range(self.random.randint(1, 2)):
             made = []
             for _ in range(self.random.randint(1, 3)):
@@ -213,7 +213,7 @@ def test_a_response_in_parts_gives_the_requests_of_the_same_in_one(chosen: Polic
 
 def ends(events: list[Event], chosen: Policy) -> Iterator[tuple[str, bool]]:
     """The request after each question and each result; ids that depend on positions are made equal."""
-    made = window(Lane("coder"), chosen, [])
+    made = window(LaneId("coder"), chosen, [])
     for entry in log(NAMED, *events):
         made.take(entry)
         if not isinstance(entry.event, AssistantMessage):
@@ -231,10 +231,10 @@ def _without_places(body: str) -> str:
 def test_no_request_that_is_over_its_budget_says_sendable(chosen: Policy, seed: int) -> None:
     if chosen.budget is None:
         return
-    made = window(Lane("coder"), chosen, [])
+    made = window(LaneId("coder"), chosen, [])
     for entry in log(NAMED, *Story(seed).told(4).in_parts()):
         made.take(entry)
-        for wire in WIRES:
-            request = from_window(made, wire)
+        for api in APIS:
+            request = from_window(made, api)
             if request.sendable:
                 assert request.size.fits(limits(chosen.budget))

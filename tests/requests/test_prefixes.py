@@ -10,20 +10,20 @@ from random import Random
 import pytest
 
 from stenolog import Entry
-from stenolog.domain.errors import InvalidPolicy, LaterRelease
+from stenolog.domain.errors import InvalidPolicyError, UnsupportedVersionError
 from stenolog.projections.requests import lanes, prefixes
-from stenolog.projections.requests.laws import LAWS, Reading
-from stenolog.projections.requests.laws.law import Body, Finding, Law, conversation, each, law
-from stenolog.projections.requests.live import Live
+from stenolog.projections.requests.laws import LAWS, IncrementalValidator
+from stenolog.projections.requests.laws.law import Body, Check, Finding, conversation, law, per_message
+from stenolog.projections.requests.live import RequestSession
 from stenolog.projections.requests.prefixes import Checked, checked, invalid_requests
 from tests.requests.histories import BLOBS, history
 from tests.requests.judging import MODELS, complaints, needs_judges
 from tests.requests.sessions import session_log
 
-WIRES = ("openai-chat", "anthropic")
+APIS = ("openai-chat", "anthropic")
 
 
-@each
+@per_message
 def each_message(at: str, message: Body) -> Iterator[Finding]:
     """No message may be sent at all."""
     yield at, json.dumps(message)
@@ -39,13 +39,13 @@ def around(body: Body) -> Iterator[Finding]:
 @pytest.fixture
 def forbidding_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Laws that find everything in a body: what they find is equal where the bodies are."""
-    laws: tuple[Law, ...] = (each_message, around)
-    monkeypatch.setattr(prefixes, "reading", lambda wire: Reading((*laws, *LAWS[wire])))
+    laws: tuple[Check, ...] = (each_message, around)
+    monkeypatch.setattr(prefixes, "reading", lambda api: IncrementalValidator((*laws, *LAWS[api])))
 
 
 def alone(log: list[Entry], positions: range) -> list[Checked]:
     """The same, each prefix by itself."""
-    return [one for end in positions for one in checked(log[:end], wires=WIRES, blobs=BLOBS)]
+    return [one for end in positions for one in checked(log[:end], apis=APIS, blobs=BLOBS)]
 
 
 def in_order(found: list[Checked]) -> list[Checked]:
@@ -54,7 +54,7 @@ def in_order(found: list[Checked]) -> list[Checked]:
 
 def agreeing(log: list[Entry], positions: range) -> list[Checked]:
     """What is found at positions, once by itself and once along the log, of lanes that had begun by then."""
-    found = in_order(list(checked(log, wires=WIRES, all_prefixes=True, within=positions, blobs=BLOBS)))
+    found = in_order(list(checked(log, apis=APIS, all_prefixes=True, within=positions, blobs=BLOBS)))
     begun = {end: {lane.address for lane in lanes(log[:end])} for end in positions}
     found = [one for one in found if one.lane in begun[one.position]]
     assert found == alone(log, positions)
@@ -65,7 +65,7 @@ def agreeing(log: list[Entry], positions: range) -> list[Checked]:
 def test_every_prefix_of_a_random_history_is_checked_as_a_log_of_its_own() -> None:
     agreed = 0
     for log in (history(seed, longest=20) for seed in range(30)):
-        with suppress(InvalidPolicy, LaterRelease):  # a request of it cannot be built
+        with suppress(InvalidPolicyError, UnsupportedVersionError):  # a request of it cannot be built
             agreed += len(agreeing(log, range(1, len(log) + 1)))
 
     assert agreed > 500
@@ -90,29 +90,29 @@ def test_prefixes_of_a_long_session_are_checked_as_logs_of_their_own() -> None:
 def test_what_breaks_a_law_is_found_at_every_position_where_it_stands(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    @each
+    @per_message
     def no_errors(at: str, message: Body) -> Iterator[Finding]:
         """Nobody speaks of a ledger."""
         if "ledger" in json.dumps(message):
             yield at, "a ledger"
 
-    monkeypatch.setattr(prefixes, "reading", lambda wire: Reading([no_errors]))
+    monkeypatch.setattr(prefixes, "reading", lambda api: IncrementalValidator([no_errors]))
     log = session_log(2, 60)
     first = next(entry.position for entry in log if "ledger" in getattr(entry.event, "text", ""))
 
-    found = list(invalid_requests(log, wires=["plain", "openai-chat"], all_prefixes=True))
+    found = list(invalid_requests(log, apis=["plain", "openai-chat"], all_prefixes=True))
 
     assert min(one.position for one in found) == first
-    assert {one.wire for one in found} == {"plain", "openai-chat"}
+    assert {one.api for one in found} == {"plain", "openai-chat"}
     assert sum(one.position == 60 for one in found) == 2 * 3
 
 
 def test_only_the_positions_that_are_asked_for_are_checked() -> None:
     log = session_log(1, 40)
-    whole = list(checked(log, wires=["anthropic"], all_prefixes=True))
+    whole = list(checked(log, apis=["anthropic"], all_prefixes=True))
 
     parts = [
-        list(checked(log, wires=["anthropic"], all_prefixes=True, within=range(first, first + 15)))
+        list(checked(log, apis=["anthropic"], all_prefixes=True, within=range(first, first + 15)))
         for first in (1, 16, 31)
     ]
 
@@ -123,34 +123,34 @@ def test_only_the_positions_that_are_asked_for_are_checked() -> None:
 def test_requests_are_made_one_from_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
 
-    class Counted(Live):
-        def __init__(self, window: object, wire: str, blobs: object) -> None:
-            super().__init__(window, wire, blobs)  # type: ignore[arg-type]
-            made.append(wire)
+    class Counted(RequestSession):
+        def __init__(self, window: object, api: str, blobs: object) -> None:
+            super().__init__(window, api, blobs)  # type: ignore[arg-type]
+            made.append(api)
 
-    monkeypatch.setattr(prefixes, "Live", Counted)
+    monkeypatch.setattr(prefixes, "RequestSession", Counted)
 
-    assert len(list(checked(session_log(1, 50), wires=WIRES, all_prefixes=True))) == 50 * 3 * 2
-    assert sorted(made) == sorted(WIRES * 3)
+    assert len(list(checked(session_log(1, 50), apis=APIS, all_prefixes=True))) == 50 * 3 * 2
+    assert sorted(made) == sorted(APIS * 3)
 
 
 @needs_judges
 def test_what_no_law_finds_fault_with_the_judges_take() -> None:
     read: list[tuple[str, Body]] = []
 
-    class Judged(Reading):
-        def __init__(self, wire: str) -> None:
-            super().__init__(LAWS[wire])
-            self.wire = wire
+    class Judged(IncrementalValidator):
+        def __init__(self, api: str) -> None:
+            super().__init__(LAWS[api])
+            self.api = api
 
         def breaches(self, body: Body) -> list[object]:  # type: ignore[override]
-            read.append((self.wire, json.loads(json.dumps(body))))
+            read.append((self.api, json.loads(json.dumps(body))))
             return list(super().breaches(body))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prefixes, "reading", Judged)
-        found = list(checked(session_log(4, 70), wires=tuple(MODELS), all_prefixes=True))
+        found = list(checked(session_log(4, 70), apis=tuple(MODELS), all_prefixes=True))
 
     assert [one for one in found if one.breaches] == []
-    assert [fault for wire, body in read[::3] for fault in complaints(wire, body)] == []
+    assert [fault for api, body in read[::3] for fault in complaints(api, body)] == []
     assert len(read) == len(found) == 70 * 3 * 4

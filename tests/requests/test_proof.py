@@ -13,30 +13,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stenolog import (
+    AgentCard,
     AssistantMessage,
-    Card,
     Entry,
     Event,
-    Image,
+    ImagePart,
     LlmError,
     ModeSwitch,
     Tool,
     ToolResult,
     UserMessage,
 )
-from stenolog.context import Budget, Delta, LastN, Policy, policy
-from stenolog.domain.errors import LaterRelease, UnknownAgent
+from stenolog.context import Budget, LastN, Policy, SinceLastTurn, policy
+from stenolog.domain.errors import AgentNotFoundError, UnsupportedVersionError
 from stenolog.domain.values import Receipt
-from stenolog.projections.requests import PIPELINE, WIRES, Wire, build
+from stenolog.projections.requests import APIS, PIPELINE, Api, build
 from stenolog.projections.requests.proof import Proof, proofs
 from stenolog.projections.requests.sections import CHUNKS, first_difference, sections
 from stenolog.projections.requests.tokens import COUNTER, COUNTERS, Counter
 from tests.requests.given import ASKED, CALL, calls, log
 from tests.requests.histories import history
 
-POLICIES = (None, LastN(2), Delta(), Budget(tokens=300))
+POLICIES = (None, LastN(2), SinceLastTurn(), Budget(tokens=300))
 TALK: tuple[Event, ...] = (
-    ModeSwitch(joins=("coder",), cards={"coder": Card(persona="You code.", parameters={"temperature": 0.5})}),
+    ModeSwitch(
+        joins=("coder",), cards={"coder": AgentCard(persona="You code.", parameters={"temperature": 0.5})}
+    ),
     ASKED,
     calls("I look.", CALL),
     ToolResult(call_id="c1", text="a.py b.py"),
@@ -48,13 +50,15 @@ TALK: tuple[Event, ...] = (
 )
 
 
-def sent(events: Sequence[Event], wire: str = "openai-chat", under: Policy | None = None) -> list[Entry]:
+def sent(events: Sequence[Event], api: str = "openai-chat", under: Policy | None = None) -> list[Entry]:
     """The log of a program that keeps the receipt of each request."""
     kept: list[Event] = []
     for event in events:
         if isinstance(event, AssistantMessage | LlmError) and event.receipt is None:
-            with suppress(UnknownAgent, LaterRelease):  # nobody could have sent anything there
-                request = build(log(*kept), event.agent, task=event.task, wire=wire, policy=under)
+            with suppress(
+                AgentNotFoundError, UnsupportedVersionError
+            ):  # nobody could have sent anything there
+                request = build(log(*kept), event.agent, task=event.task, api=api, policy=under)
                 event = replace(event, receipt=request.receipt)
         kept.append(event)
     return log(*kept)
@@ -79,10 +83,10 @@ def with_receipt(**fields: Any) -> list[Entry]:
     return edited(entries, 3, receipt=replace(receipt, **fields))
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("under", POLICIES, ids=lambda under: getattr(under, "slot", "card"))
-def test_what_was_sent_is_built_again_to_the_byte(wire: str, under: Any) -> None:
-    found = proofs(sent(TALK, wire, None if under is None else policy(under)))
+def test_what_was_sent_is_built_again_to_the_byte(api: str, under: Any) -> None:
+    found = proofs(sent(TALK, api, None if under is None else policy(under)))
 
     assert outcomes(found) == [(3, "same"), (5, "same"), (7, "same"), (9, "same")]
     assert [one.found for one in found] == [one.expected for one in found]
@@ -106,7 +110,7 @@ def test_a_message_that_was_changed_afterwards_is_named() -> None:
 def test_a_card_that_was_changed_afterwards_is_named_by_what_it_changes(
     fields: dict[str, Any], place: str
 ) -> None:
-    shell = Card(persona="You code.", parameters={"temperature": 0.5}, tools=[Tool(name="shell")])
+    shell = AgentCard(persona="You code.", parameters={"temperature": 0.5}, tools=[Tool(name="shell")])
     entries = sent([ModeSwitch(cards={"coder": shell}), ASKED, calls("ok")])
 
     found = proofs(edited(entries, 1, cards={"coder": replace(shell, **fields)}))
@@ -129,8 +133,8 @@ def test_where_the_window_was_cut_elsewhere_both_cuts_are_told() -> None:
     [
         ({"pipeline": "requests@0"}, f"pipeline requests@0 is not here, {PIPELINE} is"),
         ({"pipeline": ""}, f"pipeline (unnamed) is not here, {PIPELINE} is"),
-        ({"wire": "openai-chat@0"}, "wire openai-chat@0 is not here"),
-        ({"wire": "telex@1"}, "wire telex@1 is not here"),
+        ({"api": "openai-chat@0"}, "wire openai-chat@0 is not here"),
+        ({"api": "telex@1"}, "wire telex@1 is not here"),
         ({"counter": "abacus@1"}, "counter abacus@1 is not here"),
         (
             {"policy": {"budget": {"tokens": 9, "counter": "abacus"}}, "counter": "abacus@1"},
@@ -167,7 +171,7 @@ def test_what_was_built_on_an_entry_that_cannot_be_read_is_not_provable() -> Non
 
 def test_a_blob_that_is_gone_leaves_its_requests_unproved_and_no_others() -> None:
     sha = "a" * 64
-    picture = UserMessage(parts=[Image(media_type="image/png", blob=sha)])
+    picture = UserMessage(parts=[ImagePart(media_type="image/png", blob=sha)])
     events: list[Event] = [ModeSwitch(joins=("coder",)), ASKED, calls("yes?"), picture]
     receipt = build(log(*events), "coder", blobs={sha: b"png"}).receipt
     entries = sent([*events, calls("Nice.", receipt=receipt)])
@@ -179,7 +183,7 @@ def test_a_blob_that_is_gone_leaves_its_requests_unproved_and_no_others() -> Non
 
 
 def test_a_request_of_a_lane_that_took_no_part_yet_is_not_provable() -> None:
-    early = Receipt(view=1, sha256="0" * 64, wire="openai-chat@1", pipeline=PIPELINE, counter=COUNTER)
+    early = Receipt(view=1, sha256="0" * 64, api="openai-chat@1", pipeline=PIPELINE, counter=COUNTER)
 
     (found,) = proofs(log(ModeSwitch(joins=("reviewer",)), ASKED, calls("ok", receipt=early)))
 
@@ -204,20 +208,20 @@ def test_a_log_without_receipts_has_nothing_to_prove() -> None:
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
-@given(seed=st.integers(0, 10**6), wire=st.sampled_from([*WIRES]), under=st.sampled_from(POLICIES))
-def test_whatever_history_it_is_what_was_sent_is_built_again(seed: int, wire: str, under: Any) -> None:
-    found = proofs(sent(random_events(seed), wire, None if under is None else policy(under)))
+@given(seed=st.integers(0, 10**6), api=st.sampled_from([*APIS]), under=st.sampled_from(POLICIES))
+def test_whatever_history_it_is_what_was_sent_is_built_again(seed: int, api: str, under: Any) -> None:
+    found = proofs(sent(random_events(seed), api, None if under is None else policy(under)))
 
     assert {one.outcome for one in found} <= {"same"}
 
 
 def test_a_wire_of_ones_own_is_proved_where_it_is_given() -> None:
-    own = Wire("telex", 3, WIRES["plain"].render)
-    request = build(log(*TALK[:2]), "coder", wire=own)
+    own = Api("telex", 3, APIS["plain"].render)
+    request = build(log(*TALK[:2]), "coder", api=own)
     entries = log(*TALK[:2], calls("ok", receipt=request.receipt))
 
     assert [one.reason for one in proofs(entries)] == ["wire telex@3 is not here"]
-    assert [one.outcome for one in proofs(entries, wires={**WIRES, "telex": own})] == ["same"]
+    assert [one.outcome for one in proofs(entries, apis={**APIS, "telex": own})] == ["same"]
 
 
 bodies = st.fixed_dictionaries(

@@ -11,23 +11,23 @@ from typing import Any, NamedTuple
 import pytest
 
 from stenolog import (
+    AgentCard,
     AssistantMessage,
-    Card,
     Event,
-    File,
-    Image,
+    FilePart,
+    ImagePart,
     ModeSwitch,
-    Opaque,
-    Reasoning,
-    Refusal,
-    Text,
+    ProviderPart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
     Tool,
     ToolCall,
     ToolResult,
     UserMessage,
 )
-from stenolog.context import Instructions
-from stenolog.projections.requests import WIRES, build
+from stenolog.context import Prompt
+from stenolog.projections.requests import APIS, build
 from stenolog.projections.requests.wires.gemini_answers import UNSIGNED
 from tests.requests.given import log
 from tests.requests.histories import LARGE, PNG
@@ -68,22 +68,22 @@ MAKERS = {
     ),
     "plain": (OPENAI, OPENAI_TOO),
 }
-"""For each wire a maker of the family that is asked now, and one of another family of the same provider."""
+"""For each API a maker of the family that is asked now, and one of another family of the same provider."""
 ELSEWHERE = Maker("elsewhere", "other-1")
 SHELL = ToolCall(id="c1", name="shell")
 
 
-def request(wire: str, *events: Event, policy: Instructions | None = None, **card: Any) -> Body:
+def request(api: str, *events: Event, policy: Prompt | None = None, **card: Any) -> Body:
     """The body of the coder's request, on a card of the wire's own model."""
-    switch = ModeSwitch(cards={"coder": Card(**{"model": MAKERS[wire][0].model, **card})})
-    return build(log(switch, *events), "coder", wire=wire, blobs=BLOBS, policy=policy).body
+    switch = ModeSwitch(cards={"coder": AgentCard(**{"model": MAKERS[api][0].model, **card})})
+    return build(log(switch, *events), "coder", api=api, blobs=BLOBS, policy=policy).body
 
 
-def after(wire: str, maker: Maker, *parts: Any) -> Body:
+def after(api: str, maker: Maker, *parts: Any) -> Body:
     """The body that follows an answer with these parts."""
     calls = [part for part in parts if isinstance(part, ToolCall)]
     return request(
-        wire,
+        api,
         UserMessage(text="go"),
         AssistantMessage(agent="coder", parts=parts, model=maker.model),
         *(ToolResult(call_id=call.id, text="done") for call in calls),
@@ -91,11 +91,11 @@ def after(wire: str, maker: Maker, *parts: Any) -> Body:
     )
 
 
-def shown(wire: str, *parts: Any, is_error: bool = False) -> Body:
+def shown(api: str, *parts: Any, is_error: bool = False) -> Body:
     """The body that follows a result with these parts."""
     asked = AssistantMessage(agent="coder", tool_calls=[SHELL])
     result = ToolResult(call_id=SHELL.id, parts=parts, is_error=is_error)
-    return request(wire, UserMessage(text="go"), asked, result)
+    return request(api, UserMessage(text="go"), asked, result)
 
 
 def places(body: object, word: str, under: str = "") -> Iterator[str]:
@@ -126,34 +126,38 @@ def _told(body: Body, other: Body) -> str:
 TEXTS = ("content", "text", "prompt")
 IDS = ("id", "call_id")
 ANSWERS: dict[str, Callable[[str, Maker], str]] = {
-    "text": lambda wire, by: fate(after(wire, by, Text(text=WORD)), *TEXTS),
-    "refusal": lambda wire, by: fate(after(wire, by, Refusal(text=WORD)), "refusal"),
-    "tool call": lambda wire, by: fate(
-        after(wire, by, ToolCall(id="c1", name="shell", arguments='{"cmd":"telltale"}')), "arguments", "cmd"
+    "text": lambda api, by: fate(after(api, by, TextPart(text=WORD)), *TEXTS),
+    "refusal": lambda api, by: fate(after(api, by, RefusalPart(text=WORD)), "refusal"),
+    "tool call": lambda api, by: fate(
+        after(api, by, ToolCall(id="c1", name="shell", arguments='{"cmd":"telltale"}')), "arguments", "cmd"
     ),
-    "its id": lambda wire, by: fate(after(wire, by, ToolCall(id="telltale-1", name="shell")), *IDS),
-    "an id that is refused": lambda wire, by: fate(
-        after(wire, by, ToolCall(id="telltale 1", name="shell")), *IDS, word="telltale_1", kept="rewritten"
+    "its id": lambda api, by: fate(after(api, by, ToolCall(id="telltale-1", name="shell")), *IDS),
+    "an id that is refused": lambda api, by: fate(
+        after(api, by, ToolCall(id="telltale 1", name="shell")), *IDS, word="telltale_1", kept="rewritten"
     ),
-    "arguments that are no object": lambda wire, by: fate(
-        after(wire, by, ToolCall(id="c1", name="shell", arguments=WORD)), "arguments", "_raw", kept="wrapped"
+    "arguments that are no object": lambda api, by: fate(
+        after(api, by, ToolCall(id="c1", name="shell", arguments=WORD)), "arguments", "_raw", kept="wrapped"
     ),
-    "a call that Gemini has not signed": lambda wire, by: fate(
-        after(wire, by, SHELL), "thoughtSignature", word=UNSIGNED, kept="marked"
+    "a call that Gemini has not signed": lambda api, by: fate(
+        after(api, by, SHELL), "thoughtSignature", word=UNSIGNED, kept="marked"
     ).replace("dropped", "not needed"),
-    "reasoning: text": lambda wire, by: fate(
-        after(wire, by, Reasoning(text=WORD, provider=by.provider, **_proof(wire)), SHELL), *TEXTS, "thinking"
+    "reasoning: text": lambda api, by: fate(
+        after(api, by, ReasoningPart(text=WORD, provider=by.provider, **_proof(api)), SHELL),
+        *TEXTS,
+        "thinking",
     ),
-    "reasoning: signature": lambda wire, by: fate(
-        after(wire, by, Reasoning(text="hm", provider=by.provider, signature=WORD), SHELL),
+    "reasoning: signature": lambda api, by: fate(
+        after(api, by, ReasoningPart(text="hm", provider=by.provider, signature=WORD), SHELL),
         "signature",
         "thoughtSignature",
     ),
-    "reasoning: encrypted": lambda wire, by: fate(
-        after(wire, by, Reasoning(provider=by.provider, encrypted=WORD), SHELL), "encrypted_content", "data"
+    "reasoning: encrypted": lambda api, by: fate(
+        after(api, by, ReasoningPart(provider=by.provider, encrypted=WORD), SHELL),
+        "encrypted_content",
+        "data",
     ),
-    "what its own tools did": lambda wire, by: fate(
-        after(wire, by, *(Opaque(provider=by.provider, raw=raw) for raw in by.own), Text(text="ok")),
+    "what its own tools did": lambda api, by: fate(
+        after(api, by, *(ProviderPart(provider=by.provider, raw=raw) for raw in by.own), TextPart(text="ok")),
         "query",
         "code",
     ),
@@ -161,9 +165,9 @@ ANSWERS: dict[str, Callable[[str, Maker], str]] = {
 """What an answer may hold, and what became of it."""
 
 
-def _proof(wire: str) -> dict[str, Any]:
+def _proof(api: str) -> dict[str, Any]:
     """What reasoning must have to go back: OpenAI encrypts it, the others sign it."""
-    return {"encrypted": "gAAA"} if wire == "openai-responses" else {"signature": "c2ln"}
+    return {"encrypted": "gAAA"} if api == "openai-responses" else {"signature": "c2ln"}
 
 
 def _media(body: Body, word: str = BYTES) -> str:
@@ -181,30 +185,30 @@ def _noted(body: Body) -> str:
     return "kept" if own or "System: telltale" in str(body.get("prompt")) else fate(body)
 
 
-CSV = File(name="a.csv", media_type="text/csv", blob=PNG)
-PDF = File(name="a.pdf", media_type="application/pdf", blob=PNG)
+CSV = FilePart(name="a.csv", media_type="text/csv", blob=PNG)
+PDF = FilePart(name="a.pdf", media_type="application/pdf", blob=PNG)
 URL = "https://telltale.example/a.png"
 INPUTS: dict[str, Callable[[str], str]] = {
-    "text": lambda wire: fate(request(wire, UserMessage(text=WORD)), *TEXTS),
-    "picture": lambda wire: _media(request(wire, UserMessage(parts=[Image(blob=PNG)]))),
-    "picture at an address": lambda wire: _media(
-        request(wire, UserMessage(parts=[Image(url=URL)])), "telltale"
+    "text": lambda api: fate(request(api, UserMessage(text=WORD)), *TEXTS),
+    "picture": lambda api: _media(request(api, UserMessage(parts=[ImagePart(blob=PNG)]))),
+    "picture at an address": lambda api: _media(
+        request(api, UserMessage(parts=[ImagePart(url=URL)])), "telltale"
     ),
-    "picture of 5.6 MB in base64": lambda wire: _media(
-        request(wire, UserMessage(parts=[Image(blob=LARGE)])), LARGE_BYTES
+    "picture of 5.6 MB in base64": lambda api: _media(
+        request(api, UserMessage(parts=[ImagePart(blob=LARGE)])), LARGE_BYTES
     ),
-    "PDF": lambda wire: _media(request(wire, UserMessage(parts=[PDF]))),
-    "other file": lambda wire: _media(request(wire, UserMessage(parts=[CSV]))),
-    "result of a tool": lambda wire: fate(shown(wire, Text(text=WORD)), "content", "text", "output"),
-    "that a tool failed": lambda wire: _told(
-        shown(wire, Text(text=WORD)), shown(wire, Text(text=WORD), is_error=True)
+    "PDF": lambda api: _media(request(api, UserMessage(parts=[PDF]))),
+    "other file": lambda api: _media(request(api, UserMessage(parts=[CSV]))),
+    "result of a tool": lambda api: fate(shown(api, TextPart(text=WORD)), "content", "text", "output"),
+    "that a tool failed": lambda api: _told(
+        shown(api, TextPart(text=WORD)), shown(api, TextPart(text=WORD), is_error=True)
     ),
-    "picture in a result": lambda wire: _media(shown(wire, Image(blob=PNG))),
-    "system note in the log": lambda wire: _noted(
-        request(wire, UserMessage(text="go"), UserMessage(text=WORD, author_kind="system"))
+    "picture in a result": lambda api: _media(shown(api, ImagePart(blob=PNG))),
+    "system note in the log": lambda api: _noted(
+        request(api, UserMessage(text="go"), UserMessage(text=WORD, author_kind="system"))
     ),
-    "note behind the conversation": lambda wire: _noted(
-        request(wire, UserMessage(text="go"), policy=Instructions(banner=WORD))
+    "note behind the conversation": lambda api: _noted(
+        request(api, UserMessage(text="go"), policy=Prompt(banner=WORD))
     ),
 }
 """What the user, a tool or the policy may say, and what became of it."""
@@ -213,11 +217,11 @@ INPUTS: dict[str, Callable[[str], str]] = {
 def _asks(**parameters: Any) -> Callable[[str], str]:
     """Whether the provider hears of these parameters."""
 
-    def fate_of(wire: str) -> str:
-        model = SAMPLED.get(wire, MAKERS[wire][0].model)
+    def fate_of(api: str) -> str:
+        model = SAMPLED.get(api, MAKERS[api][0].model)
         given: Body = {"tools": (Tool(name="shell"),), "model": model}
-        asked = request(wire, UserMessage(text="go"), parameters=parameters, **given)
-        return _told(request(wire, UserMessage(text="go"), **given), asked)
+        asked = request(api, UserMessage(text="go"), parameters=parameters, **given)
+        return _told(request(api, UserMessage(text="go"), **given), asked)
 
     return fate_of
 
@@ -228,8 +232,8 @@ SAMPLED = {"anthropic": "claude-opus-4-5"}
 
 SCHEMA: Body = {"name": "out", "schema": {"type": "object"}}
 ASKS: dict[str, Callable[[str], str]] = {
-    "persona": lambda wire: fate(request(wire, UserMessage(text="go"), persona=WORD), *TEXTS, "instructions"),
-    "tools": lambda wire: fate(request(wire, UserMessage(text="go"), tools=(Tool(name=WORD),)), "name"),
+    "persona": lambda api: fate(request(api, UserMessage(text="go"), persona=WORD), *TEXTS, "instructions"),
+    "tools": lambda api: fate(request(api, UserMessage(text="go"), tools=(Tool(name=WORD),)), "name"),
     "`tool_choice`": _asks(tool_choice="required"),
     "`tool_choice` of one tool": _asks(tool_choice={"tool": "shell"}),
     "`parallel_tool_calls`": _asks(parallel_tool_calls=False),
@@ -243,60 +247,60 @@ ASKS: dict[str, Callable[[str], str]] = {
 }
 """What a card may ask for, and whether the provider hears of it."""
 FAMILIES: dict[str, Callable[[str], Maker]] = {
-    "the same family": lambda wire: MAKERS[wire][0],
-    "another family": lambda wire: MAKERS[wire][1],
-    "another provider": lambda wire: ELSEWHERE,
+    "the same family": lambda api: MAKERS[api][0],
+    "another family": lambda api: MAKERS[api][1],
+    "another provider": lambda api: ELSEWHERE,
 }
 
 
 class Cell(NamedTuple):
-    """A cell of a table in the docs: what, made by whom, and what becomes of it on a wire."""
+    """A cell of a table in the docs: what, made by whom, and what becomes of it on an API."""
 
     what: str
     by: str
-    wire: str
+    api: str
     says: str
 
 
 def _cells() -> Iterator[Cell]:
     for table in re.findall(r"(?:^\|.*\n)+", PAGE.read_text(), re.MULTILINE):
         head, _, *rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()]
-        wires = [name.strip("`") for name in head if name.strip("`") in WIRES]
-        for what, *row in rows if wires else ():
-            by = row[0] if len(row) > len(wires) else ""
-            yield from (Cell(what, by, *cell) for cell in zip(wires, row[-len(wires) :], strict=True))
+        apis = [name.strip("`") for name in head if name.strip("`") in APIS]
+        for what, *row in rows if apis else ():
+            by = row[0] if len(row) > len(apis) else ""
+            yield from (Cell(what, by, *cell) for cell in zip(apis, row[-len(apis) :], strict=True))
 
 
 CELLS = list(_cells())
 
 
-@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell.what}, {cell.by}, {cell.wire}")
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell.what}, {cell.by}, {cell.api}")
 def test_the_table_says_what_becomes_of_it(cell: Cell) -> None:
     if cell.by:
-        makers = [maker(cell.wire) for name, maker in FAMILIES.items() if cell.by in (name, "anyone")]
-        fates = {ANSWERS[cell.what](cell.wire, maker) for maker in makers}
+        makers = [maker(cell.api) for name, maker in FAMILIES.items() if cell.by in (name, "anyone")]
+        fates = {ANSWERS[cell.what](cell.api, maker) for maker in makers}
     else:
-        fates = {(INPUTS | ASKS)[cell.what](cell.wire)}
+        fates = {(INPUTS | ASKS)[cell.what](cell.api)}
 
     assert fates == {cell.says}
 
 
 def test_the_tables_have_everything_on_every_wire() -> None:
-    told = {(cell.what, cell.by, cell.wire) for cell in CELLS}
-    wanted = {(what, "", wire) for what in INPUTS | ASKS for wire in WIRES}
-    makers = {(what, by, wire) for what in ANSWERS for by in FAMILIES for wire in WIRES}
-    by_anyone = {(what, by, wire) for what, by, wire in makers if (what, "anyone", wire) in told}
+    told = {(cell.what, cell.by, cell.api) for cell in CELLS}
+    wanted = {(what, "", api) for what in INPUTS | ASKS for api in APIS}
+    makers = {(what, by, api) for what in ANSWERS for by in FAMILIES for api in APIS}
+    by_anyone = {(what, by, api) for what, by, api in makers if (what, "anyone", api) in told}
 
     assert told >= wanted | (makers - by_anyone)
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_after_a_switch_there_and_back_the_request_is_what_it_would_have_been(wire: str) -> None:
-    own = MAKERS[wire][0]
-    thought = Reasoning(text="hm", provider=own.provider, **_proof(wire))
+@pytest.mark.parametrize("api", APIS)
+def test_after_a_switch_there_and_back_the_request_is_what_it_would_have_been(api: str) -> None:
+    own = MAKERS[api][0]
+    thought = ReasoningPart(text="hm", provider=own.provider, **_proof(api))
     answer = AssistantMessage(agent="coder", parts=[thought, SHELL], model=own.model)
     events = (UserMessage(text="go"), answer, ToolResult(call_id="c1", text="done"))
-    away, back = (ModeSwitch(cards={"coder": Card(model=model)}) for model in ("other-1", own.model))
+    away, back = (ModeSwitch(cards={"coder": AgentCard(model=model)}) for model in ("other-1", own.model))
 
-    assert request(wire, *events, away, back) == request(wire, *events)
-    assert request(wire, *events, away) != request(wire, *events)
+    assert request(api, *events, away, back) == request(api, *events)
+    assert request(api, *events, away) != request(api, *events)

@@ -11,10 +11,10 @@ from stenolog import (
     AssistantMessage,
     LlmError,
     ModeSwitch,
-    Reasoning,
+    PositionRange,
+    ReasoningPart,
     Receipt,
-    Span,
-    Text,
+    TextPart,
     ToolResult,
     Unknown,
     UserMessage,
@@ -53,14 +53,19 @@ def test_a_reset_of_one_agent_leaves_the_others_alone() -> None:
 
 
 def test_hidden_positions_come_back_when_the_setting_is_cleared() -> None:
-    hidden = (ASKED, calls("wrong"), ModeSwitch(hides=(Span(first=2, last=2),)), UserMessage(text="Again"))
+    hidden = (
+        ASKED,
+        calls("wrong"),
+        ModeSwitch(hides=(PositionRange(first=2, last=2),)),
+        UserMessage(text="Again"),
+    )
 
     assert said(chat(*hidden)) == [("user", "List the files"), ("user", "Again")]
     assert ("assistant", "wrong") in said(chat(*hidden, ModeSwitch(hides=None)))
 
 
 def test_a_summary_takes_the_place_of_what_it_covers() -> None:
-    summary = calls("They talked", purpose="summary", covers=(Span(first=1, last=2),))
+    summary = calls("They talked", purpose="summary", covers=(PositionRange(first=1, last=2),))
 
     request = chat(ASKED, calls("ok"), summary, UserMessage(text="Go on"))
 
@@ -71,7 +76,7 @@ def test_a_summary_takes_the_place_of_what_it_covers() -> None:
 
 
 def test_a_summary_that_would_swallow_an_open_call_covers_nothing() -> None:
-    summary = calls("They talked", purpose="summary", covers=(Span(first=1, last=2),))
+    summary = calls("They talked", purpose="summary", covers=(PositionRange(first=1, last=2),))
 
     request = chat(ASKED, calls("", CALL), summary, UserMessage(text="Go on"))
 
@@ -95,7 +100,9 @@ def test_under_scope_addressed_an_agent_sees_its_own_and_what_names_it_or_nobody
 
 
 def test_nothing_is_sent_past_an_event_that_only_a_later_release_understands() -> None:
-    with pytest.raises(stenolog.LaterRelease, match=r"telepathy@1 at position 2 needs stenolog 9\.9"):
+    with pytest.raises(
+        stenolog.UnsupportedVersionError, match=r"telepathy@1 at position 2 needs stenolog 9\.9"
+    ):
         chat(ASKED, Unknown(topic="telepathy@1", payload=b"{}", needs="9.9"), calls("ok"))
 
 
@@ -188,7 +195,7 @@ def test_a_summary_is_kept_from_those_who_could_not_see_what_it_tells_of() -> No
         UserMessage(text="the key is hunter2", to=("reviewer",)),
         AssistantMessage(agent="reviewer", text="noted", to=("user",)),
         AssistantMessage(
-            agent="reviewer", text="key: hunter2", purpose="summary", covers=[Span(first=2, last=3)]
+            agent="reviewer", text="key: hunter2", purpose="summary", covers=[PositionRange(first=2, last=3)]
         ),
         UserMessage(text="hi", to=("coder",)),
     )
@@ -204,15 +211,15 @@ def test_an_edit_that_a_lane_is_not_shown_leaves_it_the_message_as_it_was() -> N
 
 
 def test_a_summary_made_anew_takes_the_place_of_the_old_one_too() -> None:
-    first = calls("one", purpose="summary", covers=(Span(first=1, last=2),))
-    again = calls("two", purpose="summary", covers=(Span(first=1, last=2),))
+    first = calls("one", purpose="summary", covers=(PositionRange(first=1, last=2),))
+    again = calls("two", purpose="summary", covers=(PositionRange(first=1, last=2),))
 
     assert said(chat(ASKED, calls("ok"), first, again, ASKED))[0] == ("user", "<summary>\ntwo\n</summary>")
     assert len(said(chat(ASKED, calls("ok"), first, again, ASKED))) == 2
 
 
 def test_what_prose_cannot_say_of_others_words_is_named_as_left_out() -> None:
-    thought = Reasoning(text="I had better ask", provider="anthropic")
-    spoken = AssistantMessage(agent="reviewer", parts=[thought, Text(text="Why?")])
+    thought = ReasoningPart(text="I had better ask", provider="anthropic")
+    spoken = AssistantMessage(agent="reviewer", parts=[thought, TextPart(text="Why?")])
 
     assert [run.rule for run in chat(ASKED, spoken, calls("ok"), ASKED).dropped] == ["reasoning-not-carried"]

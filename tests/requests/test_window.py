@@ -10,14 +10,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stenolog import AssistantMessage, Card, Entry, Event, ModeSwitch, Request, Tool, ToolResult, UserMessage
-from stenolog.context import Budget, Instructions, LastN, Pins, Policy
-from stenolog.domain.errors import NotSendable
-from stenolog.projections.requests import WIRES, build, every_request, lanes
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    Entry,
+    Event,
+    ModeSwitch,
+    Request,
+    Tool,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.context import Budget, LastN, Pins, Policy, Prompt
+from stenolog.domain.errors import RequestNotSendableError
+from stenolog.projections.requests import APIS, build, every_request, lanes
 from stenolog.projections.requests.build import from_window, takes_part, windows
 from stenolog.projections.requests.caps import caps, limits
-from stenolog.projections.requests.laws import breaches
-from stenolog.projections.requests.marks import Mark
+from stenolog.projections.requests.laws import validate
+from stenolog.projections.requests.marks import WindowSnapshot
 from stenolog.projections.requests.rules import CUTS
 from stenolog.projections.requests.sections import turns
 from stenolog.projections.requests.window import Window, window
@@ -47,10 +57,10 @@ def all_windows(entries: list[Entry], chosen: Policy) -> Iterator[Window]:
 @examples
 def test_no_request_of_any_policy_breaks_a_law_or_exceeds_its_budget(chosen: Policy, seed: int) -> None:
     for made in all_windows(history(seed), chosen):
-        for wire in WIRES:
-            request = from_window(made, wire)
+        for api in APIS:
+            request = from_window(made, api)
 
-            assert list(breaches(wire, request.body)) == []
+            assert list(validate(api, request.body)) == []
             if chosen.budget and request.ready:
                 assert request.size.fits(limits(chosen.budget))
 
@@ -61,8 +71,8 @@ def test_no_request_of_any_policy_breaks_a_law_or_exceeds_its_budget(chosen: Pol
 @settings(examples, max_examples=max(EXAMPLES // 5, 5))
 def test_the_judges_find_no_error_in_a_request_of_any_policy(chosen: Policy, seed: int) -> None:
     for made in all_windows(history(seed), chosen):
-        for wire in MODELS:
-            assert complaints(wire, from_window(made, wire).body) == []
+        for api in MODELS:
+            assert complaints(api, from_window(made, api).body) == []
 
 
 @each_policy
@@ -71,7 +81,7 @@ def test_the_judges_find_no_error_in_a_request_of_any_policy(chosen: Policy, see
 def test_a_window_taken_up_from_its_mark_gives_the_same_request(chosen: Policy, seed: int) -> None:
     entries = history(seed)
     for made in all_windows(entries, chosen):
-        again = taken_up(made.mark, made, entries)
+        again = taken_up(made.snapshot, made, entries)
         before, after = from_window(made, "anthropic"), from_window(again, "anthropic")
 
         assert after.bytes == before.bytes
@@ -86,7 +96,7 @@ def test_a_window_kept_up_is_the_window_folded_from_the_beginning(chosen: Policy
     for lane in lanes(entries):
         for length, made in enumerate(windows(entries, lane, chosen), 1):
             if length % 4 == 0:
-                assert made.mark == window(lane, chosen, entries[:length]).mark
+                assert made.snapshot == window(lane, chosen, entries[:length]).snapshot
 
 
 @each_policy
@@ -116,22 +126,22 @@ def test_what_is_in_the_window_is_never_larger_on_a_wire_than_it_was_measured(
         measured = [sum(of) for of in zip(*sizes, strict=True)] or [0, 0, 0, 0]
         if chosen.history.delta or not caps(chosen):
             continue
-        for wire in WIRES:
-            request = from_window(made, wire)
+        for api in APIS:
+            request = from_window(made, api)
             size, front = request.size, sum(p.tokens_out for p in request.parts if p.role in FRONT)
             room = [10**9 if limit > 10**9 else 400 + 8 * front for limit in limits(chosen.budget)]
             within = [s <= m + r for s, m, r in zip(size, measured, room, strict=True)]
 
-            assert all(within), (wire, size, measured)
+            assert all(within), (api, size, measured)
 
 
-def taken_up(mark: Mark, of: Window, entries: list[Entry]) -> Window:
+def taken_up(mark: WindowSnapshot, of: Window, entries: list[Entry]) -> Window:
     """The window that goes on from a mark, with the entries that the mark names and no others."""
     held = {position for first, last in mark.rows for position in range(first, last + 1)}
     return Window(of.lane, of.policy, of.counter, mark, [e for e in entries if e.position in held])
 
 
-def long_talk(turns: int) -> list[Entry]:
+def long_conversation(turns: int) -> list[Entry]:
     """Turns with a tool each: some 60 tokens of question, 25 of call, 100 of result, 40 of answer."""
     events: list[Event] = []
     for turn in range(turns):
@@ -152,7 +162,7 @@ FRONT = ("system", "tools", "parameters")
 @pytest.fixture(scope="module")
 def sent() -> list[Request]:
     """The requests of a hundred turns with tools, under a budget."""
-    requests = every_request(long_talk(100), "coder", policy=Budget(tokens=BUDGET))
+    requests = every_request(long_conversation(100), "coder", policy=Budget(tokens=BUDGET))
     return [request for request in requests if request.ready]
 
 
@@ -165,7 +175,7 @@ def test_between_cuts_a_request_begins_with_all_of_the_one_before(sent: list[Req
 
 
 def test_the_cut_moves_at_most_once_for_every_half_of_the_budget_that_is_added(sent: list[Request]) -> None:
-    added = build(long_talk(100), "coder").size.tokens
+    added = build(long_conversation(100), "coder").size.tokens
 
     assert 0 < sent[-1].cuts <= -(-added // (BUDGET // 2)) + 1
 
@@ -191,7 +201,7 @@ def test_an_answer_with_its_calls_and_results_is_never_cut_in_two(sent: list[Req
 
 
 def test_what_is_pinned_stays_wherever_the_cut_is() -> None:
-    entries = long_talk(50)
+    entries = long_conversation(50)
     pinned = Pins(positions=(1,), tags=("goal",))
 
     request = build(entries, "coder", policy=Budget(tokens=BUDGET) | pinned)
@@ -213,7 +223,7 @@ def test_the_last_message_of_the_user_stays_though_others_talk_on() -> None:
 def test_what_must_stay_and_does_not_fit_makes_a_request_unsendable_and_is_named() -> None:
 
     entries = log(
-        ModeSwitch(cards={"coder": Card(persona="Be brief")}, joins=["coder"]),
+        ModeSwitch(cards={"coder": AgentCard(persona="Be brief")}, joins=["coder"]),
         UserMessage(text="long " * 2_000),
     )
 
@@ -224,7 +234,7 @@ def test_what_must_stay_and_does_not_fit_makes_a_request_unsendable_and_is_named
         "over budget (2,510 tokens of 500), and this must stay: "
         "position 2 (latest-message, 2,500 tokens), position 1 (persona, 2 tokens)"
     )
-    with pytest.raises(NotSendable, match="the request of coder at position 2: over budget"):
+    with pytest.raises(RequestNotSendableError, match="the request of coder at position 2: over budget"):
         request.check()
 
 
@@ -239,14 +249,14 @@ def test_a_running_call_and_its_answer_survive_any_cut() -> None:
 
 
 def test_a_last_n_shows_exactly_the_last_messages_and_whole_groups() -> None:
-    request = build(long_talk(30), "coder", policy=LastN(4))
+    request = build(long_conversation(30), "coder", policy=LastN(4))
 
     assert [m["role"] for m in request.body["messages"][:4]] == ["user", "assistant", "tool", "assistant"]
     assert {run.rule for run in request.dropped} == {"beyond-last"}
 
 
 def test_the_conversation_part_stays_a_prefix_through_a_mode_switch_there_and_back() -> None:
-    chosen = Instructions(modes={"chat": "Talk.", "agent": "Work."}, banner="Mode: {mode}")
+    chosen = Prompt(modes={"chat": "Talk.", "agent": "Work."}, banner="Mode: {mode}")
     asked, there = UserMessage(text="Hi"), ModeSwitch(mode="agent")
     entries = log(asked, calls("Hello"), asked, there, calls("Done"), asked, ModeSwitch(mode="chat"), asked)
 
@@ -259,7 +269,7 @@ def test_the_conversation_part_stays_a_prefix_through_a_mode_switch_there_and_ba
 
 def test_what_stands_before_the_conversation_is_kept_free_whatever_it_comes_to() -> None:
     tools = [Tool(name=f"tool_{i}", description="what it does " * 40) for i in range(20)]
-    card = Card(persona="You help.", tools=tools, policy=Budget(tokens=16_000))
+    card = AgentCard(persona="You help.", tools=tools, policy=Budget(tokens=16_000))
     turns = [each for _ in range(60) for each in (UserMessage(text="why " * 400), calls("so " * 400))]
     entries = log(ModeSwitch(cards={"coder": card}, joins=["coder"]), *turns)
 
@@ -271,7 +281,7 @@ def test_what_stands_before_the_conversation_is_kept_free_whatever_it_comes_to()
 
 
 def test_what_must_stay_is_named_and_nothing_that_could_have_been_cut() -> None:
-    card = Card(persona="Rules. " * 400, policy=Budget(tokens=600, reserve=50))
+    card = AgentCard(persona="Rules. " * 400, policy=Budget(tokens=600, reserve=50))
     entries = log(
         ModeSwitch(cards={"coder": card}, joins=["coder"]),
         *[AssistantMessage(agent="other", text="Indeed " * 60) for _ in range(3)],

@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 
 from stenolog import (
+    AgentCard,
     AssistantMessage,
-    Card,
     Event,
-    File,
-    Image,
+    FilePart,
+    ImagePart,
     ModeSwitch,
-    Opaque,
+    ProviderPart,
     Request,
-    Text,
+    TextPart,
     Tool,
     ToolResult,
     UserMessage,
 )
-from stenolog.domain.policy import Instructions
+from stenolog.domain.policy import Prompt
 from stenolog.projections.requests import build
-from stenolog.projections.requests.laws import breaches
+from stenolog.projections.requests.laws import validate
 from tests.requests.given import ASKED, CALL, calls, log
 from tests.requests.histories import FOUND, PNG, SEARCH
 from tests.requests.judging import complaints, needs_judges
@@ -33,20 +33,20 @@ SHELL = Tool(name="shell")
 SHELL_SHAPE = {"name": "shell", "input_schema": {"type": "object"}}
 RESULT = ToolResult(call_id="c1", text="a.py")
 TURN = (ASKED, calls("", CALL), RESULT)
-BANNER = Instructions(banner="You are in {mode} mode.")
+BANNER = Prompt(banner="You are in {mode} mode.")
 
 
 def request(
     *events: Event,
     model: str = "claude-opus-5",
-    policy: Instructions | None = None,
+    policy: Prompt | None = None,
     blobs: dict[str, bytes] | None = None,
     **card: Any,
 ) -> Request:
-    """The request on this wire; it breaks no law, and the judge has nothing against it."""
-    switch = ModeSwitch(cards={"coder": Card(model=model, **card)})
-    made = build(log(switch, *events), "coder", wire="anthropic", policy=policy, blobs=blobs or {})
-    assert list(breaches("anthropic", made.body)) == []
+    """The request on this API; it breaks no law, and the judge has nothing against it."""
+    switch = ModeSwitch(cards={"coder": AgentCard(model=model, **card)})
+    made = build(log(switch, *events), "coder", api="anthropic", policy=policy, blobs=blobs or {})
+    assert list(validate("anthropic", made.body)) == []
     return made
 
 
@@ -141,13 +141,13 @@ def test_a_system_note_of_the_log_is_quoted_so_that_it_stays_as_it_was_when_the_
     assert after.body["messages"][0]["content"][:2] == before.body["messages"][0]["content"]
 
 
-def opaque(raw: str, **fields: Any) -> Opaque:
+def opaque(raw: str, **fields: Any) -> ProviderPart:
     """A part of Anthropic's own."""
-    return Opaque(**{"provider": "anthropic", "model": "claude-opus-4-5", "raw": raw, **fields})
+    return ProviderPart(**{"provider": "anthropic", "model": "claude-opus-4-5", "raw": raw, **fields})
 
 
 def test_what_anthropics_own_tools_did_goes_back_as_it_came() -> None:
-    answer = AssistantMessage(agent="coder", parts=[opaque(SEARCH), opaque(FOUND), Text(text="found")])
+    answer = AssistantMessage(agent="coder", parts=[opaque(SEARCH), opaque(FOUND), TextPart(text="found")])
 
     made = request(ASKED, answer, ASKED)
 
@@ -170,8 +170,10 @@ def test_what_anthropics_own_tools_did_goes_back_as_it_came() -> None:
         [opaque(SEARCH.replace("srvtoolu_1", "c1")), opaque(FOUND.replace("srvtoolu_1", "c1"))],
     ],
 )
-def test_a_call_without_its_result_or_of_another_family_is_left_out_by_a_rule(parts: list[Opaque]) -> None:
-    made = request(ASKED, AssistantMessage(agent="coder", parts=[*parts, Text(text="ok")]), ASKED)
+def test_a_call_without_its_result_or_of_another_family_is_left_out_by_a_rule(
+    parts: list[ProviderPart],
+) -> None:
+    made = request(ASKED, AssistantMessage(agent="coder", parts=[*parts, TextPart(text="ok")]), ASKED)
 
     assert made.body["messages"][1]["content"] == [{"type": "text", "text": "ok"}]
     assert [run.rule for run in made.dropped] == ["opaque-not-carried"] * len(parts)
@@ -281,11 +283,13 @@ def test_who_thinks_on_a_budget_is_given_no_temperature() -> None:
 @pytest.mark.parametrize(
     ("part", "limit"),
     [
-        (Image(blob=PNG), 5 * 1024 * 1024),
-        (File(name="a.pdf", media_type="application/pdf", blob=PNG), 32 * 1024 * 1024),
+        (ImagePart(blob=PNG), 5 * 1024 * 1024),
+        (FilePart(name="a.pdf", media_type="application/pdf", blob=PNG), 32 * 1024 * 1024),
     ],
 )
-def test_a_picture_or_a_file_larger_than_is_taken_is_a_line_of_text(part: Image | File, limit: int) -> None:
+def test_a_picture_or_a_file_larger_than_is_taken_is_a_line_of_text(
+    part: ImagePart | FilePart, limit: int
+) -> None:
     most = limit // 4 * 3
     seen = UserMessage(parts=[part])
 
@@ -300,7 +304,7 @@ def test_a_picture_or_a_file_larger_than_is_taken_is_a_line_of_text(part: Image 
 def _spoiled(spoil: str) -> dict[str, Any]:
     """The body of a request with one thing in it that is refused."""
     wanted: dict[str, Any] = {"parameters": {"cache": True}, "tools": (SHELL,), "persona": "You are a coder."}
-    answer = AssistantMessage(agent="coder", parts=[opaque(SEARCH), opaque(FOUND), Text(text="found")])
+    answer = AssistantMessage(agent="coder", parts=[opaque(SEARCH), opaque(FOUND), TextPart(text="found")])
     body = request(ASKED, answer, *TURN, policy=BANNER, **wanted).body
     turns = body["messages"]
     match spoil:
@@ -344,7 +348,7 @@ def test_laws_and_judge_agree_on_what_is_refused(spoil: str) -> None:
     body = _spoiled(spoil)
 
     assert complaints("anthropic", body) != []
-    assert list(breaches("anthropic", body)) != []
+    assert list(validate("anthropic", body)) != []
 
 
 @needs_judges

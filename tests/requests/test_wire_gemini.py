@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from stenolog import (
+    AgentCard,
     AssistantMessage,
-    Card,
     Event,
-    File,
-    Image,
+    FilePart,
+    ImagePart,
     ModeSwitch,
-    Opaque,
-    Reasoning,
+    ProviderPart,
+    ReasoningPart,
     Request,
-    Text,
+    TextPart,
     Tool,
     ToolCall,
     ToolResult,
@@ -29,14 +29,14 @@ from tests.requests.histories import PNG
 from tests.requests.judging import complaints, needs_judges
 
 PRO = "gemini-3-pro-preview"
-SIGNED = Reasoning(text="Files.", provider="google", signature="c2ln")
+SIGNED = ReasoningPart(text="Files.", provider="google", signature="c2ln")
 RESULT = ToolResult(call_id="c1", text="a.py")
 
 
 def request(*events: Event, model: str = PRO, blobs: dict[str, bytes] | None = None, **card: Any) -> Request:
-    """The request on this wire."""
-    switch = ModeSwitch(cards={"coder": Card(model=model, **card)})
-    return build(log(switch, *events), "coder", wire="gemini", blobs=blobs or {})
+    """The request on this API."""
+    switch = ModeSwitch(cards={"coder": AgentCard(model=model, **card)})
+    return build(log(switch, *events), "coder", api="gemini", blobs=blobs or {})
 
 
 def said(made: Request) -> list[tuple[str, list[Any]]]:
@@ -74,7 +74,7 @@ def test_the_whole_of_a_request_stands_in_the_words_of_the_rest_api() -> None:
 
 
 def test_a_signature_goes_back_on_the_part_that_stands_behind_it_and_the_thought_stays() -> None:
-    made = request(ASKED, answer(SIGNED, Text(text="ok"), CALL), RESULT, model="gemini-3-pro")
+    made = request(ASKED, answer(SIGNED, TextPart(text="ok"), CALL), RESULT, model="gemini-3-pro")
 
     parts = made.body["contents"][1]["parts"]
     assert parts[0] == {"text": "ok", "thoughtSignature": "c2ln"}
@@ -84,7 +84,7 @@ def test_a_signature_goes_back_on_the_part_that_stands_behind_it_and_the_thought
 
 
 def test_a_signature_with_nothing_behind_it_signs_the_empty_text_that_a_stream_ends_with() -> None:
-    made = request(ASKED, answer(Text(text="ok"), SIGNED), ASKED)
+    made = request(ASKED, answer(TextPart(text="ok"), SIGNED), ASKED)
 
     assert said(made)[1] == ("model", [{"text": "ok"}, {"text": "", "thoughtSignature": "c2ln"}])
 
@@ -101,12 +101,12 @@ def test_an_answer_that_is_nothing_but_a_thought_is_left_out() -> None:
     [
         (SIGNED, "gemini-3-flash"),
         (SIGNED, "claude-opus-5"),
-        (Reasoning(text="hm", provider="anthropic", signature="sig"), "gemini-3-pro"),
-        (Reasoning(text="hm", provider="google"), "gemini-3-pro"),
+        (ReasoningPart(text="hm", provider="anthropic", signature="sig"), "gemini-3-pro"),
+        (ReasoningPart(text="hm", provider="google"), "gemini-3-pro"),
     ],
 )
 def test_a_signature_goes_back_to_the_provider_and_the_family_that_made_it_alone(
-    thought: Reasoning, model: str
+    thought: ReasoningPart, model: str
 ) -> None:
     made = request(ASKED, answer(thought, CALL, model=model), RESULT)
 
@@ -170,7 +170,7 @@ def test_a_failed_tool_answers_with_an_error_and_a_silent_one_says_that_it_is() 
 
 
 def test_a_picture_in_a_result_stays_in_it_from_version_3_on_and_follows_the_results_before() -> None:
-    shown = ToolResult(call_id="c1", parts=[Text(text="see"), Image(blob=PNG)])
+    shown = ToolResult(call_id="c1", parts=[TextPart(text="see"), ImagePart(blob=PNG)])
     picture = {"inlineData": {"mimeType": "image/png", "data": "cG5n"}}
 
     new = request(ASKED, answer(SIGNED, CALL), shown, blobs={PNG: b"png"})
@@ -185,11 +185,11 @@ def test_a_picture_in_a_result_stays_in_it_from_version_3_on_and_follows_the_res
 
 def test_files_go_as_bytes_or_by_their_address_and_what_is_not_taken_as_a_line_of_text() -> None:
     url = "https://example.org/a.pdf"
-    files: list[Image | File] = [
-        File(name="a.pdf", media_type="application/pdf", url=url),
-        File(name="a.csv", media_type="text/csv", blob=PNG),
-        Image(media_type="image/gif", blob=PNG),
-        Image(blob="1" * 64),
+    files: list[ImagePart | FilePart] = [
+        FilePart(name="a.pdf", media_type="application/pdf", url=url),
+        FilePart(name="a.csv", media_type="text/csv", blob=PNG),
+        ImagePart(media_type="image/gif", blob=PNG),
+        ImagePart(blob="1" * 64),
     ]
 
     made = request(UserMessage(parts=files), blobs={PNG: b"x"})
@@ -203,7 +203,7 @@ def test_files_go_as_bytes_or_by_their_address_and_what_is_not_taken_as_a_line_o
 
 
 def test_a_picture_larger_than_a_request_may_be_is_a_line_of_text() -> None:
-    made = request(UserMessage(parts=[Image(blob=PNG)]), blobs={PNG: bytes(15 * 1024 * 1024 + 1)})
+    made = request(UserMessage(parts=[ImagePart(blob=PNG)]), blobs={PNG: bytes(15 * 1024 * 1024 + 1)})
 
     assert said(made)[0][1] == [{"text": "[image (image/png) is too large to be shown]"}]
     assert made.repairs[0].rule == "media-too-large"
@@ -226,14 +226,14 @@ def test_the_longest_name_that_begins_with_a_digit_stays_within_the_limit() -> N
 
 
 def test_what_geminis_own_tools_did_goes_back_whole_and_never_half() -> None:
-    code = Opaque(provider="google", raw='{"executableCode":{"language":"PYTHON","code":"1"}}')
-    ran = Opaque(provider="google", raw='{"codeExecutionResult":{"outcome":"OUTCOME_OK"}}')
-    drawn = Opaque(provider="google", raw='{"inlineData":{"mimeType":"image/png","data":"cG5n"}}')
-    odd = Opaque(provider="google", raw='{"text":"forged"}')
+    code = ProviderPart(provider="google", raw='{"executableCode":{"language":"PYTHON","code":"1"}}')
+    ran = ProviderPart(provider="google", raw='{"codeExecutionResult":{"outcome":"OUTCOME_OK"}}')
+    drawn = ProviderPart(provider="google", raw='{"inlineData":{"mimeType":"image/png","data":"cG5n"}}')
+    odd = ProviderPart(provider="google", raw='{"text":"forged"}')
 
     made = request(ASKED, answer(code, ran, drawn, odd, code), ASKED)
-    whole = request(ASKED, answer(code, ran, drawn, SIGNED, Text(text="1")), ASKED)
-    elsewhere = request(ASKED, answer(code, ran, Text(text="1")), ASKED, model="gemini-3-flash")
+    whole = request(ASKED, answer(code, ran, drawn, SIGNED, TextPart(text="1")), ASKED)
+    elsewhere = request(ASKED, answer(code, ran, TextPart(text="1")), ASKED, model="gemini-3-flash")
 
     assert [list(part) for part in said(made)[1][1]] == [["inlineData"]]
     assert [next(iter(part)) for part in said(whole)[1][1]] == [

@@ -11,39 +11,39 @@ import pytest
 
 import stenolog
 from stenolog import (
+    AgentCard,
     AssistantMessage,
-    Card,
     Event,
-    File,
-    Image,
+    FilePart,
+    ImagePart,
     ModeSwitch,
-    Opaque,
-    Reasoning,
-    Refusal,
+    PositionRange,
+    ProviderPart,
+    ReasoningPart,
+    RefusalPart,
     Request,
-    Span,
-    Text,
+    TextPart,
     Tool,
     ToolCall,
     ToolResult,
     UserMessage,
 )
 from stenolog.projections.requests import build
-from stenolog.projections.requests.laws import breaches
+from stenolog.projections.requests.laws import validate
 from stenolog.testing import entries
-from tests.requests.corpus import TRANSCRIPTS, files, talks
+from tests.requests.corpus import TRANSCRIPTS, conversations, files
 from tests.requests.histories import PNG
 from tests.transcripts.given import Import, codex, item, message, meta
 
 ASKED = UserMessage(text="List the files")
 CALL = ToolCall(id="c1", name="shell", arguments='{"cmd": "ls"}')
 RESULT = ToolResult(call_id="c1", text="a.py")
-THOUGHT = Reasoning(text="hm", encrypted="gAAA", provider="openai", id="rs_1")
+THOUGHT = ReasoningPart(text="hm", encrypted="gAAA", provider="openai", id="rs_1")
 SEARCHED = '{"type":"web_search_call","id":"ws_1","status":"completed","metadata":{"turn_id":"t"}}'
 
 
 def card(**fields: Any) -> ModeSwitch:
-    return ModeSwitch(cards={"coder": Card(**{"model": "gpt-5.5", **fields})})
+    return ModeSwitch(cards={"coder": AgentCard(**{"model": "gpt-5.5", **fields})})
 
 
 def answer(*parts: Any, model: str = "gpt-5.4") -> AssistantMessage:
@@ -51,8 +51,8 @@ def answer(*parts: Any, model: str = "gpt-5.4") -> AssistantMessage:
 
 
 def sent(*events: Event, **blobs: bytes) -> Request:
-    request = build(entries(*events), "coder", wire="openai-responses", blobs={PNG: b"png", **blobs})
-    assert list(breaches(request.wire, request.body)) == []
+    request = build(entries(*events), "coder", api="openai-responses", blobs={PNG: b"png", **blobs})
+    assert list(validate(request.api, request.body)) == []
     return request
 
 
@@ -94,7 +94,7 @@ def test_a_conversation_is_items_without_ids_and_nothing_is_stored() -> None:
 def test_what_changes_least_stands_first() -> None:
     first = sent(card(persona="You are a coder."), ASKED, answer(CALL), RESULT)
     second = sent(
-        card(persona="You are a coder."), ASKED, answer(CALL), RESULT, answer(Text(text="ok")), ASKED
+        card(persona="You are a coder."), ASKED, answer(CALL), RESULT, answer(TextPart(text="ok")), ASKED
     )
 
     assert list(second.body)[-1] == "input"
@@ -110,8 +110,8 @@ def test_notes_of_the_system_are_a_developers_wherever_they_stand() -> None:
 
 
 def test_reasoning_goes_back_encrypted_to_the_family_that_thought_it() -> None:
-    same = sent(card(model="gpt-5"), ASKED, answer(THOUGHT, Text(text="ok")), ASKED)
-    other = sent(card(model="gpt-5-mini"), ASKED, answer(THOUGHT, Text(text="ok")), ASKED)
+    same = sent(card(model="gpt-5"), ASKED, answer(THOUGHT, TextPart(text="ok")), ASKED)
+    other = sent(card(model="gpt-5-mini"), ASKED, answer(THOUGHT, TextPart(text="ok")), ASKED)
 
     assert same.body["input"][1] == {
         "type": "reasoning",
@@ -124,19 +124,19 @@ def test_reasoning_goes_back_encrypted_to_the_family_that_thought_it() -> None:
 @pytest.mark.parametrize(
     "thought",
     [
-        Reasoning(text="hm", provider="openai", id="rs_1"),
-        Reasoning(text="hm", encrypted="gAAA", provider="anthropic"),
-        Reasoning(text="hm", signature="sig", provider="openai"),
+        ReasoningPart(text="hm", provider="openai", id="rs_1"),
+        ReasoningPart(text="hm", encrypted="gAAA", provider="anthropic"),
+        ReasoningPart(text="hm", signature="sig", provider="openai"),
     ],
 )
-def test_reasoning_that_openai_could_not_read_is_left_out(thought: Reasoning) -> None:
-    request = sent(card(), ASKED, answer(thought, Text(text="ok")), ASKED)
+def test_reasoning_that_openai_could_not_read_is_left_out(thought: ReasoningPart) -> None:
+    request = sent(card(), ASKED, answer(thought, TextPart(text="ok")), ASKED)
 
     assert (kinds(request), left_out(request)) == (["user", "assistant", "user"], ["foreign-reasoning"])
 
 
 def test_reasoning_that_nothing_follows_is_left_out() -> None:
-    request = sent(card(), ASKED, answer(Text(text="ok"), THOUGHT, THOUGHT), ASKED)
+    request = sent(card(), ASKED, answer(TextPart(text="ok"), THOUGHT, THOUGHT), ASKED)
 
     assert (kinds(request), left_out(request)) == (["user", "assistant", "user"], ["trailing-thinking"] * 2)
 
@@ -145,7 +145,7 @@ def test_calls_follow_a_message_that_came_behind_them_and_else_keep_their_place(
     two = ToolCall(id="c2", name="shell")
     results = (RESULT, ToolResult(call_id="c2", text="b"))
 
-    mixed = sent(card(), ASKED, answer(THOUGHT, CALL, Text(text="and"), two), *results)
+    mixed = sent(card(), ASKED, answer(THOUGHT, CALL, TextPart(text="and"), two), *results)
     native = sent(card(), ASKED, answer(THOUGHT, CALL, THOUGHT, two), *results)
 
     outputs = ["function_call_output"] * 2
@@ -154,7 +154,7 @@ def test_calls_follow_a_message_that_came_behind_them_and_else_keep_their_place(
 
 
 def test_a_refusal_stands_beside_the_text_of_its_message() -> None:
-    request = sent(ASKED, answer(Text(text="Hm."), Refusal(text="I will not.")), ASKED)
+    request = sent(ASKED, answer(TextPart(text="Hm."), RefusalPart(text="I will not.")), ASKED)
 
     assert request.body["input"][1]["content"] == [
         {"type": "output_text", "text": "Hm."},
@@ -164,9 +164,9 @@ def test_a_refusal_stands_beside_the_text_of_its_message() -> None:
 
 def test_pictures_and_files_are_inputs_in_messages_and_in_outputs() -> None:
     parts: list[Any] = [
-        Text(text="see"),
-        Image(blob=PNG),
-        File(name="a.pdf", media_type="application/pdf", blob=PNG),
+        TextPart(text="see"),
+        ImagePart(blob=PNG),
+        FilePart(name="a.pdf", media_type="application/pdf", blob=PNG),
     ]
     shown = [
         {"type": "input_text", "text": "see"},
@@ -180,7 +180,7 @@ def test_pictures_and_files_are_inputs_in_messages_and_in_outputs() -> None:
 
 
 def test_a_picture_by_its_address_is_sent_as_that_and_one_that_is_gone_as_a_line() -> None:
-    here, gone = Image(url="https://example.org/a.png"), Image(blob="1" * 64)
+    here, gone = ImagePart(url="https://example.org/a.png"), ImagePart(blob="1" * 64)
 
     content = sent(UserMessage(parts=[here, gone]), answer(CALL), RESULT).body["input"][0]["content"]
 
@@ -190,18 +190,18 @@ def test_a_picture_by_its_address_is_sent_as_that_and_one_that_is_gone_as_a_line
     ]
 
 
-@pytest.mark.parametrize("wire", ["openai-chat", "openai-responses"])
-def test_a_picture_that_is_larger_than_openai_takes_is_a_line_of_text(wire: str) -> None:
-    log = entries(UserMessage(parts=[Image(blob=PNG)]), answer(CALL), RESULT)
+@pytest.mark.parametrize("api", ["openai-chat", "openai-responses"])
+def test_a_picture_that_is_larger_than_openai_takes_is_a_line_of_text(api: str) -> None:
+    log = entries(UserMessage(parts=[ImagePart(blob=PNG)]), answer(CALL), RESULT)
 
-    request = build(log, "coder", wire=wire, blobs={PNG: bytes(37_500_001)})
+    request = build(log, "coder", api=api, blobs={PNG: bytes(37_500_001)})
 
     assert "[image (image/png) is too large to be shown]" in request.bytes.decode()
     assert request.parts[0].rule == "media-too-large"
 
 
 def test_the_digest_holds_pictures_by_their_hash() -> None:
-    log = (UserMessage(parts=[Image(blob=PNG)]), answer(CALL), RESULT)
+    log = (UserMessage(parts=[ImagePart(blob=PNG)]), answer(CALL), RESULT)
 
     one, other = sent(*log), sent(*log, **{PNG: b"other"})
 
@@ -217,17 +217,19 @@ def test_a_failed_tool_that_said_nothing_says_that_there_was_no_output() -> None
 
 
 def test_an_item_of_openais_own_goes_back_as_it_came_without_an_id_that_it_does_not_need() -> None:
-    request = sent(card(), ASKED, answer(Opaque(provider="openai", raw=SEARCHED), Text(text="ok")), ASKED)
+    request = sent(
+        card(), ASKED, answer(ProviderPart(provider="openai", raw=SEARCHED), TextPart(text="ok")), ASKED
+    )
 
     assert request.body["input"][1] == {"type": "web_search_call", "status": "completed"}
     assert left_out(request) == []
 
 
 def test_an_item_that_needs_its_id_keeps_it_once() -> None:
-    listed = Opaque(provider="openai", raw='{"type": "mcp_list_tools", "id": "mcpl_1", "tools": []}')
+    listed = ProviderPart(provider="openai", raw='{"type": "mcp_list_tools", "id": "mcpl_1", "tools": []}')
 
     request = sent(
-        card(), ASKED, answer(listed, Text(text="ok")), ASKED, answer(listed, Text(text="ok")), ASKED
+        card(), ASKED, answer(listed, TextPart(text="ok")), ASKED, answer(listed, TextPart(text="ok")), ASKED
     )
 
     assert [item.get("id") for item in request.body["input"] if item["type"] == "mcp_list_tools"] == [
@@ -239,17 +241,17 @@ def test_an_item_that_needs_its_id_keeps_it_once() -> None:
 @pytest.mark.parametrize(
     "opaque",
     [
-        Opaque(provider="anthropic", raw=SEARCHED),
-        Opaque(provider="openai", model="o3", raw=SEARCHED),
-        Opaque(provider="openai", raw='{"type": "computer_call", "call_id": "c7"}'),
-        Opaque(provider="openai", raw='{"type": "mcp_call", "id": "no good"}'),
-        Opaque(provider="openai", raw='{"type": "compaction"}'),
-        Opaque(provider="openai", raw='["odd"]'),
-        Opaque(provider="openai", raw="no json"),
+        ProviderPart(provider="anthropic", raw=SEARCHED),
+        ProviderPart(provider="openai", model="o3", raw=SEARCHED),
+        ProviderPart(provider="openai", raw='{"type": "computer_call", "call_id": "c7"}'),
+        ProviderPart(provider="openai", raw='{"type": "mcp_call", "id": "no good"}'),
+        ProviderPart(provider="openai", raw='{"type": "compaction"}'),
+        ProviderPart(provider="openai", raw='["odd"]'),
+        ProviderPart(provider="openai", raw="no json"),
     ],
 )
-def test_an_item_that_cannot_stand_alone_or_is_of_others_is_left_out(opaque: Opaque) -> None:
-    request = sent(card(), ASKED, answer(opaque, Text(text="ok")), ASKED)
+def test_an_item_that_cannot_stand_alone_or_is_of_others_is_left_out(opaque: ProviderPart) -> None:
+    request = sent(card(), ASKED, answer(opaque, TextPart(text="ok")), ASKED)
 
     assert (kinds(request), left_out(request)) == (["user", "assistant", "user"], ["opaque-not-carried"])
 
@@ -269,7 +271,7 @@ def test_an_answer_that_is_to_be_a_json_object_is_asked_for_with_the_word_from_t
 
 
 def test_every_part_of_an_answer_is_explained_at_its_own_item() -> None:
-    request = sent(card(), ASKED, answer(THOUGHT, Text(text="ok"), CALL), RESULT)
+    request = sent(card(), ASKED, answer(THOUGHT, TextPart(text="ok"), CALL), RESULT)
 
     explained = [
         (part.message, part.positions, part.tokens_in) for part in request.parts if part.message >= 0
@@ -279,13 +281,13 @@ def test_every_part_of_an_answer_is_explained_at_its_own_item() -> None:
 
 
 def _compacted(model: str = "gpt-5.4", **fields: Any) -> list[Event]:
-    made = Opaque(
+    made = ProviderPart(
         provider="openai", model=model, raw='{"type":"compaction","id":"cmp_1","encrypted_content":"gAAA"}'
     )
     summary = AssistantMessage(
-        agent="coder", purpose="summary", covers=[Span(first=2, last=3)], parts=[made], **fields
+        agent="coder", purpose="summary", covers=[PositionRange(first=2, last=3)], parts=[made], **fields
     )
-    return [card(), ASKED, answer(Text(text="ok")), summary, ASKED]
+    return [card(), ASKED, answer(TextPart(text="ok")), summary, ASKED]
 
 
 def test_a_compaction_goes_back_in_the_place_of_what_it_covers() -> None:
@@ -304,26 +306,26 @@ def test_a_compaction_that_the_model_cannot_read_is_named_in_words() -> None:
 
 
 def test_what_else_openai_made_beside_a_summary_does_not_stand_for_it() -> None:
-    searched = Opaque(provider="openai", model="gpt-5.4", raw='{"type":"web_search_call","id":"ws_1"}')
-    summary = AssistantMessage(agent="coder", covers=[Span(first=2, last=3)], parts=[searched])
+    searched = ProviderPart(provider="openai", model="gpt-5.4", raw='{"type":"web_search_call","id":"ws_1"}')
+    summary = AssistantMessage(agent="coder", covers=[PositionRange(first=2, last=3)], parts=[searched])
 
     request = sent(*_compacted()[:3], summary)
 
     assert kinds(request) == ["web_search_call", "user"]
 
 
-@pytest.mark.parametrize("wire", ["openai-chat", "anthropic", "gemini", "plain"])
-def test_other_wires_name_a_compaction_in_words_and_list_it(wire: str) -> None:
-    request = build(entries(*_compacted()), "coder", wire=wire)
+@pytest.mark.parametrize("api", ["openai-chat", "anthropic", "gemini", "plain"])
+def test_other_wires_name_a_compaction_in_words_and_list_it(api: str) -> None:
+    request = build(entries(*_compacted()), "coder", api=api)
 
     assert "only the provider that wrote it can read it" in request.bytes.decode()
     assert left_out(request) == ["covered", "opaque-not-carried"]
 
 
 def test_another_agents_compaction_is_not_sent() -> None:
-    joined = ModeSwitch(cards={"reviewer": Card(model="gpt-5.4")})
+    joined = ModeSwitch(cards={"reviewer": AgentCard(model="gpt-5.4")})
 
-    request = build(entries(joined, *_compacted()[1:]), "reviewer", wire="openai-responses")
+    request = build(entries(joined, *_compacted()[1:]), "reviewer", api="openai-responses")
 
     assert "compaction" not in kinds(request)
 
@@ -332,7 +334,7 @@ def test_a_codex_rollout_comes_back_as_the_items_it_is_made_of(tmp_path: Path) -
     searched = {"status": "completed", "action": {"type": "search", "query": "x"}}
     output = {"call_id": "c1", "output": [{"type": "input_text", "text": "a.py"}]}
     with stenolog.open(":memory:") as log:
-        talk = (
+        conversation = (
             Import(log, tmp_path)
             .records(
                 meta(base_instructions={"text": "You are Codex."}),
@@ -351,9 +353,9 @@ def test_a_codex_rollout_comes_back_as_the_items_it_is_made_of(tmp_path: Path) -
                 message("assistant", "done"),
                 message("user", "more"),
             )
-            .talk
+            .conversation
         )
-        request = talk.request("codex", wire="openai-responses")
+        request = conversation.request("codex", api="openai-responses")
 
     assert request.body["instructions"] == "You are Codex."
     assert request.body["input"] == [
@@ -376,10 +378,12 @@ def test_a_codex_rollout_comes_back_as_the_items_it_is_made_of(tmp_path: Path) -
 @pytest.mark.skipif(not TRANSCRIPTS.is_dir(), reason="the transcripts are not beside this checkout")
 def test_the_calls_and_outputs_of_a_real_codex_rollout_come_back_word_for_word() -> None:
     file = next(file for file in files("codex") if "5547781e25cf" in file.name)
-    talk = talks(file)[0]
+    conversation = conversations(file)[0]
     taken = [json.loads(line)["payload"] for line in file.read_text().splitlines()]
 
-    sent = build(talk.entries, "codex", wire="openai-responses", blobs=talk.blobs).body["input"]
+    sent = build(conversation.entries, "codex", api="openai-responses", blobs=conversation.blobs).body[
+        "input"
+    ]
 
     assert _calls(sent) >= _calls(taken)
     assert len(_calls(taken)) > 100

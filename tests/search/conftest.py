@@ -9,9 +9,9 @@ import pytest
 
 from stenolog import Log
 from stenolog.adapters.search import filling
-from tests.stores.conftest import log, path, talk
+from tests.stores.conftest import conversation, log, path
 
-__all__ = ["log", "path", "talk"]
+__all__ = ["conversation", "log", "path"]
 
 
 def places(log: Log, query: str, **wanted: Any) -> list[tuple[str, int]]:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import Conversation, Log, StoreFailed, ToolResult, UserMessage
+from stenolog import Conversation, Log, StoreError, ToolResult, UserMessage
 from stenolog.adapters.search import filling, index
 from stenolog.adapters.stores import streams
 from tests.search.conftest import places
@@ -24,8 +24,8 @@ from tests.stores.conftest import said
 Counted = Callable[[], int]
 
 
-def test_a_search_indexes_what_is_new(log: Log, talk: Conversation, indexed: Counted) -> None:
-    said(talk, *["a needle"] * 10)
+def test_a_search_indexes_what_is_new(log: Log, conversation: Conversation, indexed: Counted) -> None:
+    said(conversation, *["a needle"] * 10)
     assert len(log.search("needle")) == 10
     assert indexed() == 11
 
@@ -37,10 +37,10 @@ def test_a_search_indexes_what_is_new(log: Log, talk: Conversation, indexed: Cou
 
 
 def test_what_is_long_or_many_is_indexed_in_batches(
-    log: Log, talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    log: Log, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(filling, "BATCH_ROWS", 64)
-    said(talk, *["a needle"] * 200)
+    said(conversation, *["a needle"] * 200)
     come: list[int] = []
 
     assert len(log.search("needle", limit=500, progress=come.append)) == 200
@@ -124,17 +124,19 @@ def test_whatever_happens_to_a_log_a_search_finds_what_stands_in_it(steps: list[
     with stenolog.open(":memory:") as log:
         for number, (step, which) in enumerate(steps):
             names = log.names()
-            talk = log[names[which % len(names)] if names and step != "say" else f"talk {which}"]
+            conversation = log[names[which % len(names)] if names and step != "say" else f"talk {which}"]
             if step == "search":
                 log.search("needle")
             elif step == "say" or not names:
-                said(talk, f"needle {number}")
+                said(conversation, f"needle {number}")
             elif step == "fork":
-                talk.fork()
+                conversation.fork()
             elif step == "rename":
-                talk.rename(f"named {number}")
-            elif not any(name.startswith(f"{talk.name}~") for name in names) and not _has_forks(log, talk):
-                talk.delete()
+                conversation.rename(f"named {number}")
+            elif not any(name.startswith(f"{conversation.name}~") for name in names) and not _has_forks(
+                log, conversation
+            ):
+                conversation.delete()
 
         standing = {
             (name, entry.position)
@@ -148,9 +150,9 @@ def test_whatever_happens_to_a_log_a_search_finds_what_stands_in_it(steps: list[
         assert set(places(log, "needle", limit=999)) <= standing
 
 
-def _has_forks(log: Log, talk: Conversation) -> bool:
+def _has_forks(log: Log, conversation: Conversation) -> bool:
     with log.datastore.reading() as connection:
-        return bool(talk.stream.key and streams.forks(connection, talk.stream.key))
+        return bool(conversation.stream.key and streams.forks(connection, conversation.stream.key))
 
 
 def put_back(copy: Path, path: Path) -> None:
@@ -344,14 +346,14 @@ def test_where_sqlite_has_no_fts5_the_error_says_so(path: Path, monkeypatch: pyt
 
     with stenolog.open(path) as log:
         said(log["demo"], "a needle")
-        with pytest.raises(StoreFailed, match="needs SQLite with FTS5"):
+        with pytest.raises(StoreError, match="needs SQLite with FTS5"):
             log.search("needle")
         log["demo"].delete()
 
 
-def test_a_blob_that_is_gone_takes_only_its_own_words_along(log: Log, talk: Conversation) -> None:
+def test_a_blob_that_is_gone_takes_only_its_own_words_along(log: Log, conversation: Conversation) -> None:
     sha = log.blobs.put(b"a needle in the whole")
-    talk.append(ToolResult(call_id="c1", text="a preview", blob=sha))
+    conversation.append(ToolResult(call_id="c1", text="a preview", blob=sha))
     assert len(log.search("needle")) == 1
     with log.datastore.writing() as connection:
         connection.execute("DELETE FROM blobs")
@@ -360,9 +362,9 @@ def test_a_blob_that_is_gone_takes_only_its_own_words_along(log: Log, talk: Conv
     assert len(log.search("preview")) == 1
 
 
-def test_the_best_are_chosen_among_the_newest(log: Log, talk: Conversation, monkeypatch: Any) -> None:
+def test_the_best_are_chosen_among_the_newest(log: Log, conversation: Conversation, monkeypatch: Any) -> None:
     monkeypatch.setattr(index, "DEPTH", 3)
-    said(talk, "needle", *["needle and hay"] * 5)
+    said(conversation, "needle", *["needle and hay"] * 5)
 
     assert [hit.position for hit in log.search("needle", limit=3)] == [7, 6, 5]
     assert len(log.search("needle", limit=10)) == 6
@@ -372,5 +374,5 @@ def test_a_closed_log_is_not_searched(path: Path) -> None:
     with stenolog.open(path) as log:
         said(log["demo"], "a needle")
 
-    with pytest.raises(StoreFailed, match="was closed"):
+    with pytest.raises(StoreError, match="was closed"):
         log.search("needle")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stenolog import InvalidEvent
+from stenolog import InvalidEventError
 from stenolog.adapters.search.index import TOKENIZER
 from stenolog.adapters.search.query import expression, folded, unfolded
 from stenolog.adapters.search.snippets import snippets
@@ -40,7 +40,7 @@ def found() -> Found:
 def test_any_text_is_a_query_or_is_refused_for_having_no_word(table: sqlite3.Connection, query: str) -> None:
     try:
         match = expression(query)
-    except InvalidEvent:
+    except InvalidEventError:
         return
 
     table.execute("SELECT count(*) FROM words WHERE words MATCH ?", (match,)).fetchall()
@@ -57,13 +57,13 @@ def test_a_text_that_is_quoted_is_found_by_itself(text: str) -> None:
 
 @pytest.mark.parametrize("query", ["", "   ", "!?", '""', '"', "*", "-", "-flaky", '-"a b" -c', "OR", "💥"])
 def test_a_query_without_a_word_to_look_for_is_refused(query: str) -> None:
-    with pytest.raises(InvalidEvent, match="expected a word to look for"):
+    with pytest.raises(InvalidEventError, match="expected a word to look for"):
         expression(query)
 
 
 def test_a_query_of_very_many_words_is_refused_and_one_of_many_is_not(table: sqlite3.Connection) -> None:
     table.execute("SELECT 1 FROM words WHERE words MATCH ?", (expression("fail OR test " * 33),)).fetchall()
-    with pytest.raises(InvalidEvent, match="at most 100 words, found 101"):
+    with pytest.raises(InvalidEventError, match="at most 100 words, found 101"):
         expression("fail " * 101)
 
 

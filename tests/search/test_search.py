@@ -13,43 +13,43 @@ import stenolog
 from stenolog import (
     AssistantMessage,
     Conversation,
+    ConversationNotFoundError,
     Event,
-    File,
-    InvalidEvent,
+    FilePart,
+    InvalidEventError,
     LlmError,
     Log,
     ModeSwitch,
-    Opaque,
-    Reasoning,
-    Refusal,
-    Run,
+    ProviderPart,
+    ReasoningPart,
+    RefusalPart,
     ToolCall,
     ToolResult,
     Unknown,
-    UnknownConversation,
     UserMessage,
+    WorkflowRun,
 )
 from tests.search.conftest import places
 from tests.stores.conftest import START, said
 
 
-def test_a_hit_says_where_when_who_and_what(log: Log, talk: Conversation) -> None:
-    talk.append(UserMessage(text="Which test\nfails?", to=["coder"]))
+def test_a_hit_says_where_when_who_and_what(log: Log, conversation: Conversation) -> None:
+    conversation.append(UserMessage(text="Which test\nfails?", to=["coder"]))
     (hit,) = log.search("TEST")
 
     assert (hit.conversation, hit.position, hit.kind, hit.who) == ("demo", 2, "user_message", "user → coder")
-    assert hit.at == [entry.at for entry in talk.entries()][1]
+    assert hit.time == [entry.time for entry in conversation.entries()][1]
     assert (hit.snippet, hit.marks) == ("Which test fails?", ((6, 10),))
 
 
 CALL = ToolCall(id="c1", name="shell", arguments='{"cmd": ["grep", {"for": "a\\nneedle"}], "n": 7}')
 NEEDLES: list[Event] = [
     UserMessage(text="a needle"),
-    UserMessage(parts=[File(name="needle.txt")]),
+    UserMessage(parts=[FilePart(name="needle.txt")]),
     UserMessage(text="a needle", in_context=False),
     AssistantMessage(agent="coder", text="a needle"),
-    AssistantMessage(agent="coder", parts=[Reasoning(text="a needle")]),
-    AssistantMessage(agent="coder", parts=[Refusal(text="a needle")]),
+    AssistantMessage(agent="coder", parts=[ReasoningPart(text="a needle")]),
+    AssistantMessage(agent="coder", parts=[RefusalPart(text="a needle")]),
     AssistantMessage(agent="coder", tool_calls=[CALL]),
     AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c1", name="needle")]),
     AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c1", name="shell", arguments='{"a needle')]),
@@ -59,14 +59,14 @@ NEEDLES: list[Event] = [
     LlmError(agent="coder", category="timeout", text="a needle"),
     ModeSwitch(title="a needle"),
     ModeSwitch(handoff="a needle"),
-    ModeSwitch(active_run=Run(id="r", directive="a needle")),
+    ModeSwitch(active_run=WorkflowRun(id="r", directive="a needle")),
 ]
 
 
 @pytest.mark.parametrize("event", NEEDLES, ids=repr)
-def test_all_that_anybody_said_is_found(log: Log, talk: Conversation, event: Event) -> None:
-    said(talk, "hay")
-    talk.append(event, expected=talk.position)
+def test_all_that_anybody_said_is_found(log: Log, conversation: Conversation, event: Event) -> None:
+    said(conversation, "hay")
+    conversation.append(event, expected=conversation.position)
 
     assert places(log, "needle") == [("demo", 3)]
 
@@ -74,30 +74,30 @@ def test_all_that_anybody_said_is_found(log: Log, talk: Conversation, event: Eve
 @pytest.mark.parametrize(
     "event",
     [
-        AssistantMessage(agent="coder", parts=[Opaque(provider="other", raw='{"a":"needle"}')]),
+        AssistantMessage(agent="coder", parts=[ProviderPart(provider="other", raw='{"a":"needle"}')]),
         Unknown(topic="needle@9", payload=b'{"text":"a needle"}'),
         UserMessage(text="hay", meta={"app": "needle"}),
     ],
     ids=repr,
 )
-def test_what_nobody_said_is_not_found(log: Log, talk: Conversation, event: Event) -> None:
-    talk.append(event)
+def test_what_nobody_said_is_not_found(log: Log, conversation: Conversation, event: Event) -> None:
+    conversation.append(event)
 
     assert places(log, "needle") == []
 
 
-def test_of_a_long_output_the_whole_is_searched(log: Log, talk: Conversation) -> None:
+def test_of_a_long_output_the_whole_is_searched(log: Log, conversation: Conversation) -> None:
     whole = log.blobs.put(("hay " * 10_000 + "needle " + "hay " * 10_000).encode())
-    talk.append(ToolResult(call_id="c1", text="hay hay …", blob=whole))
-    talk.append(ToolResult(call_id="c1", text="a needle", blob=log.blobs.put(b"\xff\xfe")))
+    conversation.append(ToolResult(call_id="c1", text="hay hay …", blob=whole))
+    conversation.append(ToolResult(call_id="c1", text="a needle", blob=log.blobs.put(b"\xff\xfe")))
 
     assert places(log, "needle") == [("demo", 2), ("demo", 3)]
 
 
 def test_of_an_entry_of_megabytes_the_first_million_characters_are_searched(
-    log: Log, talk: Conversation
+    log: Log, conversation: Conversation
 ) -> None:
-    said(talk, f"{'hay ' * 249_000} first {'hay ' * 2_000} last")
+    said(conversation, f"{'hay ' * 249_000} first {'hay ' * 2_000} last")
 
     assert places(log, "first") == [("demo", 2)]
     assert places(log, "last") == []
@@ -146,11 +146,11 @@ class TestWhich:
         assert log.search("needle", newest=True)[0].conversation == "three"
 
     def test_a_conversation_that_is_not_there_is_an_error(self, log: Log) -> None:
-        with pytest.raises(UnknownConversation, match="nobody"):
+        with pytest.raises(ConversationNotFoundError, match="nobody"):
             log.search("needle", conversation="nobody")
 
     def test_a_kind_that_is_none_is_refused(self, log: Log) -> None:
-        with pytest.raises(InvalidEvent, match="kinds: expected user_message"):
+        with pytest.raises(InvalidEventError, match="kinds: expected user_message"):
             log.search("needle", kinds=["tool"])
 
     def test_a_single_kind_may_stand_for_itself(self, log: Log) -> None:
@@ -177,7 +177,7 @@ class TestWhich:
         ],
     )
     def test_what_cannot_be_meant_is_refused(self, log: Log, wrong: dict[str, Any], told: str) -> None:
-        with pytest.raises(InvalidEvent, match=f"^{told}"):
+        with pytest.raises(InvalidEventError, match=f"^{told}"):
             log.search(**{"query": "needle", **wrong})
 
 
@@ -185,9 +185,9 @@ class TestForks:
     """What a fork inherits is found once, where it stands; and in the fork, where that is asked for."""
 
     @pytest.fixture(autouse=True)
-    def given(self, log: Log, talk: Conversation) -> None:
-        said(talk, "needle 2", "needle 3", "needle 4")
-        fork = talk.fork(after=3, name="fork")
+    def given(self, log: Log, conversation: Conversation) -> None:
+        said(conversation, "needle 2", "needle 3", "needle 4")
+        fork = conversation.fork(after=3, name="fork")
         said(fork, "needle 5")
         said(fork.fork(after=2, name="early"), "needle 4")
         said(fork.fork(name="late"), "needle 7")
@@ -212,19 +212,19 @@ class TestWhatBecameOfIt:
     """A conversation is found by what became of it since it was indexed."""
 
     @pytest.fixture(autouse=True)
-    def given(self, log: Log, talk: Conversation) -> None:
-        said(talk, "a needle")
+    def given(self, log: Log, conversation: Conversation) -> None:
+        said(conversation, "a needle")
         said(log["other"], "another needle")
         assert places(log, "needle") == [("demo", 2), ("other", 2)]
 
-    def test_renamed_it_is_found_under_its_name(self, log: Log, talk: Conversation) -> None:
-        talk.rename("new")
+    def test_renamed_it_is_found_under_its_name(self, log: Log, conversation: Conversation) -> None:
+        conversation.rename("new")
 
         assert places(log, "needle") == [("new", 2), ("other", 2)]
         assert places(log, "needle", conversation="new") == [("new", 2)]
 
-    def test_archived_it_is_found(self, log: Log, talk: Conversation) -> None:
-        talk.archive()
+    def test_archived_it_is_found(self, log: Log, conversation: Conversation) -> None:
+        conversation.archive()
 
         assert places(log, "needle") == [("demo", 2), ("other", 2)]
 
@@ -237,10 +237,10 @@ class TestWhatBecameOfIt:
         said(log[name], "a new needle")
         assert places(log, "needle") == sorted([(left, 2), (name, 2)])
 
-    def test_a_deletion_that_is_refused_takes_nothing_out(self, log: Log, talk: Conversation) -> None:
-        talk.fork()
+    def test_a_deletion_that_is_refused_takes_nothing_out(self, log: Log, conversation: Conversation) -> None:
+        conversation.fork()
         with pytest.raises(Exception, match="forks of it exist"):
-            talk.delete()
+            conversation.delete()
 
         assert places(log, "needle") == [("demo", 2), ("other", 2)]
         assert len(log.search("needle")) == 2

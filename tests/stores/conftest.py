@@ -40,7 +40,7 @@ def log(request: pytest.FixtureRequest, path: Path) -> Iterator[Log]:
 
 
 @pytest.fixture
-def talk(log: Log) -> Conversation:
+def conversation(log: Log) -> Conversation:
     return log["demo"]
 
 
@@ -50,8 +50,8 @@ def folded(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     seen: list[Entry] = []
     read = Conversation.entries
 
-    def counting(talk: Conversation, after: int = 0, upto: int | None = None) -> object:
-        for entry in read(talk, after, upto):
+    def counting(conversation: Conversation, after: int = 0, at: int | None = None) -> object:
+        for entry in read(conversation, after, at):
             seen.append(entry)
             yield entry
 
@@ -76,12 +76,14 @@ def turns(count: int) -> list[Event]:
     return turn * count
 
 
-def said(talk: Conversation, *texts: str) -> None:
+def said(conversation: Conversation, *texts: str) -> None:
     """Append a user message for each text."""
     for text in texts:
-        talk.append(UserMessage(text=text))
+        conversation.append(UserMessage(text=text))
 
 
-def texts(talk: Conversation, after: int = 0, upto: int | None = None) -> list[str]:
+def texts(conversation: Conversation, after: int = 0, at: int | None = None) -> list[str]:
     """What was said, the opening left out."""
-    return [entry.event.text for entry in talk.entries(after, upto) if isinstance(entry.event, UserMessage)]
+    return [
+        entry.event.text for entry in conversation.entries(after, at) if isinstance(entry.event, UserMessage)
+    ]

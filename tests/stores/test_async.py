@@ -13,9 +13,16 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, IdTaken, ModeSwitch, StaleAppend, StoreFailed, UserMessage
+from stenolog import (
+    AssistantMessage,
+    DuplicateIdError,
+    ModeSwitch,
+    StoreError,
+    UserMessage,
+    VersionConflictError,
+)
 from stenolog.adapters.asynchronous import AsyncConversation, AsyncLog, open_async
-from stenolog.adapters.keeping import kept
+from stenolog.adapters.keeping import persistent_fold
 from stenolog.projections.base import Fold
 from tests.stores.conftest import fixed_clock, fixed_ids
 
@@ -49,33 +56,37 @@ async def test_closing_again_does_nothing(path: Path) -> None:
 @run
 async def test_every_answer_is_that_of_the_log_itself(path: Path) -> None:
     async with opened(path) as log:
-        talk = log["demo"]
-        entry = await talk.append(HI, id="m1")
-        await talk.extend([AssistantMessage(agent="coder", text="ho")], expected=2)
+        conversation = log["demo"]
+        entry = await conversation.append(HI, id="m1")
+        await conversation.extend([AssistantMessage(agent="coder", text="ho")], expected=2)
         sync = log.sync["demo"]
 
         assert entry == next(sync.entries(after=1))
-        assert (talk.name, await talk.position(), await talk.digest()) == ("demo", 3, sync.digest)
-        assert [e async for e in talk.entries()] == list(sync.entries())
-        assert [r async for r in talk.records(after=1, upto=2)] == list(sync.records(1, 2))
-        assert await talk.state() == sync.state()
-        assert await talk.settings() == sync.settings()
-        assert await talk.timeline() == sync.timeline()
-        assert await talk.transitions() == sync.transitions()
-        assert (await talk.request("coder")).sha256 == sync.request("coder").sha256
-        assert await talk.fold(kept(Fold("count", 0, lambda n, _: n + 1), int)) == 3
-        with pytest.raises(IdTaken):
-            await talk.append(AssistantMessage(agent="a"), id="m1")
+        assert (conversation.name, await conversation.position(), await conversation.digest()) == (
+            "demo",
+            3,
+            sync.digest,
+        )
+        assert [e async for e in conversation.entries()] == list(sync.entries())
+        assert [r async for r in conversation.records(after=1, at=2)] == list(sync.records(1, 2))
+        assert await conversation.state() == sync.state()
+        assert await conversation.settings() == sync.settings()
+        assert await conversation.timeline() == sync.timeline()
+        assert await conversation.transitions() == sync.transitions()
+        assert (await conversation.request("coder")).sha256 == sync.request("coder").sha256
+        assert await conversation.fold(persistent_fold(Fold("count", 0, lambda n, _: n + 1), int)) == 3
+        with pytest.raises(DuplicateIdError):
+            await conversation.append(AssistantMessage(agent="a"), id="m1")
 
 
 @run
 async def test_conversations_are_forked_renamed_archived_and_deleted(path: Path) -> None:
     async with opened(path) as log:
-        talk = log["demo"]
-        await talk.append(ModeSwitch(mode="agent"))
-        await talk.submit(HI)
-        fork = await talk.fork(after=1)
-        await talk.rename("new")
+        conversation = log["demo"]
+        await conversation.append(ModeSwitch(mode="agent"))
+        await conversation.submit(HI)
+        fork = await conversation.fork(after=1)
+        await conversation.rename("new")
         assert await log.names() == ["new", "demo~1"]
         await fork.archive()
         assert await log.names() == ["new"]
@@ -100,7 +111,7 @@ async def test_a_log_can_be_opened_without_a_block() -> None:
     await log["demo"].append(HI)
     await log.close()
 
-    with pytest.raises((StoreFailed, RuntimeError)):
+    with pytest.raises((StoreError, RuntimeError)):
         await log["demo"].append(HI)
 
 
@@ -115,33 +126,33 @@ async def test_appends_at_once_all_land() -> None:
 @run
 async def test_appends_at_once_keep_their_order_and_a_conflict_fails_its_own_alone() -> None:
     async with opened() as log:
-        talk, other = log["demo"], log["other"]
+        conversation, other = log["demo"], log["other"]
         made: Any = await asyncio.gather(
-            talk.append(HI, id="one"),
-            talk.append(HI, expected=7),
+            conversation.append(HI, id="one"),
+            conversation.append(HI, expected=7),
             other.append(HI),
-            talk.extend([HI, HI]),
-            talk.append(AssistantMessage(agent="a"), id="one"),
-            talk.append(HI),
+            conversation.extend([HI, HI]),
+            conversation.append(AssistantMessage(agent="a"), id="one"),
+            conversation.append(HI),
             return_exceptions=True,
         )
 
         one, stale, another, two, taken, last = made
-        assert (type(stale), type(taken)) == (StaleAppend, IdTaken)
+        assert (type(stale), type(taken)) == (VersionConflictError, DuplicateIdError)
         assert [one.position, another.position, *(e.position for e in two), last.position] == [2, 2, 3, 4, 5]
-        assert [e async for e in talk.entries(after=1)] == [one, *two, last]
+        assert [e async for e in conversation.entries(after=1)] == [one, *two, last]
 
 
 @run
 async def test_tasks_that_append_at_once_share_a_commit(path: Path) -> None:
     async with opened(path) as log:
-        talks = [log[str(number)] for number in range(64)]
+        conversations = [log[str(number)] for number in range(64)]
         commits: list[str] = []
         log.sync.datastore._writer.set_trace_callback(
             lambda text: commits.append(text) if text == "COMMIT" else None
         )
         with log.sync.datastore.writing():
-            tasks = [asyncio.create_task(talk.append(HI)) for talk in talks]
+            tasks = [asyncio.create_task(conversation.append(HI)) for conversation in conversations]
             await asyncio.sleep(0)
         entries = await asyncio.gather(*tasks)
 
@@ -152,9 +163,12 @@ async def test_tasks_that_append_at_once_share_a_commit(path: Path) -> None:
 @run
 async def test_a_cancelled_append_holds_up_nobody() -> None:
     async with opened() as log:
-        talk = log["demo"]
+        conversation = log["demo"]
         with log.sync.datastore.reading():
-            cancelled, waits = asyncio.create_task(talk.append(HI)), asyncio.create_task(talk.append(HI))
+            cancelled, waits = (
+                asyncio.create_task(conversation.append(HI)),
+                asyncio.create_task(conversation.append(HI)),
+            )
             await asyncio.sleep(0)
             cancelled.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -178,9 +192,9 @@ async def test_long_conversations_come_in_batches() -> None:
         assert [e.position async for e in log["demo"].entries()] == list(range(1, 302))
 
 
-async def following(talk: AsyncConversation, count: int, after: int | None = 0) -> list[int]:
+async def following(conversation: AsyncConversation, count: int, after: int | None = 0) -> list[int]:
     seen: list[int] = []
-    async for entry in talk.tail(after=after, timeout=20):
+    async for entry in conversation.tail(after=after, timeout=20):
         seen.append(entry.position)
         if len(seen) == count:
             break
@@ -190,11 +204,11 @@ async def following(talk: AsyncConversation, count: int, after: int | None = 0) 
 @run
 async def test_a_tail_wakes_for_each_append() -> None:
     async with opened() as log:
-        talk = log["demo"]
+        conversation = log["demo"]
         async with asyncio.TaskGroup() as group:
-            tails = [group.create_task(following(talk, 21)) for _ in range(20)]
+            tails = [group.create_task(following(conversation, 21)) for _ in range(20)]
             for _ in range(20):
-                await talk.append(HI)
+                await conversation.append(HI)
 
         assert [tail.result() for tail in tails] == [list(range(1, 22))] * 20
 

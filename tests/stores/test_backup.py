@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import Log, StoreFailed, UserMessage
+from stenolog import Log, StoreError, UserMessage
 from stenolog.adapters.verify import verify
-from stenolog.domain.errors import StoreBusy
+from stenolog.domain.errors import StoreTimeoutError
 from tests.stores import workers
 from tests.stores.conftest import said, texts
 
@@ -31,12 +31,12 @@ def test_a_backup_holds_what_the_log_holds(log: Log, tmp_path: Path) -> None:
 
 def test_others_go_on_writing_meanwhile(path: Path, tmp_path: Path) -> None:
     with stenolog.open(path, synchronous="normal") as log:
-        talk = log["demo"]
-        talk.extend([UserMessage(text="x" * 500) for _ in range(2000)])
+        conversation = log["demo"]
+        conversation.extend([UserMessage(text="x" * 500) for _ in range(2000)])
 
         def write() -> None:
             for _ in range(300):
-                said(talk, "meanwhile")
+                said(conversation, "meanwhile")
 
         with ThreadPoolExecutor() as pool:
             writing = pool.submit(write)
@@ -54,7 +54,7 @@ def test_a_backup_overwrites_nothing(log: Log, tmp_path: Path) -> None:
     target = tmp_path / "copy.db"
     target.write_text("precious")
 
-    with pytest.raises(StoreFailed, match="exists already"):
+    with pytest.raises(StoreError, match="exists already"):
         log.backup(target)
     assert target.read_text() == "precious"
 
@@ -63,10 +63,10 @@ def test_a_backup_that_fails_leaves_nothing_behind(log: Log, tmp_path: Path) -> 
     said(log["demo"], "a")
     (tmp_path / "copy.db.stenolog-part").mkdir()
 
-    with pytest.raises(StoreFailed):
+    with pytest.raises(StoreError):
         log.backup(tmp_path / "copy.db")
     assert not (tmp_path / "copy.db").exists()
-    with pytest.raises(StoreFailed, match="does not exist"):
+    with pytest.raises(StoreError, match="does not exist"):
         log.backup(tmp_path / "nowhere" / "copy.db")
 
 
@@ -92,7 +92,7 @@ def test_what_a_killed_backup_left_goes_with_the_next_one_and_not_before_its_pro
     assert receiver.poll(workers.PATIENCE)
     with stenolog.open(path) as log:
         log.backup(tmp_path / "second.db")
-        with pytest.raises(StoreBusy, match="another process is writing it"):
+        with pytest.raises(StoreTimeoutError, match="another process is writing it"):
             log.backup(tmp_path / "copy.db")
         stenolog.open(tmp_path / "copy.db").close()
         (tmp_path / "copy.db").unlink()

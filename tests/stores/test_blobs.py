@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import Log, MissingBlob, StoredDataError
+from stenolog import BlobNotFoundError, Log, StoredDataError
 
 
 def test_a_blob_is_known_by_its_sha256(log: Log) -> None:
@@ -41,7 +41,7 @@ def test_what_is_no_hash_of_a_blob_is_not_there(log: Log, sha: str) -> None:
 
     assert sha not in log.blobs
     assert log.blobs.get(sha) is None
-    with pytest.raises(MissingBlob, match="no blob"):
+    with pytest.raises(BlobNotFoundError, match="no blob"):
         log.blobs[sha]
 
 
@@ -59,7 +59,7 @@ def test_a_damaged_blob_is_missing_rather_than_wrong(path: Path) -> None:
         connection.execute("UPDATE blobs SET bytes = x'00'")
     connection.close()
 
-    with stenolog.open(path) as log, pytest.raises(MissingBlob, match="damaged"):
+    with stenolog.open(path) as log, pytest.raises(BlobNotFoundError, match="damaged"):
         log.blobs[sha]
 
 

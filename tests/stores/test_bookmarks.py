@@ -12,14 +12,24 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, Card, Entry, Event, Image, ModeSwitch, Span, ToolResult, UserMessage
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    Entry,
+    Event,
+    ImagePart,
+    ModeSwitch,
+    PositionRange,
+    ToolResult,
+    UserMessage,
+)
 from stenolog.adapters import bookmarking
 from stenolog.adapters.stores import reading
-from stenolog.context import Rewrites
-from stenolog.domain.errors import LaterRelease, UnknownAgent
-from stenolog.domain.parts import Text, ToolCall
-from stenolog.projections.requests import WIRES, Wire, build, live, rewrites
-from stenolog.projections.requests.model import Piece, Rendered
+from stenolog.context import Transforms
+from stenolog.domain.errors import AgentNotFoundError, UnsupportedVersionError
+from stenolog.domain.parts import TextPart, ToolCall
+from stenolog.projections.requests import APIS, Api, build, live, rewrites
+from stenolog.projections.requests.model import Message, Rendered
 from stenolog.projections.requests.prefix import Prefix
 from tests.requests.histories import BLOBS, history
 
@@ -31,7 +41,7 @@ TURN: tuple[Event, ...] = (
     ToolResult(call_id="b", name="read", text="two"),
     AssistantMessage(agent="coder", text="This one."),
 )
-BEFORE = ModeSwitch(cards={"coder": Card(persona="You write code.")}, joins=["coder"])
+BEFORE = ModeSwitch(cards={"coder": AgentCard(persona="You write code.")}, joins=["coder"])
 
 
 @pytest.fixture(autouse=True)
@@ -64,20 +74,20 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Entry]:
     return seen
 
 
-def said(path: Path, *events: Event, wire: str = "openai-chat") -> None:
+def said(path: Path, *events: Event, api: str = "openai-chat") -> None:
     """Say something, ask for the request, and leave."""
     with stenolog.open(path, synchronous="normal") as log:
-        talk = log["talk"]
-        talk.extend(events, expected=talk.position)
-        talk.request("coder", wire=wire)
+        conversation = log["talk"]
+        conversation.extend(events, expected=conversation.position)
+        conversation.request("coder", api=api)
 
 
-def check(path: Path, wire: str = "openai-chat") -> None:
+def check(path: Path, api: str = "openai-chat") -> None:
     """The request of a fresh process is that of the whole log, with its explanation."""
     with stenolog.open(path, synchronous="normal") as log:
-        made = log["talk"].request("coder", wire=wire)
-        assert made == build(list(log["talk"].entries()), "coder", wire=wire, blobs=log.blobs)
-        assert made.receipt == build(list(log["talk"].entries()), "coder", wire=wire, blobs=log.blobs).receipt
+        made = log["talk"].request("coder", api=api)
+        assert made == build(list(log["talk"].entries()), "coder", api=api, blobs=log.blobs)
+        assert made.receipt == build(list(log["talk"].entries()), "coder", api=api, blobs=log.blobs).receipt
 
 
 def test_a_fresh_process_reads_the_end_alone(path: Path, read: list[Entry]) -> None:
@@ -89,24 +99,26 @@ def test_a_fresh_process_reads_the_end_alone(path: Path, read: list[Entry]) -> N
         assert request == build(list(log["talk"].entries()), "coder")
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_on_each_wire_it_is_the_request_of_the_whole_log(path: Path, wire: str) -> None:
+@pytest.mark.parametrize("api", APIS)
+def test_on_each_wire_it_is_the_request_of_the_whole_log(path: Path, api: str) -> None:
     for events in ((), TURN[:1], TURN[1:3], TURN[3:4], TURN[4:], TURN * 3):
-        said(path, *events, wire=wire)
-        check(path, wire)
+        said(path, *events, api=api)
+        check(path, api)
 
 
 @pytest.mark.parametrize(
     "event",
     [
-        ModeSwitch(cards={"coder": Card(persona="You write tests.")}),
+        ModeSwitch(cards={"coder": AgentCard(persona="You write tests.")}),
         ModeSwitch(context_from=100),
         UserMessage(text="Which test, again?", replaces=2),
-        AssistantMessage(agent="coder", purpose="summary", text="So far", covers=[Span(first=2, last=51)]),
+        AssistantMessage(
+            agent="coder", purpose="summary", text="So far", covers=[PositionRange(first=2, last=51)]
+        ),
         AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c", name="unheard_of", arguments="{}")]),
         ToolResult(call_id="a", name="look", text="once more"),
         ToolResult(call_id="z", name="look", text="whose is this?"),
-        UserMessage(parts=[Text(text="Look"), Image(media_type="image/png", blob="0" * 64)]),
+        UserMessage(parts=[TextPart(text="Look"), ImagePart(media_type="image/png", blob="0" * 64)]),
     ],
     ids=lambda event: event.kind,
 )
@@ -119,18 +131,18 @@ def test_what_changes_the_past_changes_the_request_of_a_fresh_process(path: Path
 
 @pytest.mark.parametrize("seed", range(30))
 def test_whatever_was_said_between_two_processes_nothing_differs(seed: int, tmp_path: Path) -> None:
-    path, random, wire = tmp_path / "log.db", Random(seed), [*WIRES][seed % len(WIRES)]
+    path, random, api = tmp_path / "log.db", Random(seed), [*APIS][seed % len(APIS)]
     events = [entry.event for entry in history(seed, longest=40)]
-    said(path, BEFORE, wire=wire)
+    said(path, BEFORE, api=api)
     with stenolog.open(path) as log:
         for blob in BLOBS.values():
             log.blobs.put(blob)
     while events:
         batch = [events.pop(0) for _ in range(random.randint(1, len(events)))]
         try:
-            said(path, *batch, wire=wire)
-            check(path, wire)
-        except (LaterRelease, UnknownAgent):
+            said(path, *batch, api=api)
+            check(path, api)
+        except (UnsupportedVersionError, AgentNotFoundError):
             return
 
 
@@ -153,14 +165,14 @@ def test_nor_do_they_come_back_when_the_log_is_closed(path: Path) -> None:
 
 
 def test_a_wire_that_only_renders_gets_all_of_it(path: Path) -> None:
-    def render(pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
+    def render(pieces: Sequence[Message], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
         return Rendered({"said": len(pieces)}, ())
 
     with stenolog.open(path) as log:
         log["talk"].request("coder")
         log["talk"].request("coder")
-        made = log["talk"].request("coder", wire=Wire("counted", 1, render))
-        assert made.body == build(list(log["talk"].entries()), "coder", wire=Wire("counted", 1, render)).body
+        made = log["talk"].request("coder", api=Api("counted", 1, render))
+        assert made.body == build(list(log["talk"].entries()), "coder", api=Api("counted", 1, render)).body
 
 
 def test_pieces_that_another_process_has_left_are_not_taken_for_ones_own(path: Path) -> None:
@@ -170,7 +182,7 @@ def test_pieces_that_another_process_has_left_are_not_taken_for_ones_own(path: P
             held_back = log["talk"].request("coder")
             assert held_back == build(list(log["talk"].entries()), "coder")
         one["talk"].append(
-            ModeSwitch(cards={"coder": Card(persona="You test.")}), expected=one["talk"].position
+            ModeSwitch(cards={"coder": AgentCard(persona="You test.")}), expected=one["talk"].position
         )
         one["talk"].request("coder")
     check(path)
@@ -178,17 +190,17 @@ def test_pieces_that_another_process_has_left_are_not_taken_for_ones_own(path: P
 
 def test_a_policy_that_this_process_cannot_use_costs_time_alone(path: Path) -> None:
     with stenolog.open(path) as log:
-        talk = log["talk"]
-        blotted = Card(policy=Rewrites(["blot@1"]))
+        conversation = log["talk"]
+        blotted = AgentCard(policy=Transforms(["blot@1"]))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(rewrites, "REWRITES", {})
             rewrites.rewrite("blot@1", "nothing")(lambda piece, entry: piece)
-            talk.append(ModeSwitch(cards={"coder": blotted}), expected=talk.position)
-            talk.request("coder")
+            conversation.append(ModeSwitch(cards={"coder": blotted}), expected=conversation.position)
+            conversation.request("coder")
             log.close()
     with stenolog.open(path) as log:
-        talk = log["talk"]
-        talk.append(ModeSwitch(cards={"coder": Card()}), expected=talk.position)
+        conversation = log["talk"]
+        conversation.append(ModeSwitch(cards={"coder": AgentCard()}), expected=conversation.position)
     check(path)
 
 

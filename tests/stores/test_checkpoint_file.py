@@ -14,7 +14,7 @@ from stenolog import UserMessage
 from stenolog.adapters.keeping import STATE
 from stenolog.adapters.stores import beside as side_file
 from stenolog.adapters.stores import checkpoints
-from stenolog.adapters.stores.checkpoints import Checkpoints, Run
+from stenolog.adapters.stores.checkpoints import CheckpointRun, Checkpoints
 from stenolog.adapters.verify import verify
 from stenolog.domain.step import fold as state_of
 from tests.stores.conftest import turns
@@ -76,9 +76,9 @@ def test_a_changed_one_is_not_believed(path: Path, beside: Path, change: str) ->
     connection.close()
 
     with stenolog.open(path) as log:
-        talk = log["demo"]
+        conversation = log["demo"]
         for at in (1, 2, 33, 64, 65, 100, 101, None):
-            assert talk.state(at) == state_of(talk.entries(upto=at))
+            assert conversation.state(at) == state_of(conversation.entries(at=at))
         assert verify(log).ok
 
 
@@ -99,11 +99,11 @@ def test_one_of_an_earlier_layout_begins_anew(path: Path, beside: Path, folded: 
 def test_a_state_that_is_not_what_the_fold_gives_is_found(path: Path, beside: Path) -> None:
     """With the sum that makes it whole, in the midst of a run."""
     with stenolog.open(path) as log:
-        talk = log["demo"]
-        key, digest = talk.stream.key or 0, next(talk.entries(after=49)).digest
-        wrong = STATE.dump(talk.state(upto=30)._replace(anomalies=7))
-        right = STATE.dump(talk.state(upto=50))
-        run = Run(50, bytes.fromhex(digest), ((30, wrong), (31, right)))
+        conversation = log["demo"]
+        key, digest = conversation.stream.key or 0, next(conversation.entries(after=49)).digest
+        wrong = STATE.dump(conversation.state(at=30)._replace(anomalies=7))
+        right = STATE.dump(conversation.state(at=50))
+        run = CheckpointRun(50, bytes.fromhex(digest), ((30, wrong), (31, right)))
         log.checkpoints.put(key, "state", STATE.version, run)
 
         (problem,) = verify(log).problems
@@ -145,12 +145,12 @@ def test_who_is_interrupted_while_he_writes_keeps_nobody_else_waiting(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = Checkpoints(str(path)), Checkpoints(str(path))
-    one.put(1, "f", "v", Run(1, b"d", ((1, b"s"),)))
+    one.put(1, "f", "v", CheckpointRun(1, b"d", ((1, b"s"),)))
     with monkeypatch.context() as patched:
-        patched.setattr(checkpoints, "room", lambda _: signal.raise_signal(signal.SIGINT))
+        patched.setattr(checkpoints, "interval_for", lambda _: signal.raise_signal(signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
-            one.put(1, "f", "v", Run(40, b"d", ((40, b"t"),)))
-    other.put(1, "f", "v", Run(80, b"d", ((80, b"u"),)))
+            one.put(1, "f", "v", CheckpointRun(40, b"d", ((40, b"t"),)))
+    other.put(1, "f", "v", CheckpointRun(80, b"d", ((80, b"u"),)))
 
     assert [run.last for run in one.runs(1, "f", "v")] == [1, 80]
     one.close()
@@ -160,7 +160,7 @@ def test_who_is_interrupted_while_he_writes_keeps_nobody_else_waiting(
 def test_of_a_damaged_one_nothing_is_left(path: Path) -> None:
     one, other = Checkpoints(str(path)), Checkpoints(str(path))
     for each in (one, other):  # whoever has it open, keeps what is written ahead
-        each.put(1, "f", "v", Run(1, b"d", ((1, b"s"),)))
+        each.put(1, "f", "v", CheckpointRun(1, b"d", ((1, b"s"),)))
     with Path(one.path).open("r+b") as file:
         file.write(b"no database at all" * 1000)
     Path(f"{one.path}-wal").write_bytes(b"")

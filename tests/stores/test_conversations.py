@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import Conversation, ConversationInUse, InvalidEvent, Log, UnknownConversation
+from stenolog import Conversation, ConversationExistsError, ConversationNotFoundError, InvalidEventError, Log
 from stenolog.adapters.verify import verify
 from tests.stores.conftest import said, texts
 
@@ -30,7 +30,7 @@ def test_asking_for_a_conversation_does_not_make_one(log: Log) -> None:
 
 @pytest.mark.parametrize("name", ["", " demo", "a\nb", "x" * 201, "tab\t", "\u202e"])
 def test_a_name_that_cannot_be_printed_is_refused(log: Log, name: str) -> None:
-    with pytest.raises(InvalidEvent, match="conversation"):
+    with pytest.raises(InvalidEventError, match="conversation"):
         log[name]
 
 
@@ -47,21 +47,21 @@ def test_any_printable_name_will_do(log: Log, name: str) -> None:
 class TestRename:
     """A conversation keeps its entries and its digests under another name."""
 
-    def test_entries_and_digests_stay(self, log: Log, talk: Conversation) -> None:
-        said(talk, "a")
-        digest = talk.digest
-        talk.rename("new")
-        said(talk, "b")
+    def test_entries_and_digests_stay(self, log: Log, conversation: Conversation) -> None:
+        said(conversation, "a")
+        digest = conversation.digest
+        conversation.rename("new")
+        said(conversation, "b")
 
-        assert (talk.name, list(log)) == ("new", ["new"])
+        assert (conversation.name, list(log)) == ("new", ["new"])
         assert texts(log["new"]) == ["a", "b"]
         assert [entry.digest for entry in log["new"].entries()][1] == digest
-        assert {entry.conversation for entry in talk.entries()} == {"new"}
+        assert {entry.conversation for entry in conversation.entries()} == {"new"}
         assert verify(log).ok
 
-    def test_the_old_name_is_free(self, log: Log, talk: Conversation) -> None:
-        said(talk, "a")
-        talk.rename("new")
+    def test_the_old_name_is_free(self, log: Log, conversation: Conversation) -> None:
+        said(conversation, "a")
+        conversation.rename("new")
 
         assert log["demo"].position == 0
         said(log["demo"], "another")
@@ -78,28 +78,30 @@ class TestRename:
             assert texts(theirs["new"]) == ["a", "b"]
             assert texts(ours["demo"]) == ["another"]
 
-    def test_a_name_that_is_taken_is_refused(self, log: Log, talk: Conversation) -> None:
-        said(talk, "a")
+    def test_a_name_that_is_taken_is_refused(self, log: Log, conversation: Conversation) -> None:
+        said(conversation, "a")
         said(log["other"], "b")
 
-        with pytest.raises(ConversationInUse, match="other"):
-            talk.rename("other")
+        with pytest.raises(ConversationExistsError, match="other"):
+            conversation.rename("other")
         assert list(log) == ["demo", "other"]
-        talk.rename("demo")
+        conversation.rename("demo")
 
     def test_what_is_not_there_cannot_be_renamed(self, log: Log) -> None:
-        with pytest.raises(UnknownConversation, match="nobody"):
+        with pytest.raises(ConversationNotFoundError, match="nobody"):
             log["nobody"].rename("somebody")
 
 
 class TestArchive:
     """An archived conversation is left out of the list, and that is all."""
 
-    def test_it_is_not_listed_but_read_and_written_as_before(self, log: Log, talk: Conversation) -> None:
-        said(talk, "a")
+    def test_it_is_not_listed_but_read_and_written_as_before(
+        self, log: Log, conversation: Conversation
+    ) -> None:
+        said(conversation, "a")
         said(log["other"], "b")
-        talk.archive()
-        said(talk, "c")
+        conversation.archive()
+        said(conversation, "c")
 
         assert list(log) == ["other"]
         assert len(log) == 1
@@ -107,10 +109,10 @@ class TestArchive:
         assert "demo" in log
         assert texts(log["demo"]) == ["a", "c"]
 
-    def test_it_can_be_taken_back(self, log: Log, talk: Conversation) -> None:
-        said(talk, "a")
-        talk.archive()
-        talk.unarchive()
+    def test_it_can_be_taken_back(self, log: Log, conversation: Conversation) -> None:
+        said(conversation, "a")
+        conversation.archive()
+        conversation.unarchive()
 
         assert list(log) == ["demo"]
 
@@ -118,23 +120,23 @@ class TestArchive:
 class TestDelete:
     """A deleted conversation is gone for good; the others stay whole."""
 
-    def test_entries_go_and_others_stay(self, log: Log, talk: Conversation) -> None:
-        said(talk, "a")
+    def test_entries_go_and_others_stay(self, log: Log, conversation: Conversation) -> None:
+        said(conversation, "a")
         said(log["other"], "b")
-        talk.delete()
+        conversation.delete()
 
         assert list(log) == ["other"]
         assert list(log["demo"].entries()) == []
         assert verify(log).ok
 
-    def test_the_name_is_free_for_a_new_conversation(self, log: Log, talk: Conversation) -> None:
-        said(talk, "a")
-        talk.delete()
+    def test_the_name_is_free_for_a_new_conversation(self, log: Log, conversation: Conversation) -> None:
+        said(conversation, "a")
+        conversation.delete()
         said(log["demo"], "new")
 
         assert texts(log["demo"]) == ["new"]
         assert log["demo"].state().position == 2
 
     def test_what_is_not_there_cannot_be_deleted(self, log: Log) -> None:
-        with pytest.raises(UnknownConversation):
+        with pytest.raises(ConversationNotFoundError):
             log["nobody"].delete()

@@ -14,10 +14,10 @@ import pytest
 import stenolog
 from stenolog import (
     AssistantMessage,
-    Image,
+    ImagePart,
     Log,
     StenologError,
-    StoreFailed,
+    StoreError,
     ToolCall,
     ToolResult,
     UserMessage,
@@ -41,16 +41,16 @@ def everything(log: Log) -> object:
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("sound") / "talks.db"
     with stenolog.open(path) as log:
-        talk = log["demo"]
+        conversation = log["demo"]
         log.blobs.put(b"test")  # the one that the examples name
         picture = log.blobs.put(random.Random(1).randbytes(5000))
-        talk.extend([*examples().values()], expected=0)
-        talk.append(UserMessage(parts=[Image(blob=picture)]))
+        conversation.extend([*examples().values()], expected=0)
+        conversation.append(UserMessage(parts=[ImagePart(blob=picture)]))
         for number in range(40):
             said(log[f"talk {number % 4}"], "x" * (37 * number))
-        talk.append(AssistantMessage(agent="a", tool_calls=[ToolCall(id="c", name="n" * 3000)]))
-        talk.append(ToolResult(call_id="c", text="long " * 2000))
-        said(talk.fork(after=4), "in the fork", "again")
+        conversation.append(AssistantMessage(agent="a", tool_calls=[ToolCall(id="c", name="n" * 3000)]))
+        conversation.append(ToolResult(call_id="c", text="long " * 2000))
+        said(conversation.fork(after=4), "in the fork", "again")
         log["talk 1"].delete()
         log["talk 2"].archive()
     return path
@@ -78,37 +78,37 @@ class TestFullDisk:
     """Nothing is half written when the disk is full, and the log goes on when it no longer is."""
 
     @pytest.fixture
-    def talk(self, path: Path) -> Iterator[stenolog.Conversation]:
+    def conversation(self, path: Path) -> Iterator[stenolog.Conversation]:
         with stenolog.open(path) as log:
             said(log["demo"], "a")
             yield log["demo"]
 
-    def fill(self, talk: stenolog.Conversation) -> int:
+    def fill(self, conversation: stenolog.Conversation) -> int:
         """Append until the disk is full; how many were acknowledged."""
         for count in range(10_000):
             try:
-                talk.append(UserMessage(text="x" * 1000))
-            except StoreFailed:
+                conversation.append(UserMessage(text="x" * 1000))
+            except StoreError:
                 return count
         raise AssertionError("the disk is never full")
 
-    def test_of_a_database_that_may_not_grow(self, talk: stenolog.Conversation) -> None:
-        connection: sqlite3.Connection = talk.log.datastore._writer
+    def test_of_a_database_that_may_not_grow(self, conversation: stenolog.Conversation) -> None:
+        connection: sqlite3.Connection = conversation.log.datastore._writer
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages + 50}")
 
-        count = self.fill(talk)
-        assert talk.position == 2 + count
-        with pytest.raises(StoreFailed, match="full"):
-            talk.extend([UserMessage(text="x" * 1000)] * 10)
-        with pytest.raises(StoreFailed, match="full"):
-            talk.log.blobs.put(bytes(100_000))
-        assert talk.position == 2 + count
+        count = self.fill(conversation)
+        assert conversation.position == 2 + count
+        with pytest.raises(StoreError, match="full"):
+            conversation.extend([UserMessage(text="x" * 1000)] * 10)
+        with pytest.raises(StoreError, match="full"):
+            conversation.log.blobs.put(bytes(100_000))
+        assert conversation.position == 2 + count
 
         connection.execute("PRAGMA max_page_count = 1000000")
-        said(talk, "b")
-        assert talk.position == 3 + count
-        assert verify(talk.log).ok
+        said(conversation, "b")
+        assert conversation.position == 3 + count
+        assert verify(conversation.log).ok
 
     def test_of_a_process_whose_files_may_not_grow(self, path: Path) -> None:
         assert workers.run(1, fill_under_a_limit, str(path)) == ["went on"]
@@ -122,16 +122,16 @@ def fill_under_a_limit(number: int, barrier: object, path: str) -> str:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with stenolog.open(path) as log:
-        talk = log["demo"]
-        said(talk, "before")
+        conversation = log["demo"]
+        said(conversation, "before")
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
         acknowledged = 2
         try:
             while acknowledged < 10_000:
-                acknowledged = talk.append(UserMessage(text="x" * 1000)).position
-        except StoreFailed:
-            assert talk.position == acknowledged
+                acknowledged = conversation.append(UserMessage(text="x" * 1000)).position
+        except StoreError:
+            assert conversation.position == acknowledged
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-        said(talk, "after")
-        assert talk.position == acknowledged + 1
+        said(conversation, "after")
+        assert conversation.position == acknowledged + 1
     return "went on"

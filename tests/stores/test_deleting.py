@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import AssistantMessage, Card, Image, Log, MissingBlob, ModeSwitch, ToolResult, UserMessage
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    BlobNotFoundError,
+    ImagePart,
+    Log,
+    ModeSwitch,
+    ToolResult,
+    UserMessage,
+)
 from stenolog.adapters.stores import pins
 from stenolog.adapters.stores.claims import Claim, Claims
 from stenolog.adapters.stores.unnamed import Collected
@@ -30,22 +39,29 @@ def holding(path: Path) -> set[str]:
 def victim(log: Log, seed: int = 0) -> str:
     """A conversation with the word in entries, a blob, a draft, a receipt and all sidecars; its blob."""
     chance = Random(seed)
-    talk, other = log[f"{WORD}-{seed}"], log["other"]
-    talk.append(ModeSwitch(cards={"a": Card(persona=f"{WORD} persona")}, title=WORD), expected=talk.position)
+    conversation, other = log[f"{WORD}-{seed}"], log["other"]
+    conversation.append(
+        ModeSwitch(cards={"a": AgentCard(persona=f"{WORD} persona")}, title=WORD),
+        expected=conversation.position,
+    )
     for number in range(80):
         said = f"{WORD} {number} " + "x" * chance.randrange(3_000)
-        talk.extend([UserMessage(text=said), AssistantMessage(agent="a", text=f"{WORD} {number}")])
+        conversation.extend([UserMessage(text=said), AssistantMessage(agent="a", text=f"{WORD} {number}")])
         if chance.random() < 0.5:
             other.append(UserMessage(text="hay " * chance.randrange(200)))
     blob = log.blobs.put(f"{WORD} ".encode() * 5_000)
-    talk.append(ToolResult(call_id="c", text="preview", blob=blob))
-    claims = Claims(log.datastore, talk.stream)
-    wanted = [Claim(0, "a", f"tool {talk.position}", talk.position, 1, "k", "nobody", 0, WORD.encode())]
-    (claim,) = claims.take(wanted, talk.position)
+    conversation.append(ToolResult(call_id="c", text="preview", blob=blob))
+    claims = Claims(log.datastore, conversation.stream)
+    wanted = [
+        Claim(
+            0, "a", f"tool {conversation.position}", conversation.position, 1, "k", "nobody", 0, WORD.encode()
+        )
+    ]
+    (claim,) = claims.take(wanted, conversation.position)
     assert claim is not None
     claims.draft([(claim.fence, f'[["text", "{WORD}"]]'.encode())])
-    talk.request("a")
-    talk.settings()
+    conversation.request("a")
+    conversation.settings()
     log.search(WORD)
     return blob
 
@@ -115,7 +131,7 @@ class TestBlobs:
     def named(self, log: Log, content: bytes, *names: str) -> str:
         sha = log.blobs.put(content)
         for name in names:
-            log[name].append(UserMessage(parts=[Image(media_type="image/png", blob=sha)]))
+            log[name].append(UserMessage(parts=[ImagePart(media_type="image/png", blob=sha)]))
         return sha
 
     def test_one_that_another_conversation_names_stays(self, log: Log) -> None:
@@ -147,9 +163,9 @@ class TestBlobs:
     def test_one_under_way_in_a_claim_or_a_draft_stays(self, path: Path) -> None:
         with stenolog.open(path) as log:
             shas = [log.blobs.put(content) for content in (b"receipt", b"draft", b"gone")]
-            talk = log["a"]
-            talk.append(UserMessage(text="x"))
-            claims = Claims(log.datastore, talk.stream)
+            conversation = log["a"]
+            conversation.append(UserMessage(text="x"))
+            claims = Claims(log.datastore, conversation.stream)
             (claim,) = claims.take([Claim(0, "a", "model", 2, 1, "k", "me", 0, shas[0].encode())], 2)
             assert claim is not None
             claims.draft([(claim.fence, shas[1].encode())])
@@ -162,7 +178,7 @@ class TestBlobs:
         assert self.named(log, b"same", "a") == sha
         log["a"].delete()
         assert sha in log.blobs
-        log["b"].append(UserMessage(parts=[Image(media_type="image/png", blob=sha)]))
+        log["b"].append(UserMessage(parts=[ImagePart(media_type="image/png", blob=sha)]))
         log["b"].delete()
 
         assert sha not in log.blobs
@@ -194,7 +210,9 @@ class TestRaces:
         assert receiver.poll(workers.PATIENCE)
         sha = receiver.recv()
         with stenolog.open(path) as log:
-            log["a"].append(UserMessage(parts=[Image(media_type="image/png", blob=log.blobs.put(b"put"))]))
+            log["a"].append(
+                UserMessage(parts=[ImagePart(media_type="image/png", blob=log.blobs.put(b"put"))])
+            )
             log["a"].delete()
             assert log.collect() == Collected(kept=1)
             assert log.blobs[sha] == b"put"
@@ -208,7 +226,7 @@ class TestRaces:
         assert all(isinstance(collected, int) for collected in done), done
         with stenolog.open(path) as log:
             assert [problem for problem in verify(log).problems if problem.code == "blob"] == []
-            with pytest.raises(MissingBlob):
+            with pytest.raises(BlobNotFoundError):
                 log.blobs["0" * 64]
             log.collect()
             assert all(any(sha in str(e.event) for t in log for e in log[t].entries()) for sha in log.blobs)
@@ -220,5 +238,5 @@ def test_collecting_says_where_it_cannot_know(log: Log, monkeypatch: pytest.Monk
     log["a"].delete()
 
     assert sha in log.blobs
-    with pytest.raises(stenolog.StoreFailed, match="on Linux alone"):
+    with pytest.raises(stenolog.StoreError, match="on Linux alone"):
         log.collect()

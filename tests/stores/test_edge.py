@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from stenolog.adapters import edge
-from stenolog.adapters.edge import DRAWN, Edge, new_id, random_bytes
+from stenolog.adapters.edge import DRAWN, Sources, new_id, random_bytes
 
 
 def test_no_two_are_the_same_even_where_threads_draw_at_once() -> None:
@@ -27,7 +27,7 @@ def test_there_are_as_many_bytes_as_were_asked_for(number: int) -> None:
 
 
 def test_salts_of_an_edge_differ() -> None:
-    edge = Edge()
+    edge = Sources()
 
     assert len({edge.salt() for _ in range(1000)}) == 1000
 

@@ -12,15 +12,15 @@ import pytest
 import stenolog
 from stenolog import (
     AssistantMessage,
-    ConversationInUse,
-    InvalidEvent,
+    ConversationExistsError,
+    ConversationNotFoundError,
+    InvalidEventError,
     Log,
     ModeSwitch,
+    PositionNotFoundError,
     ToolCall,
     ToolResult,
     Unknown,
-    UnknownConversation,
-    UnknownPosition,
     UserMessage,
 )
 from stenolog.adapters.verify import verify
@@ -84,19 +84,19 @@ def test_an_erased_entry_is_read_as_an_event_without_words(kept: str, path: Path
     erased(path)
 
     with stenolog.open(path) as log:
-        talk = log["demo"]
-        entry = [*talk.entries()][1]
+        conversation = log["demo"]
+        entry = [*conversation.entries()][1]
         assert entry.event == Unknown(topic="erased", payload=b"", ignorable=True)
-        shown = talk.timeline()[1]
+        shown = conversation.timeline()[1]
         assert (shown.kind, shown.position, shown.detail) == ("erased", 2, "erased")
-        assert talk.state().anomalies == 0
+        assert conversation.state().anomalies == 0
 
 
 def test_a_request_leaves_an_erased_entry_out_and_says_so(kept: str, path: Path) -> None:
     erased(path)
 
     with stenolog.open(path) as log:
-        request = log["demo"].request("a", wire="openai-chat")
+        request = log["demo"].request("a", api="openai-chat")
         assert "Alice" not in str(request.body)
         assert [(left.first, left.last) for left in request.dropped if left.rule == "erased"] == [(2, 2)]
 
@@ -106,57 +106,57 @@ class TestErase:
 
     def test_the_words_are_gone_from_every_file_and_the_digests_hold(self, path: Path) -> None:
         with stenolog.open(path) as log:
-            talk = log["demo"]
+            conversation = log["demo"]
             for number in range(40):
-                talk.append(UserMessage(text=f"number {number}"))
-            secret = talk.append(UserMessage(text="the zebra flies at noon"))
-            talk.append(AssistantMessage(agent="a", text="Done."))
-            talk.state()
-            talk.request("a")
+                conversation.append(UserMessage(text=f"number {number}"))
+            secret = conversation.append(UserMessage(text="the zebra flies at noon"))
+            conversation.append(AssistantMessage(agent="a", text="Done."))
+            conversation.state()
+            conversation.request("a")
             assert log.search("zebra")
-            head, logs = talk.digest, verify(log).head
+            head, logs = conversation.digest, verify(log).head
 
-            talk.erase(secret.position)
-            talk.erase(secret.position)
+            conversation.erase(secret.position)
+            conversation.erase(secret.position)
 
             assert log.search("zebra") == []
-            assert "zebra" not in str(talk.request("a").body)
+            assert "zebra" not in str(conversation.request("a").body)
             report = verify(log, head=logs)
-            assert (report.problems, talk.digest) == ((), head)
+            assert (report.problems, conversation.digest) == ((), head)
             assert report.notes == (f"'demo' at position {secret.position}: erased",)
             assert log.search("flies") == []
         for each in path.parent.iterdir():
             assert b"zebra" not in each.read_bytes(), each
 
     def test_a_tool_whose_result_is_erased_does_not_run_again(self, log: Log) -> None:
-        talk = log["demo"]
-        talk.append(UserMessage(text="go"))
+        conversation = log["demo"]
+        conversation.append(UserMessage(text="go"))
         call = ToolCall(id="c", name="shell")
-        talk.append(AssistantMessage(agent="a", tool_calls=(call,)))
-        talk.append(ToolResult(call_id="c", text="private"))
-        talk.append(AssistantMessage(agent="a", text="Done."))
-        fork = talk.fork()
+        conversation.append(AssistantMessage(agent="a", tool_calls=(call,)))
+        conversation.append(ToolResult(call_id="c", text="private"))
+        conversation.append(AssistantMessage(agent="a", text="Done."))
+        fork = conversation.fork()
 
-        talk.erase(4)
+        conversation.erase(4)
 
-        for each in (talk, fork):
+        for each in (conversation, fork):
             state = each.state()
             assert state.lane("a").status == "idle"
             assert [*state.open_calls()] == []
-            assert "private" not in str(each.request("a", wire="openai-chat").body)
+            assert "private" not in str(each.request("a", api="openai-chat").body)
         assert verify(log).ok
 
     def test_a_question_whose_answer_is_erased_is_not_asked_again(self, log: Log) -> None:
-        talk = log["demo"]
-        talk.append(ModeSwitch(joins=("a",)), expected=0)
-        talk.append(UserMessage(text="go"))
-        talk.append(AssistantMessage(agent="a", text="private"))
-        assert talk.state().lane("a").status == "idle"
+        conversation = log["demo"]
+        conversation.append(ModeSwitch(joins=("a",)), expected=0)
+        conversation.append(UserMessage(text="go"))
+        conversation.append(AssistantMessage(agent="a", text="private"))
+        assert conversation.state().lane("a").status == "idle"
 
-        talk.erase(3)
+        conversation.erase(3)
 
-        assert talk.state().lane("a").status == "idle"
-        assert [entry.event.kind for entry in talk.entries(after=3)] == ["user_message"]
+        assert conversation.state().lane("a").status == "idle"
+        assert [entry.event.kind for entry in conversation.entries(after=3)] == ["user_message"]
         assert verify(log).ok
 
     def test_what_another_process_leaves_beside_the_log_is_not_used(self, path: Path) -> None:
@@ -171,18 +171,18 @@ class TestErase:
                 assert str(third["demo"].request("a").body).count("zebra") == 199
 
     def test_what_is_no_message_or_is_needed_is_refused(self, log: Log) -> None:
-        talk = log["demo"]
-        talk.append(UserMessage(text="go"))
-        talk.append(AssistantMessage(agent="a", tool_calls=(ToolCall(id="c", name="shell"),)))
-        fork = talk.fork(pending="keep")
+        conversation = log["demo"]
+        conversation.append(UserMessage(text="go"))
+        conversation.append(AssistantMessage(agent="a", tool_calls=(ToolCall(id="c", name="shell"),)))
+        fork = conversation.fork(pending="keep")
 
-        for conversation, position, error in (
-            (talk, 1, InvalidEvent),
-            (fork, 2, InvalidEvent),
-            (talk, 3, ConversationInUse),
-            (talk, 9, UnknownPosition),
-            (log["nobody"], 1, UnknownConversation),
+        for subject, position, error in (
+            (conversation, 1, InvalidEventError),
+            (fork, 2, InvalidEventError),
+            (conversation, 3, ConversationExistsError),
+            (conversation, 9, PositionNotFoundError),
+            (log["nobody"], 1, ConversationNotFoundError),
         ):
             with pytest.raises(error):
-                conversation.erase(position)
+                subject.erase(position)
         assert verify(log).notes == ()

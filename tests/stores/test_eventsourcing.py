@@ -15,7 +15,7 @@ from eventsourcing.projection import Projection, ProjectionRunner
 from eventsourcing.utils import get_topic
 
 import stenolog
-from stenolog import CorruptLog, InvalidEvent, Log, ModeSwitch, Unknown, UserMessage
+from stenolog import CorruptLogError, InvalidEventError, Log, ModeSwitch, Unknown, UserMessage
 from stenolog.adapters.stores.application import LogApplication, Recorded
 from stenolog.adapters.stores.recorder import LogRecorder
 from stenolog.adapters.verify import verify
@@ -205,12 +205,12 @@ def test_what_is_no_event_of_ours_cannot_be_saved(app: LogApplication) -> None:
         originator_id = "demo"
         originator_version = 1
 
-    with pytest.raises(InvalidEvent, match="Foreign"):
+    with pytest.raises(InvalidEventError, match="Foreign"):
         app.save(Foreign())
 
 
 def test_a_payload_that_does_not_decode_is_named_by_its_position(app: LogApplication) -> None:
     app.recorder.insert_events([StoredEvent("demo", 1, "user_message@1", b"nonsense")])
 
-    with pytest.raises(CorruptLog, match="'demo' at position 1"):
+    with pytest.raises(CorruptLogError, match="'demo' at position 1"):
         list(app.events.get("demo"))

@@ -7,15 +7,15 @@ import pytest
 from stenolog import (
     AssistantMessage,
     Conversation,
-    ConversationInUse,
-    Link,
+    ConversationExistsError,
+    ConversationNotFoundError,
+    ConversationRef,
     Log,
     ModeSwitch,
+    PositionNotFoundError,
     State,
     ToolCall,
     ToolResult,
-    UnknownConversation,
-    UnknownPosition,
     UserMessage,
 )
 from stenolog.adapters.verify import verify
@@ -28,69 +28,71 @@ def rows(log: Log) -> int:
     return int(count)
 
 
-def test_a_fork_reads_its_ancestors_entries_up_to_the_fork_and_then_its_own(talk: Conversation) -> None:
-    said(talk, "a", "b", "c")
-    fork = talk.fork(after=3)
-    said(talk, "d")
+def test_a_fork_reads_its_ancestors_entries_up_to_the_fork_and_then_its_own(
+    conversation: Conversation,
+) -> None:
+    said(conversation, "a", "b", "c")
+    fork = conversation.fork(after=3)
+    said(conversation, "d")
     said(fork, "other d")
 
-    assert texts(talk) == ["a", "b", "c", "d"]
+    assert texts(conversation) == ["a", "b", "c", "d"]
     assert texts(fork) == ["a", "b", "other d"]
     assert [entry.position for entry in fork.entries()] == [1, 2, 3, 4, 5]
     assert {entry.conversation for entry in fork.entries()} == {"demo~1"}
-    assert texts(fork, after=2, upto=3) == ["b"]
+    assert texts(fork, after=2, at=3) == ["b"]
 
 
-def test_a_fork_copies_no_entry(log: Log, talk: Conversation) -> None:
-    said(talk, *"abcdefgh")
+def test_a_fork_copies_no_entry(log: Log, conversation: Conversation) -> None:
+    said(conversation, *"abcdefgh")
     before = rows(log)
 
-    talk.fork(after=5)
+    conversation.fork(after=5)
 
     assert rows(log) == before + 1
 
 
-def test_it_opens_with_a_mode_switch_that_names_its_parent(talk: Conversation) -> None:
-    said(talk, "a", "b")
-    digests = [entry.digest for entry in talk.entries()]
-    fork = talk.fork(after=2)
+def test_it_opens_with_a_mode_switch_that_names_its_parent(conversation: Conversation) -> None:
+    said(conversation, "a", "b")
+    digests = [entry.digest for entry in conversation.entries()]
+    fork = conversation.fork(after=2)
 
     (opening,) = fork.entries(after=2)
     assert opening.event == ModeSwitch(
-        fork=True, parent=Link(conversation="demo", position=2, digest=digests[1])
+        fork=True, parent=ConversationRef(conversation="demo", position=2, digest=digests[1])
     )
 
 
-def test_without_a_position_it_forks_at_the_head(talk: Conversation) -> None:
-    said(talk, "a", "b")
+def test_without_a_position_it_forks_at_the_head(conversation: Conversation) -> None:
+    said(conversation, "a", "b")
 
-    assert texts(talk.fork()) == ["a", "b"]
+    assert texts(conversation.fork()) == ["a", "b"]
 
 
-def test_it_can_fork_before_the_first_entry(talk: Conversation) -> None:
-    said(talk, "a")
-    fork = talk.fork(after=0)
+def test_it_can_fork_before_the_first_entry(conversation: Conversation) -> None:
+    said(conversation, "a")
+    fork = conversation.fork(after=0)
 
     assert [entry.position for entry in fork.entries()] == [1]
     assert verify(fork).ok
 
 
 @pytest.mark.parametrize("after", [-1, 4])
-def test_a_position_that_is_not_there_is_refused(talk: Conversation, after: int) -> None:
-    said(talk, "a", "b")
+def test_a_position_that_is_not_there_is_refused(conversation: Conversation, after: int) -> None:
+    said(conversation, "a", "b")
 
-    with pytest.raises(UnknownPosition, match="'demo'"):
-        talk.fork(after=after)
+    with pytest.raises(PositionNotFoundError, match="'demo'"):
+        conversation.fork(after=after)
 
 
 def test_nothing_can_be_forked_from_a_conversation_without_entries(log: Log) -> None:
-    with pytest.raises(UnknownConversation, match="'nobody': no such conversation"):
+    with pytest.raises(ConversationNotFoundError, match="'nobody': no such conversation"):
         log["nobody"].fork()
 
 
-def test_forks_of_forks_read_through_all_their_ancestors(talk: Conversation) -> None:
-    said(talk, "a", "b", "c")
-    child = talk.fork(after=3)
+def test_forks_of_forks_read_through_all_their_ancestors(conversation: Conversation) -> None:
+    said(conversation, "a", "b", "c")
+    child = conversation.fork(after=3)
     said(child, "d")
     grandchild = child.fork()
     said(grandchild, "e")
@@ -103,9 +105,9 @@ def test_forks_of_forks_read_through_all_their_ancestors(talk: Conversation) -> 
     assert verify(early).ok
 
 
-def test_a_long_line_of_forks_is_read(log: Log, talk: Conversation) -> None:
-    said(talk, "0")
-    line = talk
+def test_a_long_line_of_forks_is_read(log: Log, conversation: Conversation) -> None:
+    said(conversation, "0")
+    line = conversation
     for number in range(1, 60):
         line = line.fork(name=f"fork {number}")
         said(line, str(number))
@@ -117,24 +119,24 @@ def test_a_long_line_of_forks_is_read(log: Log, talk: Conversation) -> None:
 class TestNames:
     """A fork is named after its parent, unless it is given a name."""
 
-    def test_names_are_counted(self, talk: Conversation) -> None:
-        said(talk, "a")
+    def test_names_are_counted(self, conversation: Conversation) -> None:
+        said(conversation, "a")
 
-        assert [talk.fork().name for _ in range(3)] == ["demo~1", "demo~2", "demo~3"]
+        assert [conversation.fork().name for _ in range(3)] == ["demo~1", "demo~2", "demo~3"]
 
-    def test_a_number_that_is_taken_is_passed_over(self, log: Log, talk: Conversation) -> None:
-        said(talk, "a")
+    def test_a_number_that_is_taken_is_passed_over(self, log: Log, conversation: Conversation) -> None:
+        said(conversation, "a")
         said(log["demo~1"], "not a fork")
 
-        assert talk.fork().name == "demo~2"
+        assert conversation.fork().name == "demo~2"
 
-    def test_a_given_name_that_is_taken_is_refused(self, log: Log, talk: Conversation) -> None:
-        said(talk, "a")
+    def test_a_given_name_that_is_taken_is_refused(self, log: Log, conversation: Conversation) -> None:
+        said(conversation, "a")
         said(log["other"], "b")
 
-        assert talk.fork(name="new").name == "new"
-        with pytest.raises(ConversationInUse, match="other"):
-            talk.fork(name="other")
+        assert conversation.fork(name="new").name == "new"
+        with pytest.raises(ConversationExistsError, match="other"):
+            conversation.fork(name="other")
         assert list(log) == ["demo", "other", "new"]
 
 
@@ -142,12 +144,12 @@ class TestPendingCalls:
     """Tool calls that are open at the fork run in the parent, if anywhere."""
 
     @pytest.fixture
-    def working(self, talk: Conversation) -> Conversation:
+    def working(self, conversation: Conversation) -> Conversation:
         calls = [ToolCall(id="c1", name="shell"), ToolCall(id="c2", name="browse")]
-        said(talk, "go")
-        talk.append(AssistantMessage(agent="coder", tool_calls=calls), id="calls")
-        talk.append(ToolResult(call_id="c1", text="done"))
-        return talk
+        said(conversation, "go")
+        conversation.append(AssistantMessage(agent="coder", tool_calls=calls), id="calls")
+        conversation.append(ToolResult(call_id="c1", text="done"))
+        return conversation
 
     def test_they_are_closed_in_the_fork(self, working: Conversation) -> None:
         fork = working.fork()
@@ -178,21 +180,23 @@ class TestPendingCalls:
 class TestLife:
     """What becomes of a family when one of it goes."""
 
-    def test_an_ancestor_with_living_forks_cannot_be_deleted(self, log: Log, talk: Conversation) -> None:
-        said(talk, "a")
-        fork = talk.fork()
+    def test_an_ancestor_with_living_forks_cannot_be_deleted(
+        self, log: Log, conversation: Conversation
+    ) -> None:
+        said(conversation, "a")
+        fork = conversation.fork()
 
-        with pytest.raises(ConversationInUse, match="demo~1"):
-            talk.delete()
+        with pytest.raises(ConversationExistsError, match="demo~1"):
+            conversation.delete()
         fork.delete()
-        talk.delete()
+        conversation.delete()
         assert log.names(archived=True) == []
 
     def test_what_was_deleted_elsewhere_cannot_be_forked(
-        self, log: Log, talk: Conversation, monkeypatch: pytest.MonkeyPatch
+        self, log: Log, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        said(talk, "a")
-        decided = talk.state()
+        said(conversation, "a")
+        decided = conversation.state()
 
         def deleted_meanwhile(*_: object, **__: object) -> State:
             log["demo"].delete()
@@ -200,20 +204,20 @@ class TestLife:
 
         monkeypatch.setattr(Conversation, "state", deleted_meanwhile)
 
-        with pytest.raises(UnknownConversation, match="deleted"):
-            talk.fork()
+        with pytest.raises(ConversationNotFoundError, match="deleted"):
+            conversation.fork()
         assert log.names(archived=True) == []
 
-    def test_a_renamed_ancestor_is_still_the_ancestor(self, log: Log, talk: Conversation) -> None:
-        said(talk, "a")
-        fork = talk.fork()
-        talk.rename("origin")
+    def test_a_renamed_ancestor_is_still_the_ancestor(self, log: Log, conversation: Conversation) -> None:
+        said(conversation, "a")
+        fork = conversation.fork()
+        conversation.rename("origin")
 
         assert texts(fork) == ["a"]
         assert verify(log).ok
 
-    def test_an_id_of_the_parent_is_free_in_the_fork(self, talk: Conversation) -> None:
-        talk.append(UserMessage(text="a"), id="m1")
-        fork = talk.fork()
+    def test_an_id_of_the_parent_is_free_in_the_fork(self, conversation: Conversation) -> None:
+        conversation.append(UserMessage(text="a"), id="m1")
+        fork = conversation.fork()
 
         assert fork.append(UserMessage(text="other"), id="m1").position == 4

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import AssistantMessage, Card, Conversation, Draft, Log, ModeSwitch, UserMessage
+from stenolog import AgentCard, AssistantMessage, Conversation, Log, ModeSwitch, NewEntry, UserMessage
 from stenolog.adapters.stores import reading
 from stenolog.projections.requests import build
 
@@ -24,22 +24,22 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 
 @pytest.fixture
-def talk(log: Log) -> Conversation:
+def conversation(log: Log) -> Conversation:
     """A conversation that is looked at."""
-    talk = log["talk"]
-    talk.append(ModeSwitch(joins=["coder"]))
+    conversation = log["talk"]
+    conversation.append(ModeSwitch(joins=["coder"]))
     for text in "abc":
-        talk.append(UserMessage(text=text))
-        talk.request("coder")
-    return talk
+        conversation.append(UserMessage(text=text))
+        conversation.request("coder")
+    return conversation
 
 
-def anew(talk: Conversation) -> bytes:
-    return build(list(talk.entries()), "coder").bytes
+def anew(conversation: Conversation) -> bytes:
+    return build(list(conversation.entries()), "coder").bytes
 
 
 def test_what_this_process_appended_is_not_decoded_again(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    conversation: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*asked: Any) -> None:
         raise AssertionError(f"{asked} was read")
@@ -47,10 +47,10 @@ def test_what_this_process_appended_is_not_decoded_again(
     with monkeypatch.context() as patched:
         patched.setattr(reading, "_decoded", refused)
         for number in range(40):
-            talk.append(UserMessage(text=f"{number}"))
-            talk.append(AssistantMessage(agent="coder", text=f"{number}"))
-            request = talk.request("coder")
-    assert request.bytes == anew(talk)
+            conversation.append(UserMessage(text=f"{number}"))
+            conversation.append(AssistantMessage(agent="coder", text=f"{number}"))
+            request = conversation.request("coder")
+    assert request.bytes == anew(conversation)
 
 
 class Step(NamedTuple):
@@ -87,8 +87,8 @@ def test_whoever_appends_the_request_is_that_of_the_whole_log(
         for nth, step in enumerate(steps):
             for text in step.texts:
                 try:
-                    (there if step.elsewhere else here).extend([Draft(UserMessage(text=text), step.id)])
-                except stenolog.IdTaken:
+                    (there if step.elsewhere else here).extend([NewEntry(UserMessage(text=text), step.id)])
+                except stenolog.DuplicateIdError:
                     assert step.id
             if renamed and nth == 3:
                 there.rename("another name")
@@ -96,42 +96,42 @@ def test_whoever_appends_the_request_is_that_of_the_whole_log(
             assert there.request("coder").bytes == anew(here)
 
 
-def test_who_changes_what_he_appended_changes_no_request(talk: Conversation) -> None:
-    card = Card(parameters={"temperature": 1})
+def test_who_changes_what_he_appended_changes_no_request(conversation: Conversation) -> None:
+    card = AgentCard(parameters={"temperature": 1})
     note = UserMessage(text="noted", meta={"app": {"mood": "fine"}})
-    talk.append(ModeSwitch(cards={"coder": card}), expected=talk.position)
-    talk.append(note)
+    conversation.append(ModeSwitch(cards={"coder": card}), expected=conversation.position)
+    conversation.append(note)
     card.parameters["temperature"] = 0
     note.meta["app"] = "changed"
 
-    assert talk.request("coder").body["temperature"] == 1
-    assert talk.request("coder").bytes == anew(talk)
-    assert note not in [entry.event for entry in talk.stream.recent or ()]
+    assert conversation.request("coder").body["temperature"] == 1
+    assert conversation.request("coder").bytes == anew(conversation)
+    assert note not in [entry.event for entry in conversation.stream.recent or ()]
 
 
-def test_of_a_deleted_conversation_nothing_is_remembered(talk: Conversation) -> None:
-    talk.delete()
+def test_of_a_deleted_conversation_nothing_is_remembered(conversation: Conversation) -> None:
+    conversation.delete()
 
-    assert talk.stream.recent is None
+    assert conversation.stream.recent is None
 
 
-def test_threads_that_append_at_once_are_all_heard(talk: Conversation) -> None:
+def test_threads_that_append_at_once_are_all_heard(conversation: Conversation) -> None:
     def append(number: int) -> None:
         for nth in range(25):
-            talk.append(UserMessage(text=f"{number} {nth}"))
+            conversation.append(UserMessage(text=f"{number} {nth}"))
 
     with ThreadPoolExecutor(4) as pool:
         working = [pool.submit(append, number) for number in range(4)]
         while not all(future.done() for future in working):
-            request = talk.request("coder")
-            assert request.bytes == build(list(talk.entries(upto=request.upto)), "coder").bytes
+            request = conversation.request("coder")
+            assert request.bytes == build(list(conversation.entries(at=request.at)), "coder").bytes
         for future in working:
             future.result()
-    assert talk.request("coder").bytes == anew(talk)
+    assert conversation.request("coder").bytes == anew(conversation)
 
 
 def test_a_conversation_that_was_deleted_elsewhere_and_begun_anew_is_another(
-    talk: Conversation, log: Log
+    conversation: Conversation, log: Log
 ) -> None:
     with stenolog.open(log.path, synchronous="normal") as elsewhere:
         elsewhere["talk"].delete()

@@ -18,23 +18,23 @@ from hypothesis import strategies as st
 import stenolog
 from stenolog import (
     Conversation,
-    Draft,
+    ConversationNotFoundError,
+    DuplicateIdError,
     Entry,
-    IdTaken,
-    InvalidEvent,
+    InvalidEventError,
     Log,
     ModeSwitch,
-    StaleAppend,
+    NewEntry,
     StenologError,
-    StoreFailed,
-    UnknownConversation,
+    StoreError,
     UserMessage,
+    VersionConflictError,
 )
 from stenolog.adapters.stores.claims import Claim, Claims
-from stenolog.adapters.stores.grouping import Waiting
-from stenolog.adapters.stores.parts import Part
+from stenolog.adapters.stores.grouping import PendingWrite
+from stenolog.adapters.stores.parts import Savepoint
 from stenolog.adapters.verify import verify
-from stenolog.domain.errors import ClaimLost
+from stenolog.domain.errors import ClaimLostError
 from tests.stores.conftest import fixed_clock, fixed_ids, said, texts
 from tests.stores.together import at_once, in_groups, outcome
 from tests.stores.workers import PATIENCE
@@ -65,12 +65,12 @@ ASKED = st.lists(
 )
 
 
-def drafts(asked: Asked) -> list[Draft]:
+def drafts(asked: Asked) -> list[NewEntry]:
     events = [
         ModeSwitch(mode="agent") if text == "a mode switch" else UserMessage(text=text)
         for text in asked.events
     ]
-    return [Draft(event, id) for event, id in zip(events, asked.ids, strict=False)]
+    return [NewEntry(event, id) for event, id in zip(events, asked.ids, strict=False)]
 
 
 @contextmanager
@@ -88,8 +88,8 @@ def one_by_one(asked: list[Asked]) -> tuple[list[Any], list[Any]]:
         return [outcome(partial(extend, log[each.name], each)) for each in asked], everything(log)
 
 
-def extend(talk: Conversation, asked: Asked) -> list[Entry]:
-    return talk.extend(drafts(asked), expected=asked.expected, fence=asked.fence)
+def extend(conversation: Conversation, asked: Asked) -> list[Entry]:
+    return conversation.extend(drafts(asked), expected=asked.expected, fence=asked.fence)
 
 
 def together(asked: list[Asked]) -> tuple[list[Any], list[Any]]:
@@ -100,18 +100,18 @@ def together(asked: list[Asked]) -> tuple[list[Any], list[Any]]:
         return [outcome(partial(future.result, PATIENCE)) for future in landed], everything(log)
 
 
-def submit(talk: Conversation, asked: Asked) -> Future[list[Entry]]:
+def submit(conversation: Conversation, asked: Asked) -> Future[list[Entry]]:
     """Have the append done in a group; its entries."""
     given, future = drafts(asked), Future[list[Entry]]()
 
     def land() -> None:
         try:
-            future.set_result(talk.written(given, waiting.result()))
+            future.set_result(conversation.written(given, waiting.result()))
         except StenologError as error:
             future.set_exception(error)
 
-    waiting = Waiting(talk.sealing(given, asked.expected, asked.fence).write, land)
-    talk.log.datastore.group.submit(waiting)
+    waiting = PendingWrite(conversation.sealing(given, asked.expected, asked.fence).write, land)
+    conversation.log.datastore.group.submit(waiting)
     return future
 
 
@@ -139,13 +139,13 @@ def commits(log: Log) -> list[str]:
 
 
 def test_what_comes_while_somebody_writes_is_committed_together(log: Log) -> None:
-    talks = [log[str(number)] for number in range(16)]
+    conversations = [log[str(number)] for number in range(16)]
     ended = commits(log)
 
-    entries = at_once(log, *(partial(talk.append, HI) for talk in talks))
+    entries = at_once(log, *(partial(conversation.append, HI) for conversation in conversations))
 
     assert ended == ["COMMIT"]
-    assert entries == [next(talk.entries(after=1)) for talk in talks]
+    assert entries == [next(conversation.entries(after=1)) for conversation in conversations]
     assert verify(log).ok
 
 
@@ -157,55 +157,65 @@ def test_who_finds_nobody_writing_writes_in_his_own_thread(log: Log) -> None:
 
 
 def test_appends_to_one_conversation_keep_their_order(log: Log) -> None:
-    talk = log["demo"]
-    at_once(log, *(partial(said, talk, str(number)) for number in range(10)))
+    conversation = log["demo"]
+    at_once(log, *(partial(said, conversation, str(number)) for number in range(10)))
 
-    assert texts(talk) == [str(number) for number in range(10)]
-    said(talk, "and on")
-    assert talk.position == 12
+    assert texts(conversation) == [str(number) for number in range(10)]
+    said(conversation, "and on")
+    assert conversation.position == 12
 
 
 def test_a_conflict_fails_its_own_append_alone(log: Log) -> None:
-    talk, gone = log["demo"], log["gone"]
-    said(talk, "a")
-    talk.append(HI, id="taken")
+    conversation, gone = log["demo"], log["gone"]
+    said(conversation, "a")
+    conversation.append(HI, id="taken")
     said(gone, "a")
     handle = log["gone"]
     gone.delete()
     calls: list[Callable[[], Any]] = [
-        partial(talk.append, HI, expected=3),
-        partial(talk.append, HI, expected=3),
-        partial(talk.append, UserMessage(text="other"), id="taken"),
-        partial(talk.append, HI, id="taken"),
-        partial(talk.append, ModeSwitch(mode="agent")),
-        partial(talk.extend, [HI, Draft(UserMessage(text="other"), "taken")]),
-        partial(talk.extend, [HI], fence=7),
+        partial(conversation.append, HI, expected=3),
+        partial(conversation.append, HI, expected=3),
+        partial(conversation.append, UserMessage(text="other"), id="taken"),
+        partial(conversation.append, HI, id="taken"),
+        partial(conversation.append, ModeSwitch(mode="agent")),
+        partial(conversation.extend, [HI, NewEntry(UserMessage(text="other"), "taken")]),
+        partial(conversation.extend, [HI], fence=7),
         partial(handle.append, HI),
-        partial(talk.append, HI),
+        partial(conversation.append, HI),
     ]
 
     made, stale, taken, again, switch, half, lost, deleted, last = at_once(log, *calls)
 
     assert (made.position, again.position, last.position) == (4, 3, 5)
     refused = [kind for kind, _ in (stale, taken, switch, half, lost, deleted)]
-    assert refused == [StaleAppend, IdTaken, InvalidEvent, IdTaken, ClaimLost, UnknownConversation]
-    assert talk.position == 5
+    assert refused == [
+        VersionConflictError,
+        DuplicateIdError,
+        InvalidEventError,
+        DuplicateIdError,
+        ClaimLostError,
+        ConversationNotFoundError,
+    ]
+    assert conversation.position == 5
     assert verify(log).ok
 
 
 @pytest.mark.parametrize("number", [60, 64, 65, 200])
 def test_of_any_number_that_wait_one_that_is_refused_fails_alone(log: Log, number: int) -> None:
-    talk = log["demo"]
-    said(talk, "a")
+    conversation = log["demo"]
+    said(conversation, "a")
     calls: list[Callable[[], Any]] = [partial(said, log[str(nth % 7)], f"{nth}") for nth in range(number)]
     middle = number // 2
-    calls[middle:middle] = [partial(talk.append, HI, id="x"), partial(talk.append, HI, expected=2)]
+    calls[middle:middle] = [
+        partial(conversation.append, HI, id="x"),
+        partial(conversation.append, HI, expected=2),
+    ]
 
     outcomes = at_once(log, *calls)
 
-    assert [each[0] for each in outcomes if type(each) is tuple] == [StaleAppend]
+    assert [each[0] for each in outcomes if type(each) is tuple] == [VersionConflictError]
     assert sorted(t for nth in range(7) for t in texts(log[str(nth)])) == sorted(map(str, range(number)))
-    assert (talk.position, verify(log).ok) == (3, True)
+    assert (conversation.position, verify(log).ok) == (3, True)
 
 
 class Full:
@@ -224,19 +234,19 @@ class Full:
 
 
 def test_what_waits_beside_one_that_settles_a_claim_is_durable_with_it_or_not_at_all(log: Log) -> None:
-    talk, other = log["demo"], log["other"]
-    said(talk, "a")
+    conversation, other = log["demo"], log["other"]
+    said(conversation, "a")
     said(other, "a")
-    claims = Claims(log.datastore, talk.stream)
+    claims = Claims(log.datastore, conversation.stream)
     (claim,) = claims.take([Claim(0, "a", "model", 2, 1, "key", "me", 0)], 2)
     writer, log.datastore._writer = log.datastore._writer, Full(log.datastore._writer)  # type: ignore[assignment]
     assert claim is not None
-    settling = partial(talk.extend, [HI], fence=claim.fence)
+    settling = partial(conversation.extend, [HI], fence=claim.fence)
     outcomes = at_once(log, partial(other.append, HI), settling, partial(other.append, HI))
     log.datastore._writer = writer
 
-    assert [kind for kind, _ in outcomes] == [StoreFailed] * 3
-    assert (talk.position, other.position) == (2, 2)
+    assert [kind for kind, _ in outcomes] == [StoreError] * 3
+    assert (conversation.position, other.position) == (2, 2)
     assert other.append(HI).position == 3
     assert settling()[0].position == 3
     assert verify(log).ok
@@ -244,90 +254,105 @@ def test_what_waits_beside_one_that_settles_a_claim_is_durable_with_it_or_not_at
 
 @pytest.mark.parametrize("others", [0, 2])
 def test_a_job_of_several_goes_on_where_one_of_them_is_refused(log: Log, others: int) -> None:
-    talk, other = log["demo"], log["other"]
-    said(talk, "a")
+    conversation, other = log["demo"], log["other"]
+    said(conversation, "a")
     appends = [
-        talk.sealing([Draft(HI)], 2),
-        talk.sealing([Draft(HI), Draft(HI)], 2),
-        other.sealing([Draft(HI)], 0),
-        talk.sealing([Draft(HI), Draft(HI)], 3),
+        conversation.sealing([NewEntry(HI)], 2),
+        conversation.sealing([NewEntry(HI), NewEntry(HI)], 2),
+        other.sealing([NewEntry(HI)], 0),
+        conversation.sealing([NewEntry(HI), NewEntry(HI)], 3),
     ]
 
-    def job(part: Part) -> list[Any]:
+    def job(part: Savepoint) -> list[Any]:
         return [outcome(partial(append.write, part.smaller())) for append in appends]
 
     write = partial(log.datastore.group.write, job)
     more = (partial(said, log[str(number)], "b") for number in range(others))
     (one, stale, two, three), *_ = at_once(log, write, *more) if others else [write()]
 
-    assert (one[-1].position, stale[0], two[-1].position, three[-1].position) == (3, StaleAppend, 2, 5)
-    assert (talk.position, other.position) == (5, 2)
-    said(talk, "and on")
+    assert (one[-1].position, stale[0], two[-1].position, three[-1].position) == (
+        3,
+        VersionConflictError,
+        2,
+        5,
+    )
+    assert (conversation.position, other.position) == (5, 2)
+    said(conversation, "and on")
     assert verify(log).ok
 
 
 @pytest.mark.parametrize("others", [0, 2])
 def test_a_job_of_several_that_fails_in_the_end_leaves_none_of_them_behind(log: Log, others: int) -> None:
-    talk, new = log["demo"], log["new"]
-    said(talk, "a")
-    appends = [talk.sealing([Draft(HI)], None), new.sealing([Draft(HI)], None)]
+    conversation, new = log["demo"], log["new"]
+    said(conversation, "a")
+    appends = [conversation.sealing([NewEntry(HI)], None), new.sealing([NewEntry(HI)], None)]
 
-    def job(part: Part) -> None:
+    def job(part: Savepoint) -> None:
         with part:
             for append in appends:
                 append.write(part.smaller())
-            raise InvalidEvent("on second thoughts")
+            raise InvalidEventError("on second thoughts")
 
     write = partial(outcome, partial(log.datastore.group.write, job))
     more = [partial(said, log[str(number)], "b") for number in range(others)]
     refused, *_ = at_once(log, *more[:1], write, *more[1:])[min(others, 1) :] if others else [write()]
 
-    assert refused == (InvalidEvent, "on second thoughts")
-    said(talk, "b")
+    assert refused == (InvalidEventError, "on second thoughts")
+    said(conversation, "b")
     said(new, "b")
-    assert (talk.position, new.position) == (3, 2)
+    assert (conversation.position, new.position) == (3, 2)
     assert verify(log).ok
 
 
 def test_a_commit_that_fails_fails_all_that_were_in_it_and_leaves_nothing_behind(log: Log) -> None:
-    talk, new = log["demo"], log["new"]
-    said(talk, "a")
+    conversation, new = log["demo"], log["new"]
+    said(conversation, "a")
 
     def fail() -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
     hook = in_groups(fail)
     log.datastore.kept_up.append(hook)
-    calls = partial(talk.append, HI), partial(new.append, HI), partial(talk.append, HI, expected=2)
+    calls = (
+        partial(conversation.append, HI),
+        partial(new.append, HI),
+        partial(conversation.append, HI, expected=2),
+    )
     outcomes = at_once(log, *calls)
     log.datastore.kept_up.remove(hook)
 
-    assert [kind for kind, _ in outcomes] == [StoreFailed] * 3
+    assert [kind for kind, _ in outcomes] == [StoreError] * 3
     assert list(log) == ["demo"]
-    said(talk, "b")
+    said(conversation, "b")
     said(new, "b")
-    assert (talk.position, new.position) == (3, 2)
+    assert (conversation.position, new.position) == (3, 2)
     assert verify(log).ok
 
 
 def test_of_what_no_longer_goes_on_the_disk_nothing_is_acknowledged(log: Log) -> None:
-    talks = [log[str(number)] for number in range(8)]
-    for talk in talks:
-        said(talk, "a")
+    conversations = [log[str(number)] for number in range(8)]
+    for conversation in conversations:
+        said(conversation, "a")
     connection: sqlite3.Connection = log.datastore._writer
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     connection.execute(f"PRAGMA max_page_count = {pages + 30}")
 
     big = UserMessage(text="x" * 5000)
-    outcomes = at_once(log, *(partial(talk.append, big) for talk in talks))
+    outcomes = at_once(log, *(partial(conversation.append, big) for conversation in conversations))
     connection.execute("PRAGMA max_page_count = 1000000")
 
-    refused = [talk for talk, each in zip(talks, outcomes, strict=True) if not isinstance(each, Entry)]
+    refused = [
+        conversation
+        for conversation, each in zip(conversations, outcomes, strict=True)
+        if not isinstance(each, Entry)
+    ]
     assert refused
-    assert {each[0] for each in outcomes if not isinstance(each, Entry)} == {StoreFailed}
-    assert [talk.position for talk in talks] == [2 if talk in refused else 3 for talk in talks]
-    for talk in talks:
-        said(talk, "b")
+    assert {each[0] for each in outcomes if not isinstance(each, Entry)} == {StoreError}
+    assert [conversation.position for conversation in conversations] == [
+        2 if conversation in refused else 3 for conversation in conversations
+    ]
+    for conversation in conversations:
+        said(conversation, "b")
     assert verify(log).ok
 
 
@@ -339,9 +364,9 @@ def test_whatever_a_hook_raises_is_told_to_all(log: Log) -> None:
     def fail() -> None:
         raise Odd(1, 2)
 
-    def caught(talk: Conversation) -> str:
+    def caught(conversation: Conversation) -> str:
         with pytest.raises(Odd) as caught:
-            talk.append(HI)
+            conversation.append(HI)
         return str(caught.value)
 
     log.datastore.kept_up.append(in_groups(fail))
@@ -354,7 +379,7 @@ def test_whatever_a_hook_raises_is_told_to_all(log: Log) -> None:
 
 def test_hooks_run_once_in_a_transaction_and_the_bell_rings_when_it_is_durable(path: Path) -> None:
     with stenolog.open(path) as log:
-        talks = [log[str(number)] for number in range(4)]
+        conversations = [log[str(number)] for number in range(4)]
         ran: list[str] = []
         heard: list[int] = []
 
@@ -363,9 +388,9 @@ def test_hooks_run_once_in_a_transaction_and_the_bell_rings_when_it_is_durable(p
                 heard.extend(other.execute("SELECT count(*) FROM stored_events").fetchone())
 
         log.datastore.kept_up.append(in_groups(lambda: ran.append("once")))
-        ring, log.datastore.bell.ring = log.datastore.bell.ring, listen  # type: ignore[method-assign]
-        at_once(log, *(partial(talk.append, HI) for talk in talks))
-        log.datastore.bell.ring = ring  # type: ignore[method-assign]
+        ring, log.datastore.bell.notify = log.datastore.bell.notify, listen  # type: ignore[method-assign]
+        at_once(log, *(partial(conversation.append, HI) for conversation in conversations))
+        log.datastore.bell.notify = ring  # type: ignore[method-assign]
 
         assert ran == ["once"]
         # the writer before the group rings after it has let go: the group may be durable by then

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import Conversation, Draft, Entry, Log, StoreBusy, StoreFailed, UserMessage
+from stenolog import Conversation, Entry, Log, NewEntry, StoreError, StoreTimeoutError, UserMessage
 from stenolog.adapters.stores import filelock
 from stenolog.adapters.stores.filelock import FileLock
-from stenolog.adapters.stores.grouping import Waiting
+from stenolog.adapters.stores.grouping import PendingWrite
 from stenolog.adapters.verify import verify
 from tests.stores.conftest import said, texts
 from tests.stores.together import at_once, in_groups, outcome
@@ -28,33 +28,35 @@ HI = UserMessage(text="hi")
 
 def test_longer_than_the_deadline_nobody_waits_for_another_process(path: Path) -> None:
     with stenolog.open(path, deadline=0.2) as log:
-        talks = [log[str(number)] for number in range(6)]
-        for talk in talks:
-            said(talk, "a")
+        conversations = [log[str(number)] for number in range(6)]
+        for conversation in conversations:
+            said(conversation, "a")
         holder = FileLock(f"{path}-lock")
         assert holder.acquire(0)
         with ThreadPoolExecutor(6) as pool:
-            outcomes = list(pool.map(lambda talk: outcome(partial(talk.append, HI)), talks))
+            outcomes = list(
+                pool.map(lambda conversation: outcome(partial(conversation.append, HI)), conversations)
+            )
         holder.close()
 
-        assert [kind for kind, _ in outcomes] == [StoreBusy] * 6
-        assert [talk.append(HI).position for talk in talks] == [3] * 6
+        assert [kind for kind, _ in outcomes] == [StoreTimeoutError] * 6
+        assert [conversation.append(HI).position for conversation in conversations] == [3] * 6
 
 
 def test_longer_than_the_deadline_nobody_waits_for_another_program(path: Path) -> None:
     with stenolog.open(path, deadline=0.1) as log, closing(sqlite3.connect(path)) as program:
-        talks = [log[str(number)] for number in range(6)]
-        for talk in talks:
-            said(talk, "a")
+        conversations = [log[str(number)] for number in range(6)]
+        for conversation in conversations:
+            said(conversation, "a")
         statements: list[str] = []
         log.datastore._writer.set_trace_callback(statements.append)
         program.execute("BEGIN IMMEDIATE")
-        outcomes = at_once(log, *(partial(talk.append, HI) for talk in talks))
+        outcomes = at_once(log, *(partial(conversation.append, HI) for conversation in conversations))
         program.rollback()
 
-        assert [kind for kind, _ in outcomes] == [StoreBusy] * 6
+        assert [kind for kind, _ in outcomes] == [StoreTimeoutError] * 6
         assert [one.split()[0] for one in statements if one != "ROLLBACK"] == ["INSERT"]
-        assert [talk.append(HI).position for talk in talks] == [3] * 6
+        assert [conversation.append(HI).position for conversation in conversations] == [3] * 6
 
 
 def test_those_who_wait_for_the_same_wait_together(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,42 +64,42 @@ def test_those_who_wait_for_the_same_wait_together(path: Path, monkeypatch: pyte
         waits: list[str] = []
         busy = log.datastore._busy
 
-        def counted() -> StoreBusy:
+        def counted() -> StoreTimeoutError:
             waits.append("one more")
             return busy()
 
         monkeypatch.setattr(log.datastore, "_busy", counted)
         with ThreadPoolExecutor(30) as pool, log.datastore.writing():
             asked = [pool.submit(outcome, partial(log[str(n)].append, HI)) for n in range(30)]
-            assert {future.result(PATIENCE)[0] for future in asked} == {StoreBusy}
+            assert {future.result(PATIENCE)[0] for future in asked} == {StoreTimeoutError}
         assert len(waits) < 30
 
 
 def test_who_is_woken_by_a_group_may_append_too(log: Log) -> None:
-    talks = [log[str(number)] for number in range(3)]
+    conversations = [log[str(number)] for number in range(3)]
     echoes = iter(["echo"])
 
     def echo() -> None:
         if threading.current_thread().name == "stenolog-writer":
             for text in echoes:
-                said(talks[0], text)
+                said(conversations[0], text)
 
-    with log.datastore.bell.listening(echo):
-        at_once(log, *(partial(talk.append, HI) for talk in talks))
-    assert [talk.position for talk in talks] == [3, 2, 2]
+    with log.datastore.bell.subscribe(echo):
+        at_once(log, *(partial(conversation.append, HI) for conversation in conversations))
+    assert [conversation.position for conversation in conversations] == [3, 2, 2]
 
 
 def test_a_hook_that_appends_is_refused_and_holds_up_nobody(path: Path) -> None:
     with stenolog.open(path, deadline=0.05) as log:
-        talk = log["demo"]
-        said(talk, "a")
-        hook = in_groups(lambda: said(talk, "within its own transaction"))
+        conversation = log["demo"]
+        said(conversation, "a")
+        hook = in_groups(lambda: said(conversation, "within its own transaction"))
         log.datastore.kept_up.append(hook)
-        outcomes = at_once(log, partial(talk.append, HI), partial(talk.append, HI))
+        outcomes = at_once(log, partial(conversation.append, HI), partial(conversation.append, HI))
         log.datastore.kept_up.remove(hook)
 
-        assert [kind for kind, _ in outcomes] == [StoreBusy] * 2
-        assert talk.append(HI).position == 3
+        assert [kind for kind, _ in outcomes] == [StoreTimeoutError] * 2
+        assert conversation.append(HI).position == 3
 
 
 def refused(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,23 +108,23 @@ def refused(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     def none_left(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    waiting = Waiting(log["demo"].sealing([Draft(HI)], None).write, lambda: None)
+    waiting = PendingWrite(log["demo"].sealing([NewEntry(HI)], None).write, lambda: None)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", none_left)
-        with pytest.raises(StoreFailed, match="can't start new thread"):
+        with pytest.raises(StoreError, match="can't start new thread"):
             log.datastore.group.submit(waiting)
 
 
 def test_what_is_refused_for_want_of_a_thread_is_not_written_later(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talk = log["demo"]
-    said(talk, "a")
+    conversation = log["demo"]
+    said(conversation, "a")
     refused(log, monkeypatch)
-    said(talk, "b")
-    at_once(log, partial(said, talk, "c"))
+    said(conversation, "b")
+    at_once(log, partial(said, conversation, "c"))
 
-    assert texts(talk) == ["a", "b", "c"]
+    assert texts(conversation) == ["a", "b", "c"]
 
 
 def test_a_log_whose_thread_never_began_can_be_closed(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,30 +136,32 @@ def test_a_log_whose_thread_never_began_can_be_closed(log: Log, monkeypatch: pyt
 
 def test_when_the_log_is_closed_everybody_is_told(path: Path) -> None:
     log = stenolog.open(path)
-    talks = [log[str(number)] for number in range(8)]
+    conversations = [log[str(number)] for number in range(8)]
     begun = threading.Barrier(9)
 
-    def work(talk: Conversation) -> int:
+    def work(conversation: Conversation) -> int:
         begun.wait(PATIENCE)
-        while isinstance(entry := outcome(partial(talk.append, HI)), Entry):
+        while isinstance(entry := outcome(partial(conversation.append, HI)), Entry):
             last = entry.position
-        assert entry == (StoreFailed, f"{path}: the log was closed")
+        assert entry == (StoreError, f"{path}: the log was closed")
         return last
 
     with ThreadPoolExecutor(8) as pool:
-        last = [pool.submit(work, talk) for talk in talks]
+        last = [pool.submit(work, conversation) for conversation in conversations]
         begun.wait(PATIENCE)
-        while talks[-1].position < 10:
+        while conversations[-1].position < 10:
             pass
         log.close()
     assert log.datastore.group._thread is None
     with stenolog.open(path) as again:
-        assert [again[talk.name].position for talk in talks] == [each.result(PATIENCE) for each in last]
+        assert [again[conversation.name].position for conversation in conversations] == [
+            each.result(PATIENCE) for each in last
+        ]
 
 
 def test_who_is_interrupted_while_he_waits_takes_nobody_with_him(log: Log) -> None:
     assert threading.current_thread() is threading.main_thread()
-    talk, other = log["demo"], log["other"]
+    conversation, other = log["demo"], log["other"]
     release, submit = threading.Event(), log.datastore.group.submit
 
     def hold() -> None:
@@ -165,7 +169,7 @@ def test_who_is_interrupted_while_he_waits_takes_nobody_with_him(log: Log) -> No
             holding.set()
             assert release.wait(PATIENCE)
 
-    def interrupted(waiting: Waiting[Any]) -> None:
+    def interrupted(waiting: PendingWrite[Any]) -> None:
         submit(waiting)
         signal.raise_signal(signal.SIGINT)
 
@@ -175,26 +179,26 @@ def test_who_is_interrupted_while_he_waits_takes_nobody_with_him(log: Log) -> No
         assert holding.wait(PATIENCE)
         log.datastore.group.submit = interrupted  # type: ignore[method-assign]
         with pytest.raises(KeyboardInterrupt):
-            talk.append(HI)
+            conversation.append(HI)
         log.datastore.group.submit = submit  # type: ignore[method-assign]
         waits = pool.submit(other.append, HI)
         release.set()
         assert waits.result(PATIENCE).position == 2
         held.result(PATIENCE)
-    said(talk, "b")
+    said(conversation, "b")
     assert verify(log).ok
 
 
 def test_who_is_interrupted_while_he_writes_leaves_nothing_behind(log: Log) -> None:
-    talk = log["demo"]
-    said(talk, "a")
+    conversation = log["demo"]
+    said(conversation, "a")
     log.datastore.kept_up.append(lambda _: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
-        talk.append(HI)
+        conversation.append(HI)
     log.datastore.kept_up.clear()
 
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(talk.append, HI).result(PATIENCE).position == 3
+        assert pool.submit(conversation.append, HI).result(PATIENCE).position == 3
 
 
 def test_a_lock_that_comes_to_somebody_interrupted_is_let_go(

@@ -9,7 +9,7 @@ from threading import Event, Thread
 import pytest
 
 import stenolog
-from stenolog import CorruptLog, Entry, Log
+from stenolog import CorruptLogError, Entry, Log
 from stenolog.adapters import verify_conversation
 from stenolog.adapters.report import Report
 from stenolog.adapters.stores import noted, schema
@@ -201,11 +201,11 @@ def test_names_and_forks_of_odd_types_are_damage_to_who_reads(path: Path) -> Non
         said(log["demo"], "a")
         log["demo"].fork(name="branch")
     changed(path, "UPDATE conversations SET fork_position = x'03' WHERE name = 'branch'")
-    with stenolog.open(path) as log, pytest.raises(CorruptLog, match="fork position"):
+    with stenolog.open(path) as log, pytest.raises(CorruptLogError, match="fork position"):
         texts(log["branch"])
 
     changed(path, "UPDATE conversations SET name = x'64656d6f' WHERE name = 'demo'")
-    with stenolog.open(path) as log, pytest.raises(CorruptLog, match="names as text"):
+    with stenolog.open(path) as log, pytest.raises(CorruptLogError, match="names as text"):
         log.names()
 
 
@@ -217,13 +217,13 @@ def test_verify_of_nested_forks_folds_each_entry_once(log: Log, monkeypatch: pyt
         return step(state, entry)
 
     monkeypatch.setattr(verify_conversation, "step", counting)
-    talk = log["demo"]
-    said(talk, "a")
+    conversation = log["demo"]
+    said(conversation, "a")
     for _ in range(30):
-        talk = talk.fork()
+        conversation = conversation.fork()
 
     assert verify(log).ok
-    assert len(folded) == talk.position
+    assert len(folded) == conversation.position
     assert [one.entries for one in verify(log).conversations] == [2, *[1] * 30]
 
 
@@ -304,7 +304,7 @@ def test_a_file_with_a_trigger_of_somebody_else_is_refused(path: Path, name: str
         report = verify(log)
 
     assert f"the schema of {name}" in str(report.problems)
-    with pytest.raises(CorruptLog, match=name):
+    with pytest.raises(CorruptLogError, match=name):
         stenolog.open(path)
 
 

@@ -13,11 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import AssistantMessage, Card, Conversation, Entry, Event, Image, Log, ModeSwitch, UserMessage
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    Conversation,
+    Entry,
+    Event,
+    ImagePart,
+    Log,
+    ModeSwitch,
+    UserMessage,
+)
 from stenolog.adapters import holding
 from stenolog.adapters.stores import reading
 from stenolog.context import Budget, LastN
-from stenolog.domain.parts import Text
+from stenolog.domain.parts import TextPart
 from stenolog.projections.requests import build, live
 from tests.strategies import events
 
@@ -39,22 +49,22 @@ def shed() -> Iterator[None]:
 
 
 @pytest.fixture
-def talk(log: Log) -> Conversation:
-    talk = log["talk"]
-    talk.append(ModeSwitch(cards={"coder": Card()}, joins=["coder"]))
-    talk.extend([UserMessage(text=WORDS), AssistantMessage(agent="coder", text=WORDS)] * 20)
-    return talk
+def conversation(log: Log) -> Conversation:
+    conversation = log["talk"]
+    conversation.append(ModeSwitch(cards={"coder": AgentCard()}, joins=["coder"]))
+    conversation.extend([UserMessage(text=WORDS), AssistantMessage(agent="coder", text=WORDS)] * 20)
+    return conversation
 
 
-def anew(talk: Conversation) -> bytes:
+def anew(conversation: Conversation) -> bytes:
     """The request of the agent, from the whole log."""
-    return build(list(talk.entries()), "coder").bytes
+    return build(list(conversation.entries()), "coder").bytes
 
 
 def test_the_next_request_reads_what_is_new_and_nothing_else(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    conversation: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talk.request("coder")
+    conversation.request("coder")
     read: list[Entry] = []
     decoded = reading._decoded
 
@@ -64,19 +74,19 @@ def test_the_next_request_reads_what_is_new_and_nothing_else(
             yield entry
 
     monkeypatch.setattr(reading, "_decoded", watched)
-    talk.append(UserMessage(text="And now?"))
-    talk.append(AssistantMessage(agent="coder", text="Now."))
+    conversation.append(UserMessage(text="And now?"))
+    conversation.append(AssistantMessage(agent="coder", text="Now."))
 
-    request = talk.request("coder")
+    request = conversation.request("coder")
 
     assert [entry.position for entry in read] == [42, 43]
-    assert request.bytes == anew(talk)
+    assert request.bytes == anew(conversation)
 
 
-def test_requests_share_the_messages_that_they_have_in_common(talk: Conversation) -> None:
-    before = talk.request("coder")
-    talk.append(UserMessage(text="And now?"))
-    after = talk.request("coder")
+def test_requests_share_the_messages_that_they_have_in_common(conversation: Conversation) -> None:
+    before = conversation.request("coder")
+    conversation.append(UserMessage(text="And now?"))
+    after = conversation.request("coder")
 
     pairs = zip(before.body["messages"], after.body["messages"], strict=False)
     common = [one is other for one, other in pairs]
@@ -84,112 +94,120 @@ def test_requests_share_the_messages_that_they_have_in_common(talk: Conversation
     assert common.count(True) >= len(common) - 2
 
 
-def test_many_that_come_at_once_are_all_in_it(talk: Conversation) -> None:
-    talk.request("coder")
+def test_many_that_come_at_once_are_all_in_it(conversation: Conversation) -> None:
+    conversation.request("coder")
     for number in (1, 31, 32, 33, 64, 100):
-        talk.extend([UserMessage(text=WORDS)] * number)
-        assert talk.request("coder").bytes == anew(talk)
+        conversation.extend([UserMessage(text=WORDS)] * number)
+        assert conversation.request("coder").bytes == anew(conversation)
 
 
-def test_what_was_let_go_of_can_be_explained_by_the_log(talk: Conversation) -> None:
+def test_what_was_let_go_of_can_be_explained_by_the_log(conversation: Conversation) -> None:
     for _ in range(3):
-        talk.extend([UserMessage(text=WORDS), AssistantMessage(agent="coder", text=WORDS)])
-        request, upto = talk.request("coder"), talk.position
-        talk.append(UserMessage(text="Later"))
-        assert request.explanation == build(list(talk.entries(upto=upto)), "coder").explanation
+        conversation.extend([UserMessage(text=WORDS), AssistantMessage(agent="coder", text=WORDS)])
+        request, at = conversation.request("coder"), conversation.position
+        conversation.append(UserMessage(text="Later"))
+        assert request.explanation == build(list(conversation.entries(at=at)), "coder").explanation
 
 
-def test_what_another_process_has_written_is_in_the_next_request(talk: Conversation) -> None:
-    talk.request("coder")
-    with stenolog.open(talk.log.path, synchronous="normal") as elsewhere:
+def test_what_another_process_has_written_is_in_the_next_request(conversation: Conversation) -> None:
+    conversation.request("coder")
+    with stenolog.open(conversation.log.path, synchronous="normal") as elsewhere:
         elsewhere["talk"].append(UserMessage(text="From elsewhere"))
 
-    assert talk.request("coder").bytes == anew(talk)
-    assert b"From elsewhere" in talk.request("coder").bytes
+    assert conversation.request("coder").bytes == anew(conversation)
+    assert b"From elsewhere" in conversation.request("coder").bytes
 
 
-def test_a_card_with_another_policy_counts_at_once(talk: Conversation) -> None:
-    talk.request("coder")
-    talk.append(ModeSwitch(cards={"coder": Card(policy=LastN(2))}), expected=talk.position)
+def test_a_card_with_another_policy_counts_at_once(conversation: Conversation) -> None:
+    conversation.request("coder")
+    conversation.append(
+        ModeSwitch(cards={"coder": AgentCard(policy=LastN(2))}), expected=conversation.position
+    )
 
-    assert talk.request("coder").bytes == anew(talk)
+    assert conversation.request("coder").bytes == anew(conversation)
 
 
-def test_each_policy_each_wire_and_each_lane_has_its_own(talk: Conversation) -> None:
+def test_each_policy_each_wire_and_each_lane_has_its_own(conversation: Conversation) -> None:
     for _ in range(3):
-        talk.append(UserMessage(text=WORDS, to=["coder", "coder/tests"]))
-        log = list(talk.entries())
+        conversation.append(UserMessage(text=WORDS, to=["coder", "coder/tests"]))
+        log = list(conversation.entries())
         for policy in (None, LastN(3), Budget(tokens=300)):
-            for wire in ("openai-chat", "anthropic"):
+            for api in ("openai-chat", "anthropic"):
                 for task in ("", "tests"):
-                    made = talk.request("coder", wire=wire, task=task, policy=policy)
-                    assert made == build(log, "coder", wire=wire, task=task, policy=policy)
+                    made = conversation.request("coder", api=api, task=task, policy=policy)
+                    assert made == build(log, "coder", api=api, task=task, policy=policy)
 
 
-def test_of_a_conversation_that_was_deleted_nothing_is_left(talk: Conversation, log: Log) -> None:
-    talk.request("coder")
+def test_of_a_conversation_that_was_deleted_nothing_is_left(conversation: Conversation, log: Log) -> None:
+    conversation.request("coder")
     with stenolog.open(log.path, synchronous="normal") as elsewhere:
         elsewhere["talk"].delete()
 
-    assert talk.request("coder") == log["never"].request("coder")
+    assert conversation.request("coder") == log["never"].request("coder")
 
 
-def test_a_fork_is_a_conversation_of_its_own(talk: Conversation) -> None:
-    talk.request("coder")
-    fork = talk.fork(after=21)
+def test_a_fork_is_a_conversation_of_its_own(conversation: Conversation) -> None:
+    conversation.request("coder")
+    fork = conversation.fork(after=21)
     fork.append(UserMessage(text="Otherwise"))
 
-    assert fork.request("coder").bytes == anew(fork) != talk.request("coder").bytes == anew(talk)
+    assert (
+        fork.request("coder").bytes == anew(fork) != conversation.request("coder").bytes == anew(conversation)
+    )
 
 
-def test_threads_that_ask_at_once_each_get_the_request_of_a_moment(talk: Conversation) -> None:
-    moments = {anew(talk)}
+def test_threads_that_ask_at_once_each_get_the_request_of_a_moment(conversation: Conversation) -> None:
+    moments = {anew(conversation)}
 
     def ask(_: int) -> bytes:
-        return talk.request("coder").bytes
+        return conversation.request("coder").bytes
 
     with ThreadPoolExecutor(8) as threads:
         asked = threads.map(ask, range(40))
         for number in range(10):
-            talk.append(UserMessage(text=f"{number}"))
-            moments.add(anew(talk))
+            conversation.append(UserMessage(text=f"{number}"))
+            moments.add(anew(conversation))
         assert set(asked) <= moments
 
 
-def test_a_blob_that_comes_later_counts_in_the_next_request(talk: Conversation, log: Log) -> None:
+def test_a_blob_that_comes_later_counts_in_the_next_request(conversation: Conversation, log: Log) -> None:
     content = bytes(30_000)
     sha = sha256(content).hexdigest()
-    talk.append(UserMessage(parts=[Text(text="Look"), Image(media_type="image/png", blob=sha)]))
-    talk.append(UserMessage(text="Do you see?"))
+    conversation.append(
+        UserMessage(parts=[TextPart(text="Look"), ImagePart(media_type="image/png", blob=sha)])
+    )
+    conversation.append(UserMessage(text="Do you see?"))
     budget = Budget(bytes=20_000)
-    talk.request("coder", policy=budget)
+    conversation.request("coder", policy=budget)
     log.blobs.put(content)
 
-    made = talk.request("coder", policy=budget)
+    made = conversation.request("coder", policy=budget)
 
-    assert made == build(list(talk.entries()), "coder", policy=budget, blobs=log.blobs)
+    assert made == build(list(conversation.entries()), "coder", policy=budget, blobs=log.blobs)
 
 
-def test_those_not_used_for_longest_are_let_go(talk: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_those_not_used_for_longest_are_let_go(
+    conversation: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(holding, "ROWS", 3 * (holding.LEAST + 75))
     for number in range(6):
-        talk.request("coder", policy=LastN(100 + number))
+        conversation.request("coder", policy=LastN(100 + number))
 
-    assert len(talk.log.holding) == 3
-    assert talk.request("coder").bytes == anew(talk)
+    assert len(conversation.log.holding) == 3
+    assert conversation.request("coder").bytes == anew(conversation)
 
 
 @given(st.lists(st.lists(events(), max_size=4), max_size=6))
 def test_whatever_is_appended_the_request_is_that_of_the_whole_log(batches: list[list[Event]]) -> None:
     with stenolog.open(":memory:") as log:
-        talk = log["talk"]
-        talk.append(ModeSwitch(cards={"coder": Card()}, joins=["coder"]))
+        conversation = log["talk"]
+        conversation.append(ModeSwitch(cards={"coder": AgentCard()}, joins=["coder"]))
         for batch in batches:
-            talk.extend(batch, expected=talk.position)
+            conversation.extend(batch, expected=conversation.position)
             try:
-                expected = build(list(talk.entries()), "coder")
+                expected = build(list(conversation.entries()), "coder")
             except stenolog.StenologError as refused:
                 with pytest.raises(type(refused)):
-                    talk.request("coder")
+                    conversation.request("coder")
             else:
-                assert talk.request("coder") == expected
+                assert conversation.request("coder") == expected

@@ -66,7 +66,7 @@ def done(work: Callable[[], object], instant: int) -> bool:
 
 def free(log: Log) -> bool:
     """Whether anybody else may write now, in this process or another."""
-    if log.datastore.taken or log.datastore._writer.in_transaction:
+    if log.datastore.is_writing or log.datastore._writer.in_transaction:
         return False
     lock = FileLock(f"{log.datastore.file}-lock")
     try:
@@ -101,7 +101,7 @@ def read(log: Log) -> None:
 
 def look(log: Log) -> None:
     stream = log["demo"].stream
-    glance.since(log.datastore, stream, 1, "")
+    glance.peek(log.datastore, stream, 1, "")
 
 
 @pytest.mark.parametrize("where", ["talks.db", ":memory:"])

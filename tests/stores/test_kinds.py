@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import Conversation, CorruptLog, Event, Fold, ToolResult, Unknown, UserMessage
+from stenolog import Conversation, CorruptLogError, Event, Fold, ToolResult, Unknown, UserMessage
 from stenolog.adapters import keeping
-from stenolog.adapters.keeping import SETTINGS, kept
+from stenolog.adapters.keeping import SETTINGS, persistent_fold
 from stenolog.adapters.stores import reading
 from stenolog.adapters.stores.reading import DECODERS
 from stenolog.domain.settings import settings as settings_of
@@ -23,23 +23,27 @@ HEARD = Fold("heard", 0, lambda sum, entry: sum * 31 + entry.position, kinds=(Us
 
 @given(st.lists(st.sampled_from([*examples().values(), *turns(1)]), max_size=60), st.integers(0, 60))
 @settings(max_examples=15, derandomize=True, deadline=None)
-def test_it_is_the_fold_of_the_entries_of_those_kinds(events: list[Event], upto: int) -> None:
+def test_it_is_the_fold_of_the_entries_of_those_kinds(events: list[Event], at: int) -> None:
     with stenolog.open(":memory:") as log:
-        talk = log["demo"]
+        conversation = log["demo"]
         log.blobs.put(b"test")
         for event in events:
-            talk.append(event, expected=talk.position)
-        only = [entry for entry in talk.entries() if isinstance(entry.event, HEARD.kinds)]
+            conversation.append(event, expected=conversation.position)
+        only = [entry for entry in conversation.entries() if isinstance(entry.event, HEARD.kinds)]
 
-        assert HEARD(talk.entries()) == HEARD(only)
-        assert list(HEARD.steps(talk.entries()))[-1] == HEARD(only)
-        for at in (None, min(upto, talk.position), min(upto // 2, talk.position)):
-            assert talk.fold(kept(HEARD, int), at) == HEARD(talk.entries(upto=at))
+        assert HEARD(conversation.entries()) == HEARD(only)
+        assert list(HEARD.steps(conversation.entries()))[-1] == HEARD(only)
+        for position in (None, min(at, conversation.position), min(at // 2, conversation.position)):
+            assert conversation.fold(persistent_fold(HEARD, int), position) == HEARD(
+                conversation.entries(at=position)
+            )
 
 
-def test_the_payloads_of_others_are_not_decoded(talk: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
-    talk.extend(turns(50))
-    whole = list(talk.entries())
+def test_the_payloads_of_others_are_not_decoded(
+    conversation: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conversation.extend(turns(50))
+    whole = list(conversation.entries())
     met: list[str] = []
 
     class Watched(dict[str, Callable[[bytes], Event]]):
@@ -48,52 +52,52 @@ def test_the_payloads_of_others_are_not_decoded(talk: Conversation, monkeypatch:
             return DECODERS[topic]
 
     monkeypatch.setattr(reading, "DECODERS", Watched())
-    assert talk.settings() == settings_of(whole)
+    assert conversation.settings() == settings_of(whole)
     assert met == ["mode_switch@1"]
 
     met.clear()
-    assert talk.fold(kept(HEARD, int)) == HEARD(whole)
+    assert conversation.fold(persistent_fold(HEARD, int)) == HEARD(whole)
     assert met == ["user_message@1", "tool_result@1"] * 50
 
 
-def test_a_stretch_of_others_is_not_read_again(talk: Conversation) -> None:
-    talk.extend(turns(100))
-    talk.settings()
+def test_a_stretch_of_others_is_not_read_again(conversation: Conversation) -> None:
+    conversation.extend(turns(100))
+    conversation.settings()
 
-    (run,) = talk.log.checkpoints.runs(talk.stream.key or 0, "settings", SETTINGS.version)
+    (run,) = conversation.log.checkpoints.runs(conversation.stream.key or 0, "settings", SETTINGS.version)
     assert (run.first, run.last) == (1, 401)
 
 
-def test_a_missing_position_is_found(talk: Conversation) -> None:
-    talk.extend(turns(50))
-    with talk.log.datastore.writing() as connection:
+def test_a_missing_position_is_found(conversation: Conversation) -> None:
+    conversation.extend(turns(50))
+    with conversation.log.datastore.writing() as connection:
         connection.execute("DELETE FROM stored_events WHERE originator_version = 77")
 
-    with pytest.raises(CorruptLog, match="expected the positions 1 to 201, found 200 of them"):
-        talk.settings()
+    with pytest.raises(CorruptLogError, match="expected the positions 1 to 201, found 200 of them"):
+        conversation.settings()
 
 
-def test_folds_of_several_kinds_go_on_by_themselves(talk: Conversation) -> None:
-    talk.extend(turns(20))
-    talk.settings()
-    talk.extend(turns(20))
+def test_folds_of_several_kinds_go_on_by_themselves(conversation: Conversation) -> None:
+    conversation.extend(turns(20))
+    conversation.settings()
+    conversation.extend(turns(20))
 
-    both = keeping.together(talk, (SETTINGS, kept(HEARD, int)))
-    assert both == [settings_of(talk.entries()), HEARD(talk.entries())]
+    both = keeping.folds_at(conversation, (SETTINGS, persistent_fold(HEARD, int)))
+    assert both == [settings_of(conversation.entries()), HEARD(conversation.entries())]
 
 
-def test_an_unknown_kind_may_be_looked_at(talk: Conversation) -> None:
+def test_an_unknown_kind_may_be_looked_at(conversation: Conversation) -> None:
     strange = Fold("strange", 0, lambda count, entry: count + 1, kinds=(Unknown,))
-    talk.append(Unknown(topic="smell@1", payload=b"{}"))
-    talk.extend(turns(3))
+    conversation.append(Unknown(topic="smell@1", payload=b"{}"))
+    conversation.extend(turns(3))
 
-    assert talk.fold(kept(strange, int)) == 1
+    assert conversation.fold(persistent_fold(strange, int)) == 1
 
 
-def test_a_fork_reads_what_it_inherits(talk: Conversation) -> None:
-    talk.extend(turns(20))
-    fork = talk.fork(after=40)
+def test_a_fork_reads_what_it_inherits(conversation: Conversation) -> None:
+    conversation.extend(turns(20))
+    fork = conversation.fork(after=40)
     fork.extend(turns(5))
 
-    assert fork.fold(kept(HEARD, int)) == HEARD(fork.entries())
+    assert fork.fold(persistent_fold(HEARD, int)) == HEARD(fork.entries())
     assert fork.settings() == settings_of(fork.entries())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 import stenolog
-from stenolog import Conversation, ConversationInUse, Draft, StaleAppend, UserMessage
+from stenolog import Conversation, ConversationExistsError, NewEntry, UserMessage, VersionConflictError
 from stenolog.adapters.verify import verify
 from tests.stores.conftest import texts
 
@@ -50,9 +50,9 @@ class Model(RuleBasedStateMachine):
     @rule(name=names, some=st.lists(WORDS, max_size=4), strict=st.booleans())
     def extend(self, name: str, some: list[str], strict: bool) -> None:
         if name in self.said:
-            talk = self.log[name]
-            entries = talk.extend(
-                [UserMessage(text=text) for text in some], expected=talk.position if strict else None
+            conversation = self.log[name]
+            entries = conversation.extend(
+                [UserMessage(text=text) for text in some], expected=conversation.position if strict else None
             )
             self.said[name] += [(entry.id, text) for entry, text in zip(entries, some, strict=True)]
 
@@ -60,26 +60,26 @@ class Model(RuleBasedStateMachine):
     def repeat(self, name: str) -> None:
         """What was delivered twice is in the log once; an append expected elsewhere is refused."""
         if name in self.said:
-            talk = self.log[name]
-            own = [(e.id, e.event.text) for e in talk.entries() if isinstance(e.event, UserMessage)]
-            mine = [pair for pair in own if self.is_own(talk, pair[0])]
-            talk.extend([Draft(UserMessage(text=text), id=id) for id, text in mine])
-            with pytest.raises(StaleAppend):
-                talk.append(UserMessage(text="late"), expected=talk.position - 1)
+            conversation = self.log[name]
+            own = [(e.id, e.event.text) for e in conversation.entries() if isinstance(e.event, UserMessage)]
+            mine = [pair for pair in own if self.is_own(conversation, pair[0])]
+            conversation.extend([NewEntry(UserMessage(text=text), id=id) for id, text in mine])
+            with pytest.raises(VersionConflictError):
+                conversation.append(UserMessage(text="late"), expected=conversation.position - 1)
 
-    def is_own(self, talk: Conversation, id: str) -> bool:
+    def is_own(self, conversation: Conversation, id: str) -> bool:
         """Whether the entry is the conversation's own, and not one that it inherits."""
-        parent = self.parents.get(talk.name)
+        parent = self.parents.get(conversation.name)
         return parent is None or all(entry.id != id for entry in list(self.log[parent].entries()))
 
     @rule(target=names, name=names, data=st.data())
     def fork(self, name: str, data: st.DataObject) -> str:
         if name not in self.said:
             return name
-        talk = self.log[name]
-        after = data.draw(st.integers(0, talk.position))
-        kept = texts(talk, upto=after)
-        made = talk.fork(after=after)
+        conversation = self.log[name]
+        after = data.draw(st.integers(0, conversation.position))
+        kept = texts(conversation, at=after)
+        made = conversation.fork(after=after)
         self.said[made.name] = self.said[name][: len(kept)]
         self.parents[made.name] = name
         return made.name
@@ -89,7 +89,7 @@ class Model(RuleBasedStateMachine):
         if name not in self.said:
             return name
         if new in self.said and new != name:
-            with pytest.raises(ConversationInUse):
+            with pytest.raises(ConversationExistsError):
                 self.log[name].rename(new)
             return name
         self.log[name].rename(new)
@@ -104,7 +104,7 @@ class Model(RuleBasedStateMachine):
         if name not in self.said:
             return
         if name in self.parents.values():
-            with pytest.raises(ConversationInUse):
+            with pytest.raises(ConversationExistsError):
                 self.log[name].delete()
             return
         self.log[name].delete()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import CorruptLog, StoreFailed
+from stenolog import CorruptLogError, StoreError
 from stenolog.adapters.stores import noted
 from stenolog.adapters.verify import verify
 from tests.stores.conftest import said, texts
@@ -52,7 +52,7 @@ def refused(path: Path, match: str) -> None:
     """Opening is refused twice, and neither file is touched."""
     before = content(path)
     for _ in range(2):
-        with pytest.raises(CorruptLog, match=match):
+        with pytest.raises(CorruptLogError, match=match):
             stenolog.open(path)
     assert content(path) == before
 
@@ -81,7 +81,7 @@ def test_a_flipped_bit_in_the_write_ahead_log_is_found_or_harmless(path: Path, t
         try:
             with stenolog.open(copy) as log:
                 assert log["demo"].position == 61
-        except CorruptLog:
+        except CorruptLogError:
             found += 1
 
     assert found > 30
@@ -270,5 +270,5 @@ def test_a_log_whose_file_is_gone_acknowledges_nothing_more(path: Path, tmp_path
             lambda: log["demo"].rename("new"),
             lambda: log.blobs.put(b"x"),
         ):
-            with pytest.raises(StoreFailed, match="expected the file that was opened, found"):
+            with pytest.raises(StoreError, match="expected the file that was opened, found"):
                 write()

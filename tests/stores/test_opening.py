@@ -10,12 +10,12 @@ import pytest
 
 import stenolog
 from stenolog import (
-    CorruptLog,
-    LaterRelease,
-    NotALog,
+    CorruptLogError,
+    NotADatabaseError,
     StenologError,
     StoredDataError,
-    StoreFailed,
+    StoreError,
+    UnsupportedVersionError,
     UserMessage,
 )
 from stenolog.adapters.stores import schema
@@ -124,7 +124,7 @@ class TestRefused:
     def test_a_file_that_is_no_database(self, path: Path, content: bytes) -> None:
         path.write_bytes(content)
 
-        with pytest.raises(NotALog, match="expected a stenolog database"):
+        with pytest.raises(NotADatabaseError, match="expected a stenolog database"):
             stenolog.open(path)
         assert path.read_bytes() == content
 
@@ -134,7 +134,7 @@ class TestRefused:
         connection.close()
         before = path.read_bytes()
 
-        with pytest.raises(NotALog, match="another program"):
+        with pytest.raises(NotADatabaseError, match="another program"):
             stenolog.open(path)
         assert path.read_bytes() == before
         assert [each.name for each in path.parent.iterdir()] == ["talks.db"]
@@ -144,7 +144,7 @@ class TestRefused:
             connection.execute("PRAGMA application_id = 7")
         connection.close()
 
-        with pytest.raises(NotALog, match="0x7"):
+        with pytest.raises(NotADatabaseError, match="0x7"):
             stenolog.open(path)
 
     def test_one_of_a_later_release(self, path: Path) -> None:
@@ -153,15 +153,17 @@ class TestRefused:
             connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
         connection.close()
 
-        with pytest.raises(LaterRelease, match=f"file format {schema.VERSION + 1}.*upgrade stenolog"):
+        with pytest.raises(
+            UnsupportedVersionError, match=f"file format {schema.VERSION + 1}.*upgrade stenolog"
+        ):
             stenolog.open(path)
 
     def test_a_directory(self, tmp_path: Path) -> None:
-        with pytest.raises(NotALog, match="found a directory"):
+        with pytest.raises(NotADatabaseError, match="found a directory"):
             stenolog.open(tmp_path)
 
     def test_a_place_that_does_not_exist(self, tmp_path: Path) -> None:
-        with pytest.raises(StoreFailed, match="does not exist"):
+        with pytest.raises(StoreError, match="does not exist"):
             stenolog.open(tmp_path / "nowhere" / "talks.db")
         assert list(tmp_path.iterdir()) == []
 
@@ -177,7 +179,7 @@ class TestRefused:
                 assert not verify(log).ok
                 with pytest.raises(StoredDataError):
                     list(log["demo"].entries())
-        except CorruptLog:
+        except CorruptLogError:
             pass
 
 
@@ -200,11 +202,11 @@ class TestReadOnly:
     def test_a_place_where_nothing_can_be_locked_fails_an_append(self, path: Path) -> None:
         path.with_name("talks.db-lock").mkdir()
 
-        with pytest.raises(StoreFailed, match="cannot be locked"):
+        with pytest.raises(StoreError, match="cannot be locked"):
             stenolog.open(path)
 
     def test_an_append_fails_and_says_why(self, frozen: Path) -> None:
-        with stenolog.open(frozen) as log, pytest.raises(StoreFailed, match="readonly"):
+        with stenolog.open(frozen) as log, pytest.raises(StoreError, match="readonly"):
             said(log["demo"], "b")
 
 
@@ -212,12 +214,17 @@ class TestClosed:
     """A closed log says that it is closed."""
 
     def test_every_call_is_refused(self, log: stenolog.Log) -> None:
-        talk = log["demo"]
-        said(talk, "a")
+        conversation = log["demo"]
+        said(conversation, "a")
         log.close()
 
-        for call in (lambda: said(talk, "b"), lambda: list(talk.entries()), lambda: list(log), talk.state):
-            with pytest.raises(StoreFailed, match="closed"):
+        for call in (
+            lambda: said(conversation, "b"),
+            lambda: list(conversation.entries()),
+            lambda: list(log),
+            conversation.state,
+        ):
+            with pytest.raises(StoreError, match="closed"):
                 call()
 
     def test_closing_twice_is_closing_once(self, log: stenolog.Log) -> None:

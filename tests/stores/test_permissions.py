@@ -12,8 +12,8 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, UserMessage
 from stenolog.adapters.stores import backups
-from stenolog.adapters.stores.presence import Presence
-from stenolog.domain.errors import NotALog
+from stenolog.adapters.stores.presence import LivenessLock
+from stenolog.domain.errors import NotADatabaseError
 from tests.cli.conftest import cli
 from tests.stores.conftest import path
 
@@ -51,7 +51,7 @@ def used(path: Path) -> stenolog.Log:
 @pytest.mark.usefixtures("umask")
 def test_a_log_and_all_files_beside_it_are_for_their_owner_alone(path: Path) -> None:
     with used(path) as log:
-        presence = Presence(log.datastore.file, "one")
+        presence = LivenessLock(log.datastore.file, "one")
         found = modes(path.parent)
         presence.close()
 
@@ -138,7 +138,7 @@ def test_what_is_no_regular_file_is_refused_as_a_log(kind: str, path: Path) -> N
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(path))
 
-    with pytest.raises(NotALog, match=f"expected a file, found {kind}"):
+    with pytest.raises(NotADatabaseError, match=f"expected a file, found {kind}"):
         stenolog.open(path)
 
 

@@ -17,7 +17,7 @@ from statistics import mean
 import pytest
 
 import stenolog
-from stenolog import Log, StaleAppend, StoreBusy, StoreFailed, UserMessage
+from stenolog import Log, StoreError, StoreTimeoutError, UserMessage, VersionConflictError
 from stenolog.adapters.stores.filelock import FileLock
 from stenolog.adapters.verify import verify
 from tests.stores import workers
@@ -117,29 +117,31 @@ class TestThreads:
     """A log and its handles may be shared between threads."""
 
     def test_threads_on_one_handle(self, log: Log) -> None:
-        talk = log["demo"]
+        conversation = log["demo"]
 
         def work(number: int) -> None:
             for n in range(25):
-                talk.append(UserMessage(text=f"{number}-{n}"))
-                assert talk.position > n
+                conversation.append(UserMessage(text=f"{number}-{n}"))
+                assert conversation.position > n
 
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(work, range(8)))
-        assert sorted(texts(talk)) == sorted(f"{number}-{n}" for number in range(8) for n in range(25))
+        assert sorted(texts(conversation)) == sorted(
+            f"{number}-{n}" for number in range(8) for n in range(25)
+        )
         assert verify(log).ok
 
     def test_threads_that_read_while_others_write(self, log: Log) -> None:
-        talk = log["demo"]
-        said(talk, "first")
+        conversation = log["demo"]
+        said(conversation, "first")
 
         def write() -> None:
             for n in range(100):
-                said(talk, str(n))
+                said(conversation, str(n))
 
         def read() -> None:
             while True:
-                positions = [entry.position for entry in talk.entries()]
+                positions = [entry.position for entry in conversation.entries()]
                 assert positions == list(range(1, len(positions) + 1))
                 if len(positions) == 102:
                     return
@@ -151,22 +153,22 @@ class TestThreads:
                 reader.result(workers.PATIENCE)
 
     def test_strict_appends_of_threads(self, log: Log) -> None:
-        talk = log["demo"]
-        said(talk, "first")
+        conversation = log["demo"]
+        said(conversation, "first")
 
         def work(_: int) -> int:
             done = 0
             while done < 20:
                 try:
-                    talk.append(UserMessage(text="x"), expected=talk.position)
-                except StaleAppend:
+                    conversation.append(UserMessage(text="x"), expected=conversation.position)
+                except VersionConflictError:
                     continue
                 done += 1
             return done
 
         with ThreadPoolExecutor(4) as pool:
             assert sum(pool.map(work, range(4))) == 80
-        assert talk.position == 82
+        assert conversation.position == 82
 
 
 class TestWaiting:
@@ -178,7 +180,7 @@ class TestWaiting:
             holder = FileLock(f"{path}-lock")
             assert holder.acquire(0)
 
-            with pytest.raises(StoreBusy, match=r"0\.05 s"):
+            with pytest.raises(StoreTimeoutError, match=r"0\.05 s"):
                 said(log["demo"], "b")
             holder.release()
             said(log["demo"], "c")
@@ -191,7 +193,7 @@ class TestWaiting:
             other = sqlite3.connect(path, isolation_level=None)
             other.execute("BEGIN IMMEDIATE")
 
-            with pytest.raises(StoreBusy, match="another program"):
+            with pytest.raises(StoreTimeoutError, match="another program"):
                 said(log["demo"], "b")
             assert texts(log["demo"]) == ["a"]
             other.close()
@@ -238,7 +240,7 @@ def test_a_log_carried_across_a_fork_of_the_process_refuses_to_work(path: Path) 
         if not child:
             try:
                 said(log["demo"], "from the child")
-            except StoreFailed as error:
+            except StoreError as error:
                 os._exit(0 if "open it again" in str(error) else 1)
             os._exit(2)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -10,22 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import Conversation, CorruptLog, Log, Unknown, UserMessage
+from stenolog import Conversation, CorruptLogError, Log, Unknown, UserMessage
 from stenolog.adapters.stores import events
 from stenolog.domain.entry import digest_of
 from stenolog.testing import examples
 from tests.stores.conftest import said, texts
 
 
-def test_a_range_is_after_one_position_and_up_to_another(talk: Conversation) -> None:
-    said(talk, *"abcdef")
+def test_a_range_is_after_one_position_and_up_to_another(conversation: Conversation) -> None:
+    said(conversation, *"abcdef")
 
-    assert texts(talk, after=3) == ["c", "d", "e", "f"]
-    assert texts(talk, upto=3) == ["a", "b"]
-    assert texts(talk, after=3, upto=5) == ["c", "d"]
-    assert texts(talk, after=5, upto=3) == []
-    assert texts(talk, after=99) == []
-    assert texts(talk, after=-1, upto=2) == ["a"]
+    assert texts(conversation, after=3) == ["c", "d", "e", "f"]
+    assert texts(conversation, at=3) == ["a", "b"]
+    assert texts(conversation, after=3, at=5) == ["c", "d"]
+    assert texts(conversation, after=5, at=3) == []
+    assert texts(conversation, after=99) == []
+    assert texts(conversation, after=-1, at=2) == ["a"]
 
 
 def test_a_conversation_without_entries_reads_as_empty(log: Log) -> None:
@@ -35,64 +35,64 @@ def test_a_conversation_without_entries_reads_as_empty(log: Log) -> None:
 
 
 @settings(derandomize=True, deadline=None)
-@given(pages=st.integers(1, 7), after=st.integers(0, 25), upto=st.none() | st.integers(0, 25))
-def test_pages_of_any_size_give_the_same_entries(pages: int, after: int, upto: int | None) -> None:
+@given(pages=st.integers(1, 7), after=st.integers(0, 25), at=st.none() | st.integers(0, 25))
+def test_pages_of_any_size_give_the_same_entries(pages: int, after: int, at: int | None) -> None:
     with stenolog.open(":memory:") as log, pytest.MonkeyPatch.context() as patch:
-        talk = log["demo"]
-        talk.extend([UserMessage(text=str(n)) for n in range(2, 21)])
+        conversation = log["demo"]
+        conversation.extend([UserMessage(text=str(n)) for n in range(2, 21)])
         patch.setattr(events, "PAGE", events.PAGE.replace("512", str(pages)))
 
-        expected = range(max(after, 0) + 1, min(20, 20 if upto is None else upto) + 1)
-        assert [entry.position for entry in talk.entries(after, upto)] == list(expected)
-        assert [record.position for record in talk.records(after, upto)] == list(expected)
+        expected = range(max(after, 0) + 1, min(20, 20 if at is None else at) + 1)
+        assert [entry.position for entry in conversation.entries(after, at)] == list(expected)
+        assert [record.position for record in conversation.records(after, at)] == list(expected)
 
 
 def test_long_entries_are_read_a_few_at_a_time(
-    log: Log, talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    log: Log, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "PAGE_BYTES", 1000)
     monkeypatch.setattr(events, "CHUNK_ROWS", 2)
-    talk.extend([UserMessage(text="x" * 600) for _ in range(9)])
+    conversation.extend([UserMessage(text="x" * 600) for _ in range(9)])
 
     with log.datastore.reading() as connection:
         rows = events.page(connection, events.WHOLE, 1, 0, 99)
 
     assert len(rows) == 4
-    assert len(list(talk.entries())) == 10
+    assert len(list(conversation.entries())) == 10
 
 
-def test_what_is_appended_while_one_reads_is_read_too(talk: Conversation) -> None:
-    said(talk, "a")
-    reader = talk.entries()
+def test_what_is_appended_while_one_reads_is_read_too(conversation: Conversation) -> None:
+    said(conversation, "a")
+    reader = conversation.entries()
     next(reader)
-    said(talk, "b")
+    said(conversation, "b")
 
     assert [entry.position for entry in reader] == [2, 3]
 
 
-def test_records_are_chained_by_their_digests(talk: Conversation) -> None:
-    talk.extend([*examples().values()], expected=0)
+def test_records_are_chained_by_their_digests(conversation: Conversation) -> None:
+    conversation.extend([*examples().values()], expected=0)
 
     previous = b""
-    for record in talk.records():
+    for record in conversation.records():
         assert digest_of(previous, record) == record.digest
         previous = record.digest
-    assert previous.hex() == talk.digest
+    assert previous.hex() == conversation.digest
 
 
-def test_every_kind_of_event_is_read_back_as_it_was_written(talk: Conversation) -> None:
+def test_every_kind_of_event_is_read_back_as_it_was_written(conversation: Conversation) -> None:
     written = [*examples().values()]
-    talk.extend(written, expected=0)
+    conversation.extend(written, expected=0)
 
-    assert [entry.event for entry in talk.entries(after=1)] == written
+    assert [entry.event for entry in conversation.entries(after=1)] == written
 
 
-def test_an_event_of_a_later_release_is_kept_byte_for_byte(talk: Conversation) -> None:
+def test_an_event_of_a_later_release_is_kept_byte_for_byte(conversation: Conversation) -> None:
     later = Unknown(topic="user_message@7", payload=b'{"needs": "9.0", "text" : 1}', needs="9.0")
-    talk.append(later)
+    conversation.append(later)
 
-    (entry,) = talk.entries(after=1)
-    (record,) = talk.records(after=1)
+    (entry,) = conversation.entries(after=1)
+    (record,) = conversation.records(after=1)
     assert entry.event == later
     assert (record.topic, record.payload) == (later.topic, later.payload)
 
@@ -115,7 +115,7 @@ class TestDamage:
 
     @pytest.mark.parametrize("position", [1, 3])
     def test_a_missing_entry_is_a_gap(self, damaged: Path, position: int) -> None:
-        with pytest.raises(CorruptLog, match=r"'demo': expected the positions 1 to"):
+        with pytest.raises(CorruptLogError, match=r"'demo': expected the positions 1 to"):
             self.read_after(damaged, f"DELETE FROM stored_events WHERE originator_version = {position}")
 
     @pytest.mark.parametrize(
@@ -136,12 +136,12 @@ class TestDamage:
     ) -> None:
         damage = f"UPDATE stored_events SET {column} = {value} WHERE originator_version = 2"
 
-        with pytest.raises(CorruptLog, match="'demo' at position 2") as caught:
+        with pytest.raises(CorruptLogError, match="'demo' at position 2") as caught:
             self.read_after(damaged, damage)
         assert "secret" not in str(caught.value)
 
     def test_text_that_is_no_utf_8_is_an_error_of_the_stored_data(self, damaged: Path) -> None:
         damage = "UPDATE stored_events SET topic = cast(x'ff' AS TEXT) WHERE originator_version = 2"
 
-        with pytest.raises(CorruptLog, match="UTF-8"):
+        with pytest.raises(CorruptLogError, match="UTF-8"):
             self.read_after(damaged, damage)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import CorruptLog, NotALog, StoreBusy, StoreFailed, UserMessage
+from stenolog import CorruptLogError, NotADatabaseError, StoreError, StoreTimeoutError, UserMessage
 from stenolog.adapters.stores import backups, replacing
 from stenolog.adapters.verify import verify
 from tests.cli.conftest import cli
@@ -95,7 +95,7 @@ class TestRefused:
 
     def test_while_this_process_has_the_log_open(self, path: Path, backup: Path) -> None:
         with stenolog.open(path) as log:
-            with pytest.raises(StoreBusy, match="open in this process"):
+            with pytest.raises(StoreTimeoutError, match="open in this process"):
                 stenolog.restore(backup, path)
             assert texts(log["demo"]) == ["old", "new", "newer"]
 
@@ -104,7 +104,7 @@ class TestRefused:
         process = workers.started(workers.put_and_wait, str(path), sender)
         assert receiver.poll(workers.PATIENCE)
         try:
-            with pytest.raises(StoreBusy, match="another process has it open"):
+            with pytest.raises(StoreTimeoutError, match="another process has it open"):
                 stenolog.restore(backup, path)
         finally:
             process.kill()
@@ -115,13 +115,15 @@ class TestRefused:
         assert content.count(b'"old"') == 1
         backup.write_bytes(content.replace(b'"old"', b'"odd"'))
 
-        with pytest.raises(CorruptLog, match="not restored, because it is damaged: 'demo' at position 2"):
+        with pytest.raises(
+            CorruptLogError, match="not restored, because it is damaged: 'demo' at position 2"
+        ):
             stenolog.restore(backup, path)
 
     def test_what_is_no_backup(self, path: Path, backup: Path) -> None:
         backup.write_text("something else")
         for no_backup in (backup, path.parent, path.with_name("nowhere.db")):
-            with pytest.raises(NotALog):
+            with pytest.raises(NotADatabaseError):
                 stenolog.restore(no_backup, path)
 
     def test_a_place_where_a_name_cannot_be_given(
@@ -130,8 +132,8 @@ class TestRefused:
         def fail(*_: object) -> None:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(backups, "place", fail)
-        with pytest.raises(StoreFailed, match="No space left"):
+        monkeypatch.setattr(backups, "publish", fail)
+        with pytest.raises(StoreError, match="No space left"):
             stenolog.restore(backup, path)
 
 
@@ -143,7 +145,7 @@ def test_one_that_is_killed_anywhere_leaves_the_log_as_it_was_or_is_done_again(
     process.join(workers.PATIENCE)
 
     if path.with_name(f"{path.name}{replacing.MARK}").exists():
-        with pytest.raises(StoreFailed, match="a restore was interrupted: run `stenolog restore` again"):
+        with pytest.raises(StoreError, match="a restore was interrupted: run `stenolog restore` again"):
             stenolog.open(path)
         stenolog.restore(backup, path)
     found = words(path)

@@ -12,7 +12,7 @@ import pytest
 
 import stenolog
 from stenolog.adapters.stores.datastore import WAL_BYTES
-from stenolog.adapters.stores.room import STEP, Room
+from stenolog.adapters.stores.room import STEP, WalPreallocator
 from stenolog.adapters.verify import verify
 from tests.stores.conftest import said, texts
 
@@ -66,7 +66,7 @@ def test_however_often_a_log_is_opened_there_is_room_but_once(tmp_path: Path) ->
     file = tmp_path / "file"
     file.write_bytes(b"frames")
     for _ in range(9):
-        room = Room(str(file), enough=2 * STEP)
+        room = WalPreallocator(str(file), enough=2 * STEP)
         room.make()
         room.close()
 
@@ -133,7 +133,7 @@ def test_a_commit_that_waits_for_nothing_needs_no_room(path: Path) -> None:
 def test_what_is_there_is_kept(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"frames")
-    room = Room(str(file), enough=2 * STEP)
+    room = WalPreallocator(str(file), enough=2 * STEP)
     for _ in range(9):
         room.make()
         with file.open("ab") as more:

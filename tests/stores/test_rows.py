@@ -12,31 +12,31 @@ from hypothesis import given, settings
 from stenolog import Entry, Settings, State, evolve
 from stenolog.adapters.keeping import Json, Rows
 from stenolog.adapters.rows import reader
-from stenolog.domain.limits import Accounts, watch
+from stenolog.domain.limits import UsageByLane, track_usage
 from stenolog.domain.settings import configure
-from stenolog.domain.values import Span
-from stenolog.projections.requests import Lane
-from stenolog.projections.requests.marks import Mark
+from stenolog.domain.values import PositionRange
+from stenolog.projections.requests import LaneId
+from stenolog.projections.requests.marks import WindowSnapshot
 from stenolog.projections.requests.window import Window
 from stenolog.projections.usage import Usage, usage
 from tests.requests.policies import SMALL
 from tests.strategies import logs
 
-KINDS = (State, Settings, Accounts, Usage, Mark)
+KINDS = (State, Settings, UsageByLane, Usage, WindowSnapshot)
 ROWS: dict[type, Rows[Any]] = {kind: Rows(kind) for kind in KINDS}
 JSON: dict[type, Json[Any]] = {kind: Json(kind) for kind in KINDS}
 
 
 def folded(log: list[Entry]) -> Iterator[Any]:
     """States of every fold, as they are after the log."""
-    state, now, accounts = State(), Settings(), Accounts()
+    state, now, accounts = State(), Settings(), UsageByLane()
     for entry in log:
-        state, now, accounts = evolve(state, entry), configure(now, entry), watch(accounts, entry)
+        state, now, accounts = evolve(state, entry), configure(now, entry), track_usage(accounts, entry)
     yield from (state, now, accounts, usage(log))
-    window = Window(Lane("coder"), SMALL["tokens"])
+    window = Window(LaneId("coder"), SMALL["tokens"])
     for entry in log:
         window.take(entry)
-    yield window.mark
+    yield window.snapshot
 
 
 @given(logs())
@@ -51,16 +51,16 @@ def test_what_is_written_is_read_again(log: list[Entry]) -> None:
 
 class Place(NamedTuple):
     at: datetime | None = None
-    spans: tuple[Span, ...] = ()
-    pairs: tuple[tuple[int, Span], ...] = ()
+    spans: tuple[PositionRange, ...] = ()
+    pairs: tuple[tuple[int, PositionRange], ...] = ()
     by: dict[int, tuple[str, ...]] = {}  # noqa: RUF012 - never changed
 
 
 def test_times_values_and_keys_that_are_numbers_are_read_as_what_they_were() -> None:
     place = Place(
         datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC),
-        (Span(first=1, last=2),),
-        ((7, Span(first=3, last=3)),),
+        (PositionRange(first=1, last=2),),
+        ((7, PositionRange(first=3, last=3)),),
         {4: ("a", "b")},
     )
 
@@ -80,4 +80,4 @@ def test_a_type_that_no_annotation_tells_how_to_read_is_refused() -> None:
     with pytest.raises(TypeError, match="expected a type that can be read by its annotations"):
         reader(set[int])
     with pytest.raises(TypeError, match="expected one type or None"):
-        reader(tuple[Span | datetime, ...])
+        reader(tuple[PositionRange | datetime, ...])

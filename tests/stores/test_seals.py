@@ -11,7 +11,7 @@ from zlib import crc32
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, Card, ModeSwitch, UserMessage
+from stenolog import AgentCard, AssistantMessage, ModeSwitch, UserMessage
 from stenolog.adapters import bookmarking
 from stenolog.adapters.keeping import STATE
 from stenolog.adapters.stores import bookmarks, checkpoints
@@ -57,7 +57,7 @@ def left(path: Path) -> str:
     with stenolog.open(path) as log:
         log["demo"].extend(TURN * 100)
         log["demo"].append(UserMessage(text="go"))
-        return log["demo"].request("a", wire="openai-chat").sha256
+        return log["demo"].request("a", api="openai-chat").sha256
 
 
 def test_forged_bookmarks_change_no_request(path: Path) -> None:
@@ -65,7 +65,7 @@ def test_forged_bookmarks_change_no_request(path: Path) -> None:
     forged_bookmark(path)
 
     with stenolog.open(path) as log:
-        request = log["demo"].request("a", wire="openai-chat")
+        request = log["demo"].request("a", api="openai-chat")
         assert request.sha256 == sha
         assert b"MALLO" not in request.bytes
         assert verify(log).ok
@@ -87,25 +87,25 @@ def test_verify_finds_a_bookmark_that_was_forged_with_the_logs_own_key(path: Pat
 def waiting(path: Path) -> tuple[int, bytes, bytes]:
     """Leave a log with a call that waits for approval; where it stands, and a state in which it need not."""
     with stenolog.open(path) as log:
-        talk = log["demo"]
-        card = Card(tools=(Tool(name="transfer", approval=True),))
-        talk.append(ModeSwitch(cards={"a": card}, joins=("a",)), expected=0)
-        talk.append(UserMessage(text="pay"))
-        talk.append(AssistantMessage(agent="a", tool_calls=(ToolCall(id="c", name="transfer"),)))
-        state = talk.state()
+        conversation = log["demo"]
+        card = AgentCard(tools=(Tool(name="transfer", approval=True),))
+        conversation.append(ModeSwitch(cards={"a": card}, joins=("a",)), expected=0)
+        conversation.append(UserMessage(text="pay"))
+        conversation.append(AssistantMessage(agent="a", tool_calls=(ToolCall(id="c", name="transfer"),)))
+        state = conversation.state()
         assert state.lane("a").status == "awaiting_approval"
         calls = tuple(call._replace(approval=False) for call in state.lane("a").calls)
         lane = state.lane("a")._replace(status="awaiting_tools", calls=calls)
         forged = STATE.dump(state._replace(lanes={**state.lanes, "a": lane}))
-        return state.position, bytes.fromhex(talk.digest), forged
+        return state.position, bytes.fromhex(conversation.digest), forged
 
 
 def test_a_forged_checkpoint_approves_nothing(path: Path) -> None:
     position, digest, forged = waiting(path)
-    row = checkpoints._row(checkpoints.Run(position, digest, ((position, forged),)))
+    row = checkpoints._row(checkpoints.CheckpointRun(position, digest, ((position, forged),)))
     first, last, _, changed, state, past = row
     head = b"%d\n%d\n%d\n%d\n%d\n" % (first, last, changed, len(digest), len(past))
-    stranger = checkpoints._sum(Seals(), checkpoints._place(1, STATE.fold.name, STATE.version), *row)
+    stranger = checkpoints._sum(Seals(), checkpoints._key(1, STATE.fold.name, STATE.version), *row)
     for seal in (sha256(b"".join((head, digest, past, state))).digest(), stranger, b"", None, "x"):
         connection = sqlite3.connect(f"{path}-checkpoints")
         connection.execute(checkpoints.PUT, (1, STATE.fold.name, STATE.version, *row, seal))
@@ -139,4 +139,4 @@ def test_a_log_whose_key_is_gone_takes_nothing_from_beside_it(path: Path, edit: 
     forged_bookmark(path, seals=Seals())
 
     with stenolog.open(path) as log:
-        assert log["demo"].request("a", wire="openai-chat").sha256 == sha
+        assert log["demo"].request("a", api="openai-chat").sha256 == sha

@@ -16,9 +16,9 @@ from stenolog.adapters import checking, proving
 from stenolog.adapters.checking import check
 from stenolog.adapters.log import open as open_log
 from stenolog.adapters.proving import prove
-from stenolog.adapters.side_by_side import Share, cores, shares, together
+from stenolog.adapters.side_by_side import Chunk, cores, run_in_processes, shares
 from stenolog.adapters.verify import verify
-from stenolog.domain.errors import MachineError, UnknownConversation
+from stenolog.domain.errors import ConversationNotFoundError, OperationalError
 from tests.requests.sessions import conversation, session
 
 HEADS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 60), max_size=8)
@@ -39,8 +39,8 @@ def test_every_position_is_in_one_share_in_order(heads: dict[str, int], size: in
 
 def test_a_conversation_that_is_not_split_is_one_share() -> None:
     assert list(shares({"a": 90, "b": 3}, 10, split=False)) == [
-        [Share("a", range(1, 91))],
-        [Share("b", range(1, 4))],
+        [Chunk("a", range(1, 91))],
+        [Chunk("b", range(1, 4))],
     ]
 
 
@@ -65,7 +65,7 @@ def who(log: Log, task: str) -> tuple[str, int, int]:
 
 
 def refused(log: Log, task: str) -> None:
-    raise UnknownConversation(f"{task!r}: expected another")
+    raise ConversationNotFoundError(f"{task!r}: expected another")
 
 
 def ended(log: Log, task: str) -> None:
@@ -81,7 +81,7 @@ def test_two_processes_find_what_one_finds_in_the_same_order(
         names = log.names(archived=True)
 
         def found(jobs: int) -> Sequence[object]:
-            checked = check(log, names, wires=["openai-chat"], all_prefixes=True, jobs=jobs)
+            checked = check(log, names, apis=["openai-chat"], all_prefixes=True, jobs=jobs)
             return [*checked], verify(log, jobs=jobs), [*prove(log, jobs=jobs)]
 
         assert found(2) == found(1)
@@ -91,14 +91,14 @@ def test_two_processes_find_what_one_finds_in_the_same_order(
 def test_each_task_is_done_elsewhere_and_what_it_finds_comes_in_order(path: Path) -> None:
     with open_log(path) as log:
         names = log.names() * 3
-        found = list(together(log, who, names, 2))
+        found = list(run_in_processes(log, who, names, 2))
 
         assert [(name, last) for name, last, _ in found] == [(name, log[name].position) for name in names]
         assert os.getpid() not in {process for _, _, process in found}
-        with pytest.raises(UnknownConversation, match="'long': expected another"):
-            list(together(log, refused, ["long"], 2))
-        with pytest.raises(MachineError, match="was ended before it was done"):
-            list(together(log, ended, ["long"], 2))
+        with pytest.raises(ConversationNotFoundError, match="'long': expected another"):
+            list(run_in_processes(log, refused, ["long"], 2))
+        with pytest.raises(OperationalError, match="was ended before it was done"):
+            list(run_in_processes(log, ended, ["long"], 2))
 
 
 def test_a_position_that_is_no_number_any_more_stops_nobody(path: Path) -> None:
@@ -109,16 +109,16 @@ def test_a_position_that_is_no_number_any_more_stops_nobody(path: Path) -> None:
 
         assert not verify(log, jobs=1).ok
         assert len(list(prove(log))) == len(log.names())
-        assert [one.conversation for one in check(log, log.names(), wires=["plain"])] == log.names()
+        assert [one.conversation for one in check(log, log.names(), apis=["plain"])] == log.names()
 
 
 def test_a_log_in_memory_is_worked_on_here() -> None:
     with open_log(":memory:") as log:
         log["talk"].extend(session(1, 4))
 
-        assert list(together(log, who, ["talk"], 4)) == [("talk", 4, os.getpid())]
+        assert list(run_in_processes(log, who, ["talk"], 4)) == [("talk", 4, os.getpid())]
         assert verify(log, jobs=4).ok
-        assert [one.requests for one in check(log, ["talk"], wires=["plain"], jobs=4)] == [3]
+        assert [one.requests for one in check(log, ["talk"], apis=["plain"], jobs=4)] == [3]
 
 
 def test_what_is_soon_done_is_done_here(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ def test_what_is_soon_done_is_done_here(path: Path, monkeypatch: pytest.MonkeyPa
         return []
 
     for module in (checking, proving):
-        monkeypatch.setattr(module, "together", counted)
+        monkeypatch.setattr(module, "run_in_processes", counted)
     with open_log(path) as log:
         for least in (10**9, 0):
             monkeypatch.setattr(checking, "WORTH", least)

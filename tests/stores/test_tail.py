@@ -23,32 +23,34 @@ def positions(entries: Iterator[Entry], count: int) -> list[int]:
     return [entry.position for entry in islice(entries, count)]
 
 
-def test_a_tail_gives_what_is_there_and_then_what_comes(talk: Conversation) -> None:
-    said(talk, "a")
-    tail = talk.tail(after=0, timeout=WAIT)
+def test_a_tail_gives_what_is_there_and_then_what_comes(conversation: Conversation) -> None:
+    said(conversation, "a")
+    tail = conversation.tail(after=0, timeout=WAIT)
 
     assert positions(tail, 2) == [1, 2]
-    said(talk, "b", "c")
+    said(conversation, "b", "c")
     assert positions(tail, 2) == [3, 4]
 
 
-def test_without_a_position_it_begins_at_the_head_of_when_it_was_asked_for(talk: Conversation) -> None:
-    said(talk, "a")
-    tail = talk.tail(timeout=WAIT)
-    said(talk, "b")
+def test_without_a_position_it_begins_at_the_head_of_when_it_was_asked_for(
+    conversation: Conversation,
+) -> None:
+    said(conversation, "a")
+    tail = conversation.tail(timeout=WAIT)
+    said(conversation, "b")
 
     assert positions(tail, 1) == [3]
 
 
-def test_it_ends_when_nothing_comes_for_the_timeout(talk: Conversation) -> None:
-    said(talk, "a")
+def test_it_ends_when_nothing_comes_for_the_timeout(conversation: Conversation) -> None:
+    said(conversation, "a")
 
-    assert [entry.position for entry in talk.tail(after=0, timeout=0.01)] == [1, 2]
+    assert [entry.position for entry in conversation.tail(after=0, timeout=0.01)] == [1, 2]
 
 
-def test_other_conversations_do_not_keep_it_going(log: Log, talk: Conversation) -> None:
-    said(talk, "a")
-    tail = talk.tail(timeout=0.2)
+def test_other_conversations_do_not_keep_it_going(log: Log, conversation: Conversation) -> None:
+    said(conversation, "a")
+    tail = conversation.tail(timeout=0.2)
 
     def chatter() -> None:
         for number in range(100):
@@ -59,25 +61,25 @@ def test_other_conversations_do_not_keep_it_going(log: Log, talk: Conversation) 
         assert list(tail) == []
 
 
-def test_it_wakes_for_an_append_of_another_thread(talk: Conversation) -> None:
-    said(talk, "a")
-    tail = talk.tail(timeout=WAIT)
+def test_it_wakes_for_an_append_of_another_thread(conversation: Conversation) -> None:
+    said(conversation, "a")
+    tail = conversation.tail(timeout=WAIT)
 
     with ThreadPoolExecutor() as pool:
         following = pool.submit(positions, tail, 50)
         for number in range(50):
-            said(talk, str(number))
+            said(conversation, str(number))
         assert following.result() == list(range(3, 53))
 
 
-def test_many_tails_all_see_everything(talk: Conversation) -> None:
-    said(talk, "a")
-    tails = [talk.tail(timeout=WAIT) for _ in range(8)]
+def test_many_tails_all_see_everything(conversation: Conversation) -> None:
+    said(conversation, "a")
+    tails = [conversation.tail(timeout=WAIT) for _ in range(8)]
 
     with ThreadPoolExecutor(8) as pool:
         following = [pool.submit(positions, tail, 20) for tail in tails]
         for number in range(20):
-            said(talk, str(number))
+            said(conversation, str(number))
         assert [future.result() for future in following] == [list(range(3, 23))] * 8
 
 
@@ -108,9 +110,9 @@ def test_the_whole_log_is_followed_in_the_order_of_its_commits(log: Log) -> None
     assert seen == [("b", 1), ("b", 2), ("c", 3), ("b", 3)]
 
 
-def test_a_fork_is_followed_through_what_it_inherits(talk: Conversation) -> None:
-    said(talk, "a", "b")
-    fork = talk.fork(after=2)
+def test_a_fork_is_followed_through_what_it_inherits(conversation: Conversation) -> None:
+    said(conversation, "a", "b")
+    fork = conversation.fork(after=2)
 
     assert positions(fork.tail(after=0, timeout=WAIT), 3) == [1, 2, 3]
 
@@ -149,6 +151,6 @@ def test_a_listener_that_fails_does_not_fail_the_append() -> None:
     def gone() -> None:
         raise RuntimeError("the event loop is closed")
 
-    quiet = bell.Bell(None)
-    with quiet.listening(gone):
-        quiet.ring()
+    quiet = bell.CommitNotifier(None)
+    with quiet.subscribe(gone):
+        quiet.notify()

@@ -9,19 +9,19 @@ import pytest
 
 import stenolog
 from stenolog import UserMessage
-from stenolog.adapters.stores.tracking import Mark, advance, forget, mark
+from stenolog.adapters.stores.tracking import Cursor, advance, forget, load_cursor
 
 
 def test_a_follower_begins_at_the_beginning_and_goes_on_where_it_was(tmp_path: Path) -> None:
     with stenolog.open(tmp_path / "talks.db") as log, log.datastore.writing() as connection:
-        assert mark(connection, "table") == Mark(0, 0)
-        advance(connection, "table", Mark(7))
-        advance(connection, "outlet", Mark(3, 2), stream=1)
+        assert load_cursor(connection, "table") == Cursor(0, 0)
+        advance(connection, "table", Cursor(7))
+        advance(connection, "outlet", Cursor(3, 2), stream=1)
 
     with stenolog.open(tmp_path / "talks.db") as log, log.datastore.reading() as connection:
-        assert mark(connection, "table") == Mark(7, 0)
-        assert mark(connection, "outlet", stream=1) == Mark(3, 2)
-        assert mark(connection, "outlet", stream=2) == Mark(0, 0)
+        assert load_cursor(connection, "table") == Cursor(7, 0)
+        assert load_cursor(connection, "outlet", stream=1) == Cursor(3, 2)
+        assert load_cursor(connection, "outlet", stream=2) == Cursor(0, 0)
 
 
 def test_what_was_not_committed_was_not_done(tmp_path: Path) -> None:
@@ -29,29 +29,29 @@ def test_what_was_not_committed_was_not_done(tmp_path: Path) -> None:
         with pytest.raises(RuntimeError), log.datastore.writing() as connection:
             _advance_and_fail(connection)
         with log.datastore.reading() as connection:
-            assert mark(connection, "table") == Mark(0, 0)
+            assert load_cursor(connection, "table") == Cursor(0, 0)
 
 
 def _advance_and_fail(connection: sqlite3.Connection) -> None:
-    advance(connection, "table", Mark(7))
+    advance(connection, "table", Cursor(7))
     raise RuntimeError
 
 
 def test_a_follower_that_is_forgotten_begins_again_everywhere(tmp_path: Path) -> None:
     with stenolog.open(tmp_path / "talks.db") as log, log.datastore.writing() as connection:
-        advance(connection, "table", Mark(7), stream=1)
+        advance(connection, "table", Cursor(7), stream=1)
         forget(connection, "table")
 
-        assert mark(connection, "table", stream=1) == Mark()
+        assert load_cursor(connection, "table", stream=1) == Cursor()
 
 
 def test_a_deleted_conversation_leaves_no_mark_to_a_later_one(tmp_path: Path) -> None:
     with stenolog.open(tmp_path / "talks.db") as log:
-        talk = log["demo"]
-        talk.append(UserMessage(text="Hello"))
-        assert talk.stream.key is not None
+        conversation = log["demo"]
+        conversation.append(UserMessage(text="Hello"))
+        assert conversation.stream.key is not None
         with log.datastore.writing() as connection:
-            advance(connection, "outlet", Mark(2), stream=talk.stream.key)
-        talk.delete()
+            advance(connection, "outlet", Cursor(2), stream=conversation.stream.key)
+        conversation.delete()
         with log.datastore.reading() as connection:
-            assert mark(connection, "outlet", stream=talk.stream.key) == Mark()
+            assert load_cursor(connection, "outlet", stream=conversation.stream.key) == Cursor()

@@ -12,8 +12,8 @@ from eventsourcing.persistence import StoredEvent
 import stenolog
 from stenolog import (
     AssistantMessage,
-    File,
-    Image,
+    FilePart,
+    ImagePart,
     LlmError,
     Log,
     ModeSwitch,
@@ -23,7 +23,7 @@ from stenolog import (
 )
 from stenolog.adapters.report import Report
 from stenolog.adapters.verify import verify
-from stenolog.projections.difference import Difference, first_difference
+from stenolog.projections.difference import JsonDifference, first_difference
 from tests.stores.conftest import said
 
 Damage = Callable[..., Report]
@@ -216,7 +216,7 @@ class TestBlobs:
 
     def test_missing_ones_are_found_where_they_are_named(self, log: Log) -> None:
         there = log.blobs.put(b"there")
-        log["demo"].append(UserMessage(parts=[Image(blob=there), File(blob="f" * 64)]))
+        log["demo"].append(UserMessage(parts=[ImagePart(blob=there), FilePart(blob="f" * 64)]))
         log["demo"].append(ToolResult(call_id="c", blob="e" * 64))
 
         assert (
@@ -305,16 +305,16 @@ def test_progress_can_be_watched(log: Log) -> None:
     [
         (1, 1, None),
         ({"a": [1]}, {"a": [1]}, None),
-        (1, True, Difference("", "1", "true")),
-        (1, 1.0, Difference("", "1", "1.0")),
-        ({"a": 1}, {"a": 1, "b": 2}, Difference("/b", "nothing", "2")),
-        ({"a": 1, "b": 2}, {"a": 1}, Difference("/b", "2", "nothing")),
-        ([1, 2], [1], Difference("/1", "2", "nothing")),
-        ({"x/y": {"~": 1}}, {"x/y": {"~": 2}}, Difference("/x~1y/~0", "1", "2")),
-        (["a" * 200], ["b"], Difference("/0", '"' + "a" * 78 + "…", '"b"')),
+        (1, True, JsonDifference("", "1", "true")),
+        (1, 1.0, JsonDifference("", "1", "1.0")),
+        ({"a": 1}, {"a": 1, "b": 2}, JsonDifference("/b", "nothing", "2")),
+        ({"a": 1, "b": 2}, {"a": 1}, JsonDifference("/b", "2", "nothing")),
+        ([1, 2], [1], JsonDifference("/1", "2", "nothing")),
+        ({"x/y": {"~": 1}}, {"x/y": {"~": 2}}, JsonDifference("/x~1y/~0", "1", "2")),
+        (["a" * 200], ["b"], JsonDifference("/0", '"' + "a" * 78 + "…", '"b"')),
     ],
 )
 def test_the_first_difference_is_named_by_a_json_pointer(
-    one: object, other: object, difference: Difference | None
+    one: object, other: object, difference: JsonDifference | None
 ) -> None:
     assert first_difference(one, other) == difference

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from stenolog import Log, StenologError
-from stenolog.adapters.stores.grouping import Waiting
+from stenolog.adapters.stores.grouping import PendingWrite
 from tests.stores.workers import PATIENCE
 
 
@@ -25,7 +25,7 @@ def at_once(log: Log, *calls: Callable[[], Any]) -> list[Any]:
     group, submit = log.datastore.group, log.datastore.group.submit
     queued = threading.Semaphore(0)
 
-    def watched(waiting: Waiting[Any]) -> None:
+    def watched(waiting: PendingWrite[Any]) -> None:
         submit(waiting)
         queued.release()
 

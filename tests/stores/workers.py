@@ -17,7 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import stenolog
-from stenolog import Draft, Image, StaleAppend, StoreBusy, UserMessage
+from stenolog import ImagePart, NewEntry, StoreTimeoutError, UserMessage, VersionConflictError
 from stenolog.adapters.stores import backups
 from stenolog.adapters.stores.filelock import FileLock
 
@@ -56,10 +56,10 @@ def _reporting(sender: Connection, work: Callable[..., Any], *args: Any) -> None
 def append_until_killed(path: str, sender: Connection) -> None:
     """Append alone and in batches, and tell of each entry once it is acknowledged."""
     with stenolog.open(path) as log:
-        talk = log["demo"]
+        conversation = log["demo"]
         while True:
-            entries = [talk.append(UserMessage(text="one"))]
-            entries += talk.extend([UserMessage(text="of three" * 50)] * 3)
+            entries = [conversation.append(UserMessage(text="one"))]
+            entries += conversation.extend([UserMessage(text="of three" * 50)] * 3)
             os.write(sender.fileno(), b"".join(f"{e.position} {e.digest}\n".encode() for e in entries))
 
 
@@ -68,9 +68,9 @@ def append_together_until_killed(path: str, sender: Connection) -> None:
     with stenolog.open(path) as log:
 
         def work(number: int) -> None:
-            talk = log[str(number)]
+            conversation = log[str(number)]
             while True:
-                entry = talk.append(UserMessage(text="together"))
+                entry = conversation.append(UserMessage(text="together"))
                 os.write(sender.fileno(), f"{number} {entry.position} {entry.digest}\n".encode())
 
         with ThreadPoolExecutor(16) as pool:
@@ -84,7 +84,7 @@ def back_up_for_ever(path: str, target: str, sender: Connection) -> None:
         sender.send("copied")
         time.sleep(PATIENCE)
 
-    with stenolog.open(path) as log, patch.object(backups, "place", waiting):
+    with stenolog.open(path) as log, patch.object(backups, "publish", waiting):
         log.backup(target)
 
 
@@ -119,7 +119,7 @@ def open_and_say(number: int, barrier: Barrier, path: str, times: int) -> int:
     done = 0
     barrier.wait(PATIENCE)
     for _ in range(times):
-        with suppress(StoreBusy), stenolog.open(path) as log:
+        with suppress(StoreTimeoutError), stenolog.open(path) as log:
             entry = log[str(number)].append(UserMessage(text="x"))
             done += 1
             assert log[str(number)].position == entry.position
@@ -129,7 +129,7 @@ def open_and_say(number: int, barrier: Barrier, path: str, times: int) -> int:
 def restore_often(path: str, backup: str, times: int) -> None:
     """Restore a backup whenever nobody has the log open."""
     for _ in range(times):
-        with suppress(StoreBusy):
+        with suppress(StoreTimeoutError):
             stenolog.restore(backup, path)
 
 
@@ -161,11 +161,11 @@ def put_append_delete_collect(number: int, barrier: Barrier, path: str, times: i
             sha = log.blobs.put(b"content %d" % chance.randrange(3))
             if chance.random() < 0.5:
                 time.sleep(chance.random() / 200)
-            talk = log[f"talk {number}.{turn}"]
-            talk.append(UserMessage(parts=[Image(media_type="image/png", blob=sha)]))
+            conversation = log[f"talk {number}.{turn}"]
+            conversation.append(UserMessage(parts=[ImagePart(media_type="image/png", blob=sha)]))
             assert log.blobs[sha].startswith(b"content")
             if chance.random() < 0.8:
-                talk.delete()
+                conversation.delete()
             collected += log.collect().blobs
     return collected
 
@@ -173,13 +173,13 @@ def put_append_delete_collect(number: int, barrier: Barrier, path: str, times: i
 def append_for(number: int, barrier: Barrier, path: str, seconds: float) -> int:
     """How many appends to a conversation of its own succeed in so many seconds."""
     with stenolog.open(path) as log:
-        talk = log[f"talk {number}"]
-        talk.append(UserMessage(text="first"))
+        conversation = log[f"talk {number}"]
+        conversation.append(UserMessage(text="first"))
         barrier.wait(PATIENCE)
         end = time.monotonic() + seconds
         count = 0
         while time.monotonic() < end:
-            talk.append(UserMessage(text="x" * 1000))
+            conversation.append(UserMessage(text="x" * 1000))
             count += 1
     return count
 
@@ -188,7 +188,7 @@ def append_many(number: int, barrier: Barrier, path: str, count: int) -> list[in
     """The positions at which so many messages landed in the one conversation that everybody appends to."""
     with stenolog.open(path) as log:
         barrier.wait(PATIENCE)
-        drafts = [Draft(UserMessage(text=str(number)), id=f"{number}-{n}") for n in range(count)]
+        drafts = [NewEntry(UserMessage(text=str(number)), id=f"{number}-{n}") for n in range(count)]
         return [log["demo"].append(draft.event, id=draft.id).position for draft in drafts]
 
 
@@ -196,13 +196,13 @@ def append_strictly(number: int, barrier: Barrier, path: str, count: int) -> lis
     """The same, each at the position it expects; decided again whenever somebody else was first."""
     positions: list[int] = []
     with stenolog.open(path) as log:
-        talk = log["demo"]
+        conversation = log["demo"]
         barrier.wait(PATIENCE)
         while len(positions) < count:
-            expected = talk.position
+            expected = conversation.position
             try:
-                entry = talk.append(UserMessage(text=str(number)), expected=expected)
-            except StaleAppend:
+                entry = conversation.append(UserMessage(text=str(number)), expected=expected)
+            except VersionConflictError:
                 continue
             assert entry.position == expected + 1
             positions.append(entry.position)

@@ -27,8 +27,8 @@ class Room(NamedTuple):
 
     def write(self, *events: Event) -> Room:
         """Append events as they are."""
-        with self.opened() as talk:
-            talk.extend(events, expected=talk.position)
+        with self.opened() as conversation:
+            conversation.extend(events, expected=conversation.position)
         return self
 
     def answer(self, agent: str, text: str = "", *calls: ToolCall, **fields: Any) -> Request:
@@ -38,25 +38,25 @@ class Room(NamedTuple):
         `policy` another than the card's; all other fields are the answer's.
         """
         view, policy, task = fields.pop("view", None), fields.pop("policy", None), fields.get("task", "")
-        with self.opened() as talk:
-            asked = talk.request(agent, view, task=task, policy=policy)
-            talk.append(
+        with self.opened() as conversation:
+            asked = conversation.request(agent, view, task=task, policy=policy)
+            conversation.append(
                 AssistantMessage(agent=agent, text=text, tool_calls=calls, receipt=asked.receipt, **fields)
             )
         return asked
 
-    def request(self, agent: str, upto: int | None = None, **options: Any) -> Request:
+    def request(self, agent: str, at: int | None = None, **options: Any) -> Request:
         """What the agent would be sent."""
-        return self.look(lambda talk: talk.request(agent, upto, **options))
+        return self.look(lambda conversation: conversation.request(agent, at, **options))
 
     def entries(self) -> list[Entry]:
         """Everything in the log."""
-        return self.look(lambda talk: list(talk.entries()))
+        return self.look(lambda conversation: list(conversation.entries()))
 
     def look(self, view: Callable[[Conversation], T]) -> T:
         """What a function makes of the conversation."""
-        with self.opened() as talk:
-            return view(talk)
+        with self.opened() as conversation:
+            return view(conversation)
 
 
 def words(request: Request) -> list[str]:

@@ -8,14 +8,23 @@ import pytest
 import tiktoken
 from tiktoken import Encoding, registry
 
-from stenolog import AssistantMessage, Card, Event, ModeSwitch, Span, ToolCall, ToolResult, UserMessage
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    Event,
+    ModeSwitch,
+    PositionRange,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from stenolog.adapters import counters
-from stenolog.context import Budget, Instructions, LastN, Pins, policy
-from stenolog.domain.errors import InvalidPolicy, NotSendable
+from stenolog.context import Budget, LastN, Pins, Prompt, policy
+from stenolog.domain.errors import InvalidPolicyError, RequestNotSendableError
 from tests.systems.given import Room, left_out, shown, words
 from tests.test_counters import SMALL, small
 
-OPENING = ModeSwitch(mode="agent", joins=["agent"], cards={"agent": Card(persona="You are a coder.")})
+OPENING = ModeSwitch(mode="agent", joins=["agent"], cards={"agent": AgentCard(persona="You are a coder.")})
 LS = ToolCall(id="c1", name="ls", arguments="{}")
 
 
@@ -52,7 +61,7 @@ def test_the_second_turn_has_all_of_the_first(room: Room) -> None:
     assert second.dropped == ()
 
 
-def long_talk(turns: int) -> list[Event]:
+def long_conversation(turns: int) -> list[Event]:
     """A system note, and turns of some 220 tokens."""
     note = UserMessage(author_kind="system", text="Never touch main.")
     said: list[Event] = [OPENING, note]
@@ -70,7 +79,7 @@ PRUNING = Budget(tokens=2_000) | Pins(authors=["system"])
 
 
 def test_prune_keeps_the_recent_and_the_system(room: Room) -> None:
-    room.write(*long_talk(30))
+    room.write(*long_conversation(30))
 
     request = room.request("agent", policy=PRUNING)
 
@@ -86,9 +95,12 @@ def test_prune_keeps_the_recent_and_the_system(room: Room) -> None:
 
 
 def test_condense_puts_a_summary_in_the_place_of_the_middle(room: Room) -> None:
-    room.write(*long_talk(6))
+    room.write(*long_conversation(6))
     middle = AssistantMessage(
-        agent="agent", purpose="summary", covers=[Span(first=7, last=22)], text="Four rounds of looking."
+        agent="agent",
+        purpose="summary",
+        covers=[PositionRange(first=7, last=22)],
+        text="Four rounds of looking.",
     )
     room.write(middle, UserMessage(text="Go on."))
 
@@ -101,7 +113,7 @@ def test_condense_puts_a_summary_in_the_place_of_the_middle(room: Room) -> None:
 
 
 def test_a_limit_in_bytes_is_that_of_the_body(room: Room) -> None:
-    room.write(*long_talk(30))
+    room.write(*long_conversation(30))
 
     for limit in (8_000, 16_000, 32_000):
         request = room.request("agent", policy=Budget(bytes=limit))
@@ -135,7 +147,7 @@ def test_without_a_tokenizer_a_documented_estimate_counts_four_bytes_a_token(roo
 def test_a_tokenizer_that_is_not_there_is_refused_before_anything_is_sent(room: Room) -> None:
     room.write(OPENING, UserMessage(text="Go."))
 
-    with pytest.raises(InvalidPolicy, match="'tiktoken:gpt-9': expected one of bytes4"):
+    with pytest.raises(InvalidPolicyError, match="'tiktoken:gpt-9': expected one of bytes4"):
         room.request("agent", policy=Budget(tokens=1_000, counter="tiktoken:gpt-9"))
 
 
@@ -167,7 +179,9 @@ def test_what_must_stay_and_is_larger_than_the_budget_is_an_error_that_names_it(
     request = room.request("agent", policy=Budget(tokens=500))
 
     assert request.sendable is False
-    with pytest.raises(NotSendable, match=r"over budget \(.* tokens of 500\).*position 2 \(latest-message"):
+    with pytest.raises(
+        RequestNotSendableError, match=r"over budget \(.* tokens of 500\).*position 2 \(latest-message"
+    ):
         request.check()
 
 
@@ -190,7 +204,7 @@ def test_a_worker_inherits_the_parents_context_by_a_fork_and_its_summary_is_merg
 
 
 def test_workers_share_out_a_token_budget_by_their_cards(room: Room) -> None:
-    shares = {f"worker-{n}": Card(policy=Budget(tokens=500)) for n in range(4)}
+    shares = {f"worker-{n}": AgentCard(policy=Budget(tokens=500)) for n in range(4)}
     room.write(ModeSwitch(joins=[*shares], cards={**shares}))
     for n in range(20):
         room.write(UserMessage(text=f"{n} " + "word " * 60))
@@ -202,8 +216,8 @@ def test_workers_share_out_a_token_budget_by_their_cards(room: Room) -> None:
 
 
 def test_the_agent_is_told_that_it_forgot(room: Room) -> None:
-    room.write(*long_talk(30))
+    room.write(*long_conversation(30))
 
-    request = room.request("agent", policy=LastN(4) | Instructions(cut_note=True))
+    request = room.request("agent", policy=LastN(4) | Prompt(cut_note=True))
 
     assert words(request)[0] == "[earlier messages were left out of what you are shown]"

@@ -18,19 +18,27 @@ from stenolog import (
     Entry,
     LlmError,
     ModeSwitch,
-    Run,
     State,
     Team,
-    Text,
+    TextPart,
     ToolResult,
     Usage,
     UserMessage,
+    WorkflowRun,
     evolve,
     step,
 )
 from stenolog.context import Budget, Pins
-from stenolog.engine import Accounts, Delegate, Limits, condense, exceeded, spent_of, watch
-from stenolog.models import Answer, Model, Prompt, Scripted
+from stenolog.engine import (
+    AgentTool,
+    Limits,
+    UsageByLane,
+    compact,
+    delegated_usage,
+    limit_reached,
+    track_usage,
+)
+from stenolog.models import Model, ModelCall, ModelResponse, Scripted
 from stenolog.tools import tool
 from tests.engine.given import call, run
 from tests.systems.given import Room, left_out, roles, words
@@ -52,12 +60,12 @@ def worked(room: Room, team: Team, question: str) -> None:
     """Say it, and do one effect after the other, each in a log that was just opened."""
 
     async def advanced() -> list[Entry]:
-        with room.opened() as talk:
-            return await team.advance(talk)
+        with room.opened() as conversation:
+            return await team.advance(conversation)
 
     async def said() -> None:
-        with room.opened() as talk:
-            await team.say(talk, question)
+        with room.opened() as conversation:
+            await team.send(conversation, question)
 
     run(said())
     while run(advanced()):
@@ -74,7 +82,7 @@ def reasons(room: Room) -> list[str]:
     return [entry.event.message for entry in room.entries() if isinstance(entry.event, LlmError)]
 
 
-def looks(prompt: Prompt) -> object:
+def looks(prompt: ModelCall) -> object:
     """A model that never has enough."""
     return call("ls", f"c{len(prompt.body['messages'])}")
 
@@ -110,7 +118,7 @@ class TestTheStep:
             before = repr(state)
             first, second = step(state, entry), step(state, entry)
 
-            kept = room.look(partial(Conversation.state, upto=entry.position))
+            kept = room.look(partial(Conversation.state, at=entry.position))
             assert (first, repr(state)) == (second, before)
             assert (first.state, first.state) == (evolve(state, entry), kept)
             state = first.state
@@ -119,8 +127,8 @@ class TestTheStep:
 
     def test_no_state_can_be_changed_in_place(self, room: Room) -> None:
         room.write(ModeSwitch(joins=["coder"]), UserMessage(text="Go"))
-        state = room.look(lambda talk: talk.state())
-        (transition, *_) = room.look(lambda talk: talk.transitions())
+        state = room.look(lambda conversation: conversation.state())
+        (transition, *_) = room.look(lambda conversation: conversation.transitions())
 
         for value, name in (
             (state, "position"),
@@ -155,22 +163,22 @@ class TestLimits:
     ) -> None:
         team = coder(Scripted(looks, endless=True), limits=limits)
         worked(room, team, "Look around.")
-        (*_, last) = room.look(lambda talk: talk.transitions())
+        (*_, last) = room.look(lambda conversation: conversation.transitions())
         before = len(room.entries())
-        with room.opened() as talk:
-            again = run(team.advance(talk))
+        with room.opened() as conversation:
+            again = run(team.advance(conversation))
 
         assert reasons(room) == [reason]
         assert (last.decision.do, last.decision.reason) == ("wait", "failed: budget")
         assert (again, len(room.entries())) == ([], before)
 
     def test_a_loop_of_ones_own_comes_to_the_same_verdict_from_the_log_alone(self, room: Room) -> None:
-        limits, accounts = Limits(same_call=3), Accounts()
+        limits, accounts = Limits(same_call=3), UsageByLane()
         worked(room, coder(Scripted(looks, endless=True), limits=limits), "Look around.")
         verdicts = []
         for entry in room.entries():
-            accounts = watch(accounts, entry)
-            verdicts.append(exceeded(limits, accounts.lane("coder")))
+            accounts = track_usage(accounts, entry)
+            verdicts.append(limit_reached(limits, accounts.lane("coder")))
 
         assert [verdict for verdict in verdicts if verdict][:1] == reasons(room)
 
@@ -196,8 +204,8 @@ class TestContext:
         summariser = Agent("brief", llm=Scripted("Four times the same file."))
         room.write(ModeSwitch(mode="agent"), UserMessage(author_kind="system", text="Never touch main."))
         worked(room, team, "Look around. " + "Everywhere. " * 20)
-        with room.opened() as talk:
-            made = run(condense(talk, "coder", summariser, over=100, keep=4))
+        with room.opened() as conversation:
+            made = run(compact(conversation, "coder", summariser, over=100, keep=4))
         assert made is not None
         room.write(UserMessage(text="And now?"))
         pinned = room.request("coder", policy=Pins(authors=["system"]))
@@ -218,7 +226,7 @@ class TestContext:
         assert [entry.position for entry in room.entries()] == [*range(1, made.position + 2)]
 
     def test_every_entry_of_a_run_says_which_step_made_it(self, room: Room) -> None:
-        room.write(ModeSwitch(mode="run", active_run=Run(id="r1", node="look")))
+        room.write(ModeSwitch(mode="run", active_run=WorkflowRun(id="r1", node="look")))
         worked(room, coder(Scripted(call("ls"), "One file.")), "What is here?")
         made = {entry.id: entry.position for entry in room.entries()}
         stamps: list[tuple[int, str, str, int | None]] = []
@@ -241,12 +249,14 @@ class TestContext:
         ]
 
     def test_a_message_is_said_once_though_the_run_has_gone_on_to_another_node(self, room: Room) -> None:
-        room.write(ModeSwitch(mode="run", active_run=Run(id="r1", node="look")))
+        room.write(ModeSwitch(mode="run", active_run=WorkflowRun(id="r1", node="look")))
         team = coder(Scripted("One file."))
         for node in ("look", "mend"):
-            with room.opened() as talk:
-                talk.append(ModeSwitch(active_run=Run(id="r1", node=node)), expected=talk.position)
-                run(team.ask(talk, "What is here?", id="question"))
+            with room.opened() as conversation:
+                conversation.append(
+                    ModeSwitch(active_run=WorkflowRun(id="r1", node=node)), expected=conversation.position
+                )
+                run(team.ask(conversation, "What is here?", id="question"))
 
         assert [entry.event.kind for entry in history(room)] == ["user_message", "assistant_message"]
 
@@ -256,7 +266,7 @@ def lead(worker: Agent, calls: int = 1, **options: Any) -> Team:
     agent = Agent(
         "lead",
         llm=Scripted(asks, "There are three."),
-        tools=[Delegate(worker, **options)],
+        tools=[AgentTool(worker, **options)],
         limits=Limits(max_tokens=100_000),
     )
     return Team([agent])
@@ -275,7 +285,7 @@ class TestWorkers:
             child = log[meta["child"]["conversation"]]
             parent, copied = (
                 child.settings().parent,
-                [*child.entries(upto=2)] == [*log["room"].entries(upto=2)],
+                [*child.entries(at=2)] == [*log["room"].entries(at=2)],
             )
             answer = next(child.entries(meta["child"]["position"] - 1)).event
 
@@ -290,14 +300,16 @@ class TestWorkers:
             assert (child.name, parent, meta["child"]["lane"][:7]) == ("room", None, "reader/")
 
     def test_workers_share_out_what_is_left_of_their_callers_budget(self, room: Room) -> None:
-        def spends(prompt: Prompt) -> Answer:
-            return Answer((Text(text="Hm."), call("nothing")), usage=Usage(input=9_000, output=1_000))
+        def spends(prompt: ModelCall) -> ModelResponse:
+            return ModelResponse(
+                (TextPart(text="Hm."), call("nothing")), usage=Usage(input=9_000, output=1_000)
+            )
 
         endless = Limits(same_error=None, same_call=None)
         reader = Agent("reader", llm=Scripted(spends, endless=True), limits=endless)
         worked(room, lead(reader, calls=4), "Count.")
         results = [entry.event for entry in room.entries() if isinstance(entry.event, ToolResult)]
-        used = [sum(u.input + u.output for _, u in spent_of(result)) for result in results]
+        used = [sum(u.input + u.output for _, u in delegated_usage(result)) for result in results]
 
         assert [re.findall(r"of (\d+),", result.text) for result in results] == [
             ["24"],

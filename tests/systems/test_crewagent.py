@@ -7,24 +7,24 @@ import json
 import pytest
 
 from stenolog import (
+    AgentCard,
     AssistantMessage,
-    Card,
     Event,
     LlmError,
     ModeSwitch,
-    Run,
-    Span,
+    PositionRange,
     ToolCall,
     ToolResult,
     UserMessage,
+    WorkflowRun,
 )
 from stenolog.adapters.outputs import read_output, read_output_tool
-from stenolog.context import Budget, Compact, Instructions, Policy, policy
-from stenolog.projections.requests import WIRES
+from stenolog.context import Budget, Policy, Prompt, TruncateToolOutput, policy
+from stenolog.projections.requests import APIS
 from tests.systems.given import Room, around, left_out, roles, shown, words
 
 PERSONA = "You are the architect."
-AROUND = Instructions(
+AROUND = Prompt(
     base="Answer in English.",
     tools="Read before you write.",
     modes={"chat": "Talk only.", "agent": "Use tools.", "run": "Follow the run."},
@@ -32,9 +32,9 @@ AROUND = Instructions(
     persona_in=["agent", "run"],
 )
 OPENING = ModeSwitch(
-    mode="chat", joins=["crew"], cards={"crew": Card(model="gpt-5", persona=PERSONA, policy=AROUND)}
+    mode="chat", joins=["crew"], cards={"crew": AgentCard(model="gpt-5", persona=PERSONA, policy=AROUND)}
 )
-THE_RUN = Run(
+THE_RUN = WorkflowRun(
     id="r1",
     directive="RUN_DIRECTIVE: ship it.",
     node="n1",
@@ -75,14 +75,16 @@ def test_the_log_is_protocol_complete_and_comes_back_as_the_messages_that_went_i
 def test_the_system_prompt_is_configuration_and_no_message_of_the_history(room: Room) -> None:
     room.write(*ONE_TURN)
     before = room.request("crew", policy=policy())
-    room.write(ModeSwitch(cards={"crew": Card(persona="You are the tester.")}))
+    room.write(ModeSwitch(cards={"crew": AgentCard(persona="You are the tester.")}))
     after = room.request("crew", policy=policy())
 
     assert roles(before)[0] == ("system", PERSONA)
     assert roles(after) == [("system", "You are the tester."), *roles(before)[1:]]
     with_persona = [e.position for e in room.entries() if PERSONA in repr(e.event)]
     assert with_persona == [1]
-    assert [item.text for item in room.look(lambda talk: talk.timeline()) if PERSONA in item.text] == []
+    assert [
+        item.text for item in room.look(lambda conversation: conversation.timeline()) if PERSONA in item.text
+    ] == []
 
 
 SIDE_BY_SIDE = {
@@ -115,15 +117,15 @@ def test_a_mode_has_the_prefix_that_is_its_own(room: Room, mode: str) -> None:
     ] * 3
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("api", APIS)
 def test_a_switch_of_mode_keeps_the_history_and_changes_what_stands_around_it_alone(
-    room: Room, wire: str
+    room: Room, api: str
 ) -> None:
     room.write(*ONE_TURN).write(ModeSwitch(active_run=THE_RUN))
     explained = {}
     for mode in ("chat", "agent", "run"):
         room.write(ModeSwitch(mode=mode))
-        request = room.request("crew", wire=wire)
+        request = room.request("crew", api=api)
         explained[mode] = (shown(request), left_out(request))
 
     assert explained["chat"] == explained["agent"] == explained["run"]
@@ -138,7 +140,7 @@ def test_messages_are_tagged_with_their_run(room: Room) -> None:
     ]
 
 
-def long_talk(turns: int, size: int) -> list[Event]:
+def long_conversation(turns: int, size: int) -> list[Event]:
     """Turns of four messages with a tool each, of so many characters a message, and a last question."""
     events: list[Event] = [OPENING]
     for turn in range(turns):
@@ -164,7 +166,7 @@ BUDGETS = {
 def test_a_budget_keeps_the_latest_message_and_whole_groups_and_drops_the_oldest_first(
     room: Room, chosen: Budget
 ) -> None:
-    room.write(*long_talk(40, 1_000))
+    room.write(*long_conversation(40, 1_000))
 
     request = room.request("crew", policy=chosen | AROUND)
 
@@ -182,7 +184,7 @@ def test_a_budget_keeps_the_latest_message_and_whole_groups_and_drops_the_oldest
 
 
 def test_eighty_messages_are_the_request_and_not_the_conversation_alone(room: Room) -> None:
-    room.write(*long_talk(19, 10))  # 77 messages, and one before and behind them
+    room.write(*long_conversation(19, 10))  # 77 messages, and one before and behind them
 
     assert room.request("crew", policy=Budget(messages=80) | AROUND).cuts == 0
     assert room.request("crew", policy=Budget(messages=79) | AROUND).cuts == 0
@@ -196,7 +198,7 @@ def test_a_result_of_five_megabytes_costs_the_request_400_tokens_and_is_read_by_
     room: Room,
 ) -> None:
     assert len(FIVE_MB) > 5 * 1024 * 1024
-    card = Card(persona=PERSONA, tools=[read_output_tool()], policy=Compact())
+    card = AgentCard(persona=PERSONA, tools=[read_output_tool()], policy=TruncateToolOutput())
     room.write(ModeSwitch(joins=["crew"], cards={"crew": card}), ASKED, crew("", READ))
     before = room.request("crew")
     room.write(ToolResult(call_id="c1", name="read", text=FIVE_MB))
@@ -210,9 +212,11 @@ def test_a_result_of_five_megabytes_costs_the_request_400_tokens_and_is_read_by_
     assert after.size.tokens - before.size.tokens <= 400 - sealed
     alias = f"@state/logs/tool-results/{room.entries()[3].id}.json"
     assert alias in words(after)[-1]
-    assert room.look(lambda talk: talk.outputs[alias]) == FIVE_MB
+    assert room.look(lambda conversation: conversation.outputs[alias]) == FIVE_MB
     read = ToolCall(id="c2", name="read_output", arguments=json.dumps({"path": alias, "limit": 28}))
-    assert room.look(lambda talk: read_output(talk, read)).text.startswith("0000000 passed, all is well\n")
+    assert room.look(lambda conversation: read_output(conversation, read)).text.startswith(
+        "0000000 passed, all is well\n"
+    )
 
 
 def test_events_that_are_for_the_screen_alone_are_left_out(room: Room) -> None:
@@ -223,27 +227,27 @@ def test_events_that_are_for_the_screen_alone_are_left_out(room: Room) -> None:
 
     assert words(request) == ["Read it.", "Done.", "Read it."]
     assert left_out(request) == [(3, 3, "not-in-context")]
-    assert "[chart]" in [item.text for item in room.look(lambda talk: talk.timeline())]
+    assert "[chart]" in [item.text for item in room.look(lambda conversation: conversation.timeline())]
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_tool_results_that_are_not_to_be_included_leave_their_calls_answered(room: Room, wire: str) -> None:
+@pytest.mark.parametrize("api", APIS)
+def test_tool_results_that_are_not_to_be_included_leave_their_calls_answered(room: Room, api: str) -> None:
     secret = ToolResult(call_id="c1", text="the whole file", in_context=False)
     room.write(OPENING, ASKED, crew("", READ), secret, crew("Read."), ASKED)
 
-    request = room.request("crew", wire=wire, policy=policy())
+    request = room.request("crew", api=api, policy=policy())
 
     assert "the whole file" not in request.bytes.decode()
     assert ((3,), "sealed-hidden") in shown(request)
     assert left_out(request) == [(4, 4, "not-in-context")]
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_after_a_timeout_in_mid_stream_continue_goes_on_from_the_partial_text(room: Room, wire: str) -> None:
+@pytest.mark.parametrize("api", APIS)
+def test_after_a_timeout_in_mid_stream_continue_goes_on_from_the_partial_text(room: Room, api: str) -> None:
     room.write(OPENING, ASKED, LlmError(agent="crew", category="timeout", text="It imports o"))
     room.write(UserMessage(text="continue"))
 
-    request = room.request("crew", wire=wire, policy=policy())
+    request = room.request("crew", api=api, policy=policy())
 
     assert shown(request) == [
         ((2,), "user"),
@@ -261,7 +265,7 @@ def test_after_a_timeout_in_mid_stream_continue_goes_on_from_the_partial_text(ro
 def test_a_cut_off_answer_is_in_the_timeline_with_its_words(room: Room) -> None:
     room.write(OPENING, ASKED, LlmError(agent="crew", category="timeout", text="It imports o"))
 
-    items = room.look(lambda talk: talk.timeline())
+    items = room.look(lambda conversation: conversation.timeline())
 
     errors = [(item.kind, item.author, item.text, item.detail) for item in items if item.position == 3]
     assert errors == [("error", "crew", "It imports o", "timeout")]
@@ -284,7 +288,7 @@ def test_a_run_is_resumed_from_the_log_alone(room: Room) -> None:
 def test_a_summary_of_what_was_trimmed_stands_in_its_place(room: Room, chosen: Policy) -> None:
     room.write(*ONE_TURN)
     summary = AssistantMessage(
-        agent="crew", purpose="summary", covers=[Span(first=2, last=5)], text="a.py imports os."
+        agent="crew", purpose="summary", covers=[PositionRange(first=2, last=5)], text="a.py imports os."
     )
     room.write(summary, ASKED)
 

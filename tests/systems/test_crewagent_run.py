@@ -13,22 +13,22 @@ import stenolog
 from stenolog import (
     Agent,
     AssistantMessage,
-    File,
+    EntryAppended,
+    FilePart,
     LlmError,
     ModeSwitch,
-    Recorded,
     Request,
-    Run,
     Team,
     ToolCall,
     ToolResult,
     UserMessage,
+    WorkflowRun,
 )
 from stenolog.adapters.transcripts import export_crewagent, import_file
-from stenolog.context import Budget, Compact
+from stenolog.context import Budget, TruncateToolOutput
 from stenolog.domain.policy import PolicyLike
-from stenolog.engine import Retries, condense
-from stenolog.models import Answer, Model, Prompt, Said, Scripted, Timeouts
+from stenolog.engine import RetryPolicy, compact
+from stenolog.models import Model, ModelCall, ModelResponse, ResponseDelta, Scripted, Timeouts
 from stenolog.tools import ReadOutput, tool
 from tests.systems.given import Room, around, left_out, shown, words
 from tests.systems.test_crewagent import AROUND, FIVE_MB, PERSONA, SIDE_BY_SIDE, THE_RUN
@@ -60,9 +60,9 @@ def work(room: Room, agent: Agent, *said: Any, **options: Any) -> None:
     """Start the program anew, say something, and let it go on until it waits for a person."""
 
     async def run() -> None:
-        with room.opened() as talk:
+        with room.opened() as conversation:
             async with Team([agent], mode="chat") as team, asyncio.timeout(20):
-                async for _ in team.run(talk, *said, **options):
+                async for _ in team.run(conversation, *said, **options):
                     pass
 
     asyncio.run(run())
@@ -72,18 +72,18 @@ def broken_off(room: Room, agent: Agent, *said: Any, after: type) -> None:
     """The same, but the program ends with the first event of a kind that it hears of."""
 
     async def run() -> None:
-        with room.opened() as talk:
+        with room.opened() as conversation:
             async with Team([agent], mode="chat") as team, asyncio.timeout(20):
-                async for happened in team.run(talk, *said):
-                    if isinstance(happened, Recorded) and isinstance(happened.entry.event, after):
+                async for happened in team.run(conversation, *said):
+                    if isinstance(happened, EntryAppended) and isinstance(happened.entry.event, after):
                         return
 
     asyncio.run(run())
 
 
 def switch(room: Room, **fields: Any) -> None:
-    with room.opened() as talk:
-        talk.append(ModeSwitch(**fields), expected=talk.position)
+    with room.opened() as conversation:
+        conversation.append(ModeSwitch(**fields), expected=conversation.position)
 
 
 def sent(room: Room) -> list[Request]:
@@ -115,7 +115,9 @@ def test_a_switch_of_mode_keeps_the_history_and_changes_the_prefix_alone(room: R
     ]
     for earlier, later in pairwise(requests):
         assert words(later)[: len(words(earlier)) - 1] == words(earlier)[:-1]
-    assert [item.text for item in room.look(lambda talk: talk.timeline()) if PERSONA in item.text] == []
+    assert [
+        item.text for item in room.look(lambda conversation: conversation.timeline()) if PERSONA in item.text
+    ] == []
 
 
 def test_all_that_is_said_and_done_in_a_run_is_tagged_with_it(room: Room) -> None:
@@ -149,7 +151,9 @@ def test_a_call_without_words_is_sent_with_content_null_and_its_result_behind_it
 
 def test_the_next_node_of_a_run_has_a_brief_and_a_context_of_its_own(room: Room) -> None:
     nodes = [
-        Run(id="r1", directive="Ship it.", node=node, brief=f"Brief of {node}.", context=f"{step} of 2.")
+        WorkflowRun(
+            id="r1", directive="Ship it.", node=node, brief=f"Brief of {node}.", context=f"{step} of 2."
+        )
         for step, node in enumerate(("build", "test"), 1)
     ]
     for node in nodes:
@@ -176,7 +180,7 @@ def test_a_team_keeps_to_its_budget_and_tells_what_it_left_out(room: Room) -> No
         assert request.size.messages <= 12
         assert request.size.tokens <= 2_000
         said = [m["content"] for m in request.body["messages"] if m["role"] == "user"]
-        asked = [e.event.text for e in room.entries() if e.position <= request.upto and _asks(e.event)]  # type: ignore[union-attr]
+        asked = [e.event.text for e in room.entries() if e.position <= request.at and _asks(e.event)]  # type: ignore[union-attr]
         assert said[-1] == asked[-1]
         assert said == asked[-len(said) :]
     last = sent(room)[-1]
@@ -188,19 +192,19 @@ def _asks(event: object) -> bool:
 
 
 def test_five_megabytes_cost_400_tokens_and_are_read_by_their_alias(room: Room) -> None:
-    def read(prompt: Prompt) -> ToolCall:
+    def read(prompt: ModelCall) -> ToolCall:
         shown = prompt.body["messages"][-2]["content"]
         path = shown.partition('path="')[2].partition('"')[0]
         return ToolCall(id="c2", name="read_output", arguments=json.dumps({"path": path, "limit": 28}))
 
     much = ToolCall(id="c1", name="print_much")
-    work(room, crew(much, read, "All is well.", policy=Compact() | AROUND), "Run the tests.")
+    work(room, crew(much, read, "All is well.", policy=TruncateToolOutput() | AROUND), "Run the tests.")
 
     before, after, _ = sent(room)
     assert after.size.tokens - before.size.tokens <= 400
     result, piece = (e for e in room.entries() if isinstance(e.event, ToolResult))
     alias = f"@state/logs/tool-results/{result.id}.json"
-    assert room.look(lambda talk: talk.outputs[alias]) == FIVE_MB
+    assert room.look(lambda conversation: conversation.outputs[alias]) == FIVE_MB
     assert isinstance(piece.event, ToolResult)
     assert piece.event.text.startswith("0000000 passed, all is well\n\n[characters 0 to 28 of 5,320,000;")
     assert isinstance(result.event, ToolResult)
@@ -210,8 +214,8 @@ def test_five_megabytes_cost_400_tokens_and_are_read_by_their_alias(room: Room) 
 def test_outputs_are_read_only_files_for_an_agent_that_reads_nothing_else(room: Room, tmp_path: Path) -> None:
     work(room, crew(ToolCall(id="c1", name="print_much"), "Done."), "Run the tests.")
 
-    with room.opened() as talk:
-        (alias,) = talk.outputs.materialise(tmp_path / "workspace")
+    with room.opened() as conversation:
+        (alias,) = conversation.outputs.materialise(tmp_path / "workspace")
 
     file = tmp_path / "workspace" / alias
     assert file.read_text() == FIVE_MB
@@ -220,9 +224,11 @@ def test_outputs_are_read_only_files_for_an_agent_that_reads_nothing_else(room: 
 
 def test_an_artifact_is_read_by_its_name(room: Room) -> None:
     name = "@project/artifacts/plan.md"
-    with room.opened() as talk:
-        plan = File(name=name, media_type="text/markdown", blob=talk.log.blobs.put(b"1. Mend the parser."))
-        talk.append(UserMessage(parts=[plan], author_kind="system", in_context=False))
+    with room.opened() as conversation:
+        plan = FilePart(
+            name=name, media_type="text/markdown", blob=conversation.log.blobs.put(b"1. Mend the parser.")
+        )
+        conversation.append(UserMessage(parts=[plan], author_kind="system", in_context=False))
     read = ToolCall(id="c1", name="read_output", arguments=json.dumps({"path": name}))
 
     work(room, crew(read, "I know the plan."), "What is the plan?")
@@ -237,24 +243,24 @@ def test_an_artifact_is_read_by_its_name(room: Room) -> None:
 class Stalls(Scripted):
     """Streams what it has to say, and then nothing comes any more."""
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[Said | Answer, None]:
+    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         async for said in super().stream(prompt):
-            if isinstance(said, Answer):
+            if isinstance(said, ModelResponse):
                 await asyncio.sleep(3600)
             yield said
 
 
 def cut_off(room: Room) -> None:
     """The model falls silent in the middle of a sentence, and is not asked again."""
-    slow = Stalls("It imports o", timeouts=Timeouts(between=0.05))
-    work(room, crew(llm=slow, retries=Retries(attempts={})), "Which modules?")
+    slow = Stalls("It imports o", timeouts=Timeouts(idle=0.05))
+    work(room, crew(llm=slow, retries=RetryPolicy(attempts={})), "Which modules?")
 
 
 def test_continue_goes_on_from_what_had_streamed_before_the_timeout(room: Room) -> None:
     cut_off(room)
-    heard: list[Prompt] = []
+    heard: list[ModelCall] = []
 
-    def go_on(prompt: Prompt) -> str:
+    def go_on(prompt: ModelCall) -> str:
         heard.append(prompt)
         return "s and sys."
 
@@ -273,9 +279,9 @@ def test_the_timeout_is_in_the_timeline_and_ends_no_program(room: Room) -> None:
 
     (error,) = (e.event for e in room.entries() if isinstance(e.event, LlmError))
     assert (error.category, error.text) == ("timeout", "It imports o")
-    shown = [(item.kind, item.text) for item in room.look(lambda talk: talk.timeline())]
+    shown = [(item.kind, item.text) for item in room.look(lambda conversation: conversation.timeline())]
     assert ("error", "It imports o") in shown
-    assert room.look(lambda talk: talk.state().lane("crew").status) == "failed"
+    assert room.look(lambda conversation: conversation.state().lane("crew").status) == "failed"
 
 
 # A restart in the middle of a run
@@ -316,9 +322,9 @@ def test_a_summary_of_what_was_trimmed_stands_in_its_place_from_then_on(room: Ro
         work(room, crew(f"Answer {turn}.", policy=policy), f"Question {turn}.")
     assert [run.rule for run in room.request("crew").dropped] == ["over-budget"]
 
-    with room.opened() as talk:
+    with room.opened() as conversation:
         summariser = Agent("summariser", llm=Scripted("Questions 0 to 3 were answered."))
-        made = asyncio.run(condense(talk, "crew", summariser, keep=2))
+        made = asyncio.run(compact(conversation, "crew", summariser, keep=2))
     work(room, crew("Answer 5.", policy=policy), "Question 5.")
 
     assert made is not None
@@ -329,7 +335,7 @@ def test_a_summary_of_what_was_trimmed_stands_in_its_place_from_then_on(room: Ro
     covered = [position for span in made.event.covers for position in range(span.first, span.last + 1)]
     gone = [position for first, last, _ in left_out(request) for position in range(first, last + 1)]
     assert gone == covered
-    hidden = [item.text for item in room.look(lambda talk: talk.timeline()) if item.hidden]
+    hidden = [item.text for item in room.look(lambda conversation: conversation.timeline()) if item.hidden]
     assert hidden[:2] == ["Question 0.", "Answer 0."]
 
 
@@ -346,8 +352,8 @@ def test_an_imported_conversation_goes_on_in_its_mode_and_is_taken_back(room: Ro
     assert [rule for rule, _ in around(request)][:5] == SIDE_BY_SIDE["run"][:5]
     assert [m["content"] for m in request.body["messages"] if m["role"] == "user"][-1] == "Mend it."
 
-    with parser.opened() as talk:
-        export_crewagent(talk, tmp_path / "out")
+    with parser.opened() as conversation:
+        export_crewagent(conversation, tmp_path / "out")
     old = json.loads((EXAMPLE / "conversations" / "parser" / "messages.json").read_text())
     new = json.loads((tmp_path / "out" / "parser" / "messages.json").read_text())
     assert new[: len(old)] == old

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, Entry, LlmError, ModelFailed, ModeSwitch, Recorded, UserMessage
+from stenolog import AssistantMessage, Entry, EntryAppended, LlmError, ModelError, ModeSwitch, UserMessage
 from stenolog.adapters.cli import run
 from stenolog.adapters.teamfile import load
-from stenolog.context import Delta, FullHistory, LastN, Pins, Reminder
-from stenolog.engine import Agent, Retries, RoundRobin, Team
+from stenolog.context import FullHistory, LastN, Pins, Reminder, SinceLastTurn
+from stenolog.engine import Agent, RetryPolicy, RoundRobin, Team
 from stenolog.models import CommandLine, Model, Scripted
 from tests.agents.given import PYTHON, killed, runs_on
 from tests.engine.given import Clock
@@ -28,29 +28,29 @@ DEV, TESTER, OWNER = "Backend Dev", "Tester", "Owner"
 NAMES = (DEV, TESTER, OWNER)
 
 
-AT_ONCE = Retries(base=0.0)
+AT_ONCE = RetryPolicy(base=0.0)
 
 
-def crew(*models: Model, moderator: str = "", retries: Retries = AT_ONCE, **options: Any) -> Team:
+def crew(*models: Model, moderator: str = "", retries: RetryPolicy = AT_ONCE, **options: Any) -> Team:
     """Up to three roles in turn, which remember their sessions."""
     agents = [
-        Agent(name, llm=model, policy=Delta(), retries=retries)
+        Agent(name, llm=model, policy=SinceLastTurn(), retries=retries)
         for name, model in zip(NAMES, models, strict=False)
     ]
     return Team(agents, turns=RoundRobin(pass_token=PASS, moderator=moderator), **options)
 
 
-def talked(room: Room, make: Callable[[], Team], *texts: str, upto: int = 0) -> list[Entry]:
+def talked(room: Room, make: Callable[[], Team], *texts: str, at: int = 0) -> list[Entry]:
     """A program that says this, lets the crew talk, and ends: by itself, or after so many outcomes."""
     found: list[Entry] = []
 
     async def work(team: Team) -> None:
-        with room.opened() as talk:
+        with room.opened() as conversation:
             for text in texts or (None,):
-                async with aclosing(team.run(talk, text)) as happening:
+                async with aclosing(team.run(conversation, text)) as happening:
                     async for happened in happening:
-                        found.extend([happened.entry] if isinstance(happened, Recorded) else [])
-                        if upto and sum(is_outcome(entry) for entry in found) == upto:
+                        found.extend([happened.entry] if isinstance(happened, EntryAppended) else [])
+                        if at and sum(is_outcome(entry) for entry in found) == at:
                             return
 
     async def main() -> None:
@@ -79,8 +79,8 @@ def errors(entries: list[Entry]) -> list[LlmError]:
 
 def over(room: Room) -> tuple[str, str]:
     """Why the turns are over, from the log that was opened anew: in the last transition, and in the state."""
-    reason = room.look(lambda talk: talk.transitions())[-1].decision.reason
-    return reason, room.look(lambda talk: talk.state()).floor.ended
+    reason = room.look(lambda conversation: conversation.transitions())[-1].decision.reason
+    return reason, room.look(lambda conversation: conversation.state()).floor.end_reason
 
 
 def says(*texts: str) -> Scripted:
@@ -97,14 +97,14 @@ def test_whose_turn_it_is_survives_a_restart(room: Room, said: int) -> None:
     def of_programs() -> Team:
         return crew(*[runs_on(env={"PASSES": "1"})] * 3)
 
-    talked(room, of_programs, "Ideas?", upto=said)
-    whose = room.look(lambda talk: talk.state()).floor.holds
-    rest = talked(room, of_programs, upto=1)
+    talked(room, of_programs, "Ideas?", at=said)
+    whose = room.look(lambda conversation: conversation.state()).floor.holders
+    rest = talked(room, of_programs, at=1)
 
     assert (whose, [agent for agent, _ in answers(rest)]) == ((NAMES[said % 3],), [NAMES[said % 3]])
 
 
-FAILS = Scripted(ModelFailed("other", "broken"), endless=True)
+FAILS = Scripted(ModelError("other", "broken"), endless=True)
 ENDS = {
     "all pass in a row": ([says("Yes.", PASS), says(PASS), says(PASS)], "", 3, "all others passed"),
     "the moderator passes": (
@@ -131,7 +131,7 @@ def test_a_round_ends_with_its_reason_in_the_transition(
 def test_a_pass_of_another_role_is_not_said_to_a_program(room: Room) -> None:
     echo = CommandLine("cat")
     entries = talked(room, lambda: crew(says("Yes."), says(PASS), echo, moderator=TESTER), "Ideas?")
-    on = talked(room, lambda: crew(says("Yes."), says(PASS), echo), "More?", upto=1)
+    on = talked(room, lambda: crew(says("Yes."), says(PASS), echo), "More?", at=1)
 
     assert answers(entries)[-1] == (TESTER, PASS)
     assert answers(on) == [(OWNER, f"User: Ideas?\n\nAssistant ({DEV}): Yes.\n\nUser: More?")]
@@ -146,11 +146,11 @@ def test_a_dead_process_is_relaunched_and_told_the_full_history(room: Room) -> N
 
     async def work() -> list[Entry]:
         found = []
-        with room.opened() as talk:
+        with room.opened() as conversation:
             async with crew(model, model, model, moderator="") as team:
                 for text in ("one", "two", "three"):
-                    async for happened in team.run(talk, text, to=NAMES):
-                        found += [happened.entry] if isinstance(happened, Recorded) else []
+                    async for happened in team.run(conversation, text, to=NAMES):
+                        found += [happened.entry] if isinstance(happened, EntryAppended) else []
                     for name in NAMES:
                         await killed(model, name, room.name)
         return found
@@ -165,7 +165,7 @@ def test_a_dead_process_is_relaunched_and_told_the_full_history(room: Room) -> N
 def test_a_program_that_died_within_its_turn_is_tried_again_ever_later(room: Room) -> None:
     clock = Clock()
     dies = CommandLine([*PYTHON, "-c", "import os; os.kill(os.getpid(), 9)"])
-    retries = Retries(attempts={"process_exited": 5}, base=1.0, cap=5.0)
+    retries = RetryPolicy(attempts={"process_exited": 5}, base=1.0, cap=5.0)
 
     async def work() -> None:
         with stenolog.open(room.path, clock=clock) as log:
@@ -192,7 +192,7 @@ rest = 60
 
 [agents.dev]
 model = { use = "cli:sleep 60", patience = 1 }
-timeouts = { first = 0.05 }
+timeouts = { first_token = 0.05 }
 retries = { attempts = { timeout = 3 }, base = 0.01 }
 """
 
@@ -203,7 +203,7 @@ def test_timeouts_retries_and_the_circuit_breaker_are_configuration_and_stand_in
     file = tmp_path / "crew.toml"
     file.write_text(CONFIGURED)
 
-    talked(room, lambda: load(file).team, "Hello", upto=3)
+    talked(room, lambda: load(file).team, "Hello", at=3)
 
     entries = room.entries()
     assert [(error.category, error.message.partition(":")[0]) for error in errors(entries)] == [
@@ -214,7 +214,7 @@ def test_timeouts_retries_and_the_circuit_breaker_are_configuration_and_stand_in
     last = entries[-1]
     assert isinstance(last.event, LlmError)
     assert last.event.retry_at is not None
-    assert 58 < (last.event.retry_at - last.at).total_seconds() <= 60
+    assert 58 < (last.event.retry_at - last.time).total_seconds() <= 60
 
 
 def test_latencies_and_failures_are_measured(room: Room, capsys: pytest.CaptureFixture[str]) -> None:
@@ -257,7 +257,11 @@ def test_where_a_role_is_shown_less_the_operator_is_told_too(
 
     told = [record.getMessage() for record in caplog.records if record.name == "stenolog.engine"]
     assert told == [f"room at 4: {DEV} is not shown 2-2", f"room at 6: {DEV} is not shown 2-4"]
-    assert [item.position for item in room.look(lambda talk: talk.timeline()) if item.kind == "cut"] == [5]
+    assert [
+        item.position
+        for item in room.look(lambda conversation: conversation.timeline())
+        if item.kind == "cut"
+    ] == [5]
 
 
 def test_after_a_reset_a_program_has_heard_nothing_and_a_copy_has_all(room: Room, tmp_path: Path) -> None:
@@ -265,9 +269,11 @@ def test_after_a_reset_a_program_has_heard_nothing_and_a_copy_has_all(room: Room
         return crew(runs_on(env={"BRIEF": "1"}))
 
     before = [*talked(room, programs, "one", "two")]
-    with room.opened() as talk:
-        talk.log.backup(tmp_path / "before.db")
-        talk.append(ModeSwitch(context_from=talk.position + 1), expected=talk.position)
+    with room.opened() as conversation:
+        conversation.log.backup(tmp_path / "before.db")
+        conversation.append(
+            ModeSwitch(context_from=conversation.position + 1), expected=conversation.position
+        )
     after = talked(room, programs, "three")
 
     assert answers(after) == [(DEV, "three")]
@@ -291,7 +297,7 @@ def test_an_imported_chat_goes_on_with_the_next_role(
 
     assert run(["import", str(file), "--db", str(room.path)]) == 0
     imported = room._replace(name="chat_42")
-    entries = talked(imported, lambda: crew(CommandLine("cat"), says(PASS), says(PASS)), "And?", upto=1)
+    entries = talked(imported, lambda: crew(CommandLine("cat"), says(PASS), says(PASS)), "And?", at=1)
 
     assert "✓ chat_42  5 entries  neurocrew" in capsys.readouterr().out
     answer = (

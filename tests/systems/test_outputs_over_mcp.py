@@ -10,8 +10,8 @@ import pytest
 from stenolog import AssistantMessage, ModeSwitch, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.outputs import store_large
 from stenolog.adapters.tools.collect import opened
-from stenolog.adapters.tools.perform import perform
-from stenolog.tools import MCPServer, Outcome
+from stenolog.adapters.tools.perform import execute
+from stenolog.tools import MCPServer, ToolOutput
 from tests.systems.given import Room
 from tests.tools.given import call, text
 
@@ -23,19 +23,21 @@ WHOLE = "".join(f"{n:06} passed\n" for n in range(350_000))
 def test_a_large_output_is_read_by_its_alias_over_mcp(room: Room) -> None:
     room.write(ModeSwitch(joins=["crew"]), UserMessage(text="Test it."))
     room.answer("crew", "", ToolCall(id="c1", name="pytest", arguments="{}"))
-    with room.opened() as talk:
-        talk.append(store_large(talk.log, ToolResult(call_id="c1", name="pytest", text=WHOLE)))
-        (listed,) = talk.outputs.listed()
+    with room.opened() as conversation:
+        conversation.append(
+            store_large(conversation.log, ToolResult(call_id="c1", name="pytest", text=WHOLE))
+        )
+        (listed,) = conversation.outputs.listed()
     alias, answer = listed.alias, AssistantMessage(agent="crew", text="All pass.")
     room.write(answer)
 
-    async def reads(*asked: dict[str, object]) -> list[Outcome]:
+    async def reads(*asked: dict[str, object]) -> list[ToolOutput]:
         command = [sys.executable, "-m", "stenolog", "outputs", room.name, "--mcp", "--db", str(room.path)]
         server = MCPServer.stdio(command)
         try:
             tools = await opened([server])
             return [
-                await perform(tools["read_output"], call("read_output", each), [*tools]) for each in asked
+                await execute(tools["read_output"], call("read_output", each), [*tools]) for each in asked
             ]
         finally:
             await server.close()

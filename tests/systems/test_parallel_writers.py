@@ -8,15 +8,25 @@ from threading import Barrier
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, Card, Entry, Event, ModeSwitch, Span, ToolCall, ToolResult, UserMessage
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    Entry,
+    Event,
+    ModeSwitch,
+    PositionRange,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from stenolog.context import Budget, FullHistory, LastN, Pins, Policy
-from stenolog.projections.requests import Lane, lanes
+from stenolog.projections.requests import LaneId, lanes
 from tests.systems.given import Room, left_out, roles, shown, words
 
 WRITERS, RUNS = 8, 50
 PINS = Pins(authors=["system"], tags=["stakeholders", "company"])
 OPENING = ModeSwitch(
-    joins=["planner", "writer"], cards={"writer": Card(persona="You write mails.", policy=PINS)}
+    joins=["planner", "writer"], cards={"writer": AgentCard(persona="You write mails.", policy=PINS)}
 )
 COMPANY: list[Event] = [
     OPENING,
@@ -34,11 +44,13 @@ def brief(n: int) -> UserMessage:
 def write(room: Room, n: int, together: Barrier) -> None:
     """One writer, with a connection of its own: it answers what it is shown, as often as there are runs."""
     with stenolog.open(room.path) as log:
-        talk = log[room.name]
+        conversation = log[room.name]
         together.wait(60)
         for turn in range(RUNS):
-            receipt = talk.request("writer", task=f"{n}", policy=LastN(10, step=5)).receipt
-            talk.append(AssistantMessage(agent="writer", task=f"{n}", text=f"{n}.{turn}", receipt=receipt))
+            receipt = conversation.request("writer", task=f"{n}", policy=LastN(10, step=5)).receipt
+            conversation.append(
+                AssistantMessage(agent="writer", task=f"{n}", text=f"{n}.{turn}", receipt=receipt)
+            )
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +87,9 @@ def test_every_answer_says_at_which_position_its_view_was_taken(written: list[En
 
 
 def test_instances_of_one_agent_are_lanes(written: list[Entry]) -> None:
-    assert [lane for lane in lanes(written) if lane.task] == [Lane("writer", f"{n}") for n in range(WRITERS)]
+    assert [lane for lane in lanes(written) if lane.task] == [
+        LaneId("writer", f"{n}") for n in range(WRITERS)
+    ]
 
 
 def test_a_lane_says_its_own_words_as_its_own_and_hears_the_other_instances_as_others(room: Room) -> None:
@@ -132,7 +146,7 @@ def test_system_stakeholders_company_and_the_current_task_stay_whatever_is_prune
 
 def test_reasoning_is_summarised_and_what_is_pinned_within_it_is_not(long: Room) -> None:
     summary = AssistantMessage(
-        agent="planner", purpose="summary", covers=[Span(first=2, last=24)], text="Ann first."
+        agent="planner", purpose="summary", covers=[PositionRange(first=2, last=24)], text="Ann first."
     )
     long.write(summary, UserMessage(text="Write to Ann."))
 
@@ -166,8 +180,8 @@ def test_a_mail_that_is_regenerated_in_place_stands_where_the_first_one_stood(ro
 def test_a_fork_before_a_mail_shares_everything_before_it_and_nothing_after(room: Room) -> None:
     room.write(*COMPANY, UserMessage(text="To Ann."))
     asked = room.answer("writer", "Dear Ann, we are late.")
-    with room.opened() as talk:
-        fork = talk.fork(after=5, name="kinder")
+    with room.opened() as conversation:
+        fork = conversation.fork(after=5, name="kinder")
 
         again = fork.request("writer")
 

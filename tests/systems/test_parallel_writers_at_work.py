@@ -19,13 +19,13 @@ from examples.stakeholder_mail.tables import tables
 from examples.stakeholder_mail.workflow import TALK, answers, mails, plan, said, write
 from stenolog import Conversation, Log, Team
 from stenolog.adapters.transcripts import import_file
-from stenolog.engine import Happening, Recording, regenerate
+from stenolog.engine import Replay, RunEvent, regenerate
 from stenolog.models import Scripted
 from stenolog.projections.prices import Price
 from stenolog.projections.usage import usage
-from stenolog.tables import conversation_messages, keep, kept_in
+from stenolog.tables import attach_table, attached_tables, conversation_messages
 
-Part = Callable[[Conversation, Team], AsyncIterator[Happening]]
+Part = Callable[[Conversation, Team], AsyncIterator[RunEvent]]
 ROWS = "SELECT id, role, content, agent, createdAt FROM conversation_messages WHERE workflowId = 'october'"
 
 
@@ -41,10 +41,10 @@ def work(path: Path, *parts: Part) -> None:
             go_through(log[TALK], team(agents(model())), part)
 
 
-def go_through(talk: Conversation, working: Team, *parts: Part) -> None:
+def go_through(conversation: Conversation, working: Team, *parts: Part) -> None:
     async def all_of_it() -> None:
         for part in parts:
-            async for _ in part(talk, working):
+            async for _ in part(conversation, working):
                 pass
 
     asyncio.run(all_of_it())
@@ -93,11 +93,11 @@ def test_the_account_is_by_agent_and_run_at_prices_of_ones_own(done: Path) -> No
 
 def test_eight_mails_are_asked_for_at_once_and_each_sees_its_own_brief_alone(done: Path) -> None:
     with stenolog.open(done) as log:
-        talk = log[TALK]
-        briefs = [entry.position for entry in talk.entries() if entry.id.startswith("brief-")]
-        written = mails(talk)
+        conversation = log[TALK]
+        briefs = [entry.position for entry in conversation.entries() if entry.id.startswith("brief-")]
+        written = mails(conversation)
         views = {receipt.view for mail in written.values() if (receipt := said(mail).receipt)}
-        bodies = [str(talk.request("writer", task=task).body) for task in written]
+        bodies = [str(conversation.request("writer", task=task).body) for task in written]
 
     assert (len(briefs), views) == (8, {briefs[-1]})
     assert [body.count("Write to") for body in bodies] == [1] * 8
@@ -108,8 +108,8 @@ def test_the_tables_are_the_log_at_every_step_and_after_it_is_made_anew(path: Pa
         work(path, part)
         kept = sql(path, ROWS)
         with stenolog.open(path) as log:
-            assert kept_in(log) == [("conversation_messages", 0, ""), ("stakeholder_mails", 0, "")]
-            keep(log, conversation_messages).rebuild()
+            assert attached_tables(log) == [("conversation_messages", 0, ""), ("stakeholder_mails", 0, "")]
+            attach_table(log, conversation_messages).rebuild()
         assert sql(path, ROWS) == kept
 
 
@@ -122,7 +122,7 @@ def test_rows_of_another_programs_table_go_on_as_a_conversation(done: Path, tmp_
     with stenolog.open(again) as log:
         import_file(log, file)
     with stenolog.open(again) as log:
-        keep(log, conversation_messages)
+        attach_table(log, conversation_messages)
         crew = agents(model())
         answer = asyncio.run(team(crew).ask(log["theirs"], "How many mails speak of the outages?"))
 
@@ -133,11 +133,11 @@ def test_rows_of_another_programs_table_go_on_as_a_conversation(done: Path, tmp_
 
 def test_the_whole_workflow_is_replayed_from_the_log_alone(done: Path) -> None:
     with stenolog.open(done) as log, stenolog.open(":memory:") as memory:
-        recording = Recording(log[TALK])
+        recording = Replay(log[TALK])
         again = team([recording.agent(name) for name in ("orchestrator", "planner", "writer")])
         go_through(memory[TALK], again, plan, write)
 
-        assert recording.left == 0
+        assert recording.remaining == 0
         assert [said(entry).text for entry in answers(memory[TALK])] == [
             said(entry).text for entry in answers(log[TALK])
         ]

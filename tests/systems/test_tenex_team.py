@@ -17,37 +17,37 @@ from examples.tenex.completions import Task, completions
 from stenolog import (
     AssistantMessage,
     Conversation,
-    CorruptLog,
-    Draft,
+    CorruptLogError,
     Entry,
     LlmError,
-    ModelFailed,
+    ModelError,
     ModeSwitch,
-    Text,
+    NewEntry,
+    TextPart,
     UserMessage,
 )
 from stenolog.adapters.stores import reading
 from stenolog.adapters.verify import verify
-from stenolog.context import Away, Delta, Voices
-from stenolog.engine import Agent, Orchestrator, Retries, Team
-from stenolog.models import Answer, Prompt, Scripted
-from stenolog.tools import Call, tool
+from stenolog.context import Attribution, MissedMessages, SinceLastTurn
+from stenolog.engine import Agent, Orchestrator, RetryPolicy, Team
+from stenolog.models import ModelCall, ModelResponse, Scripted
+from stenolog.tools import ToolContext, tool
 from tests.engine.given import opened, run, worked
 from tests.systems.given import Room, shown
 
-TENEX = Voices(others="💬 {name}") | Away()
+TENEX = Attribution(others="💬 {name}") | MissedMessages()
 NAMES = ("pm", "coder", "tester")
-AT_ONCE = Retries(attempts={"network": 3}, base=0.001)
+AT_ONCE = RetryPolicy(attempts={"network": 3}, base=0.001)
 
 
-def team(answer: Callable[[Prompt], object], **options: Any) -> Team:
+def team(answer: Callable[[ModelCall], object], **options: Any) -> Team:
     """Three agents that answer by one function; the policy is TENEX's unless another is given."""
     policy = options.pop("policy", TENEX)
     made = [Agent(n, llm=Scripted(answer, endless=True), policy=policy, retries=AT_ONCE) for n in NAMES]
     return Team(made, **options)
 
 
-def echo(prompt: Prompt) -> str:
+def echo(prompt: ModelCall) -> str:
     return f"{prompt.lane} has heard you."
 
 
@@ -62,11 +62,11 @@ def answers(entries: list[Entry], agent: str = "") -> list[AssistantMessage]:
 class Late(Scripted):
     """Answers after a while, which chance has drawn."""
 
-    def __init__(self, answer: Callable[[Prompt], object], seed: int) -> None:
+    def __init__(self, answer: Callable[[ModelCall], object], seed: int) -> None:
         super().__init__(answer, endless=True)
         self._chance = Random(seed)
 
-    async def stream(self, prompt: Prompt) -> Any:
+    async def stream(self, prompt: ModelCall) -> Any:
         await asyncio.sleep(self._chance.random() / 100)
         async for piece in super().stream(prompt):
             yield piece
@@ -76,25 +76,25 @@ class Late(Scripted):
 def test_parallel_agents_hear_every_word_of_the_others_exactly_once(tmp_path: Path, seed: int) -> None:
     def trio() -> Team:
         models = {name: Late(echo, seed * 10 + nth) for nth, name in enumerate(NAMES)}
-        return Team([Agent(name, llm=models[name], policy=TENEX | Delta()) for name in NAMES])
+        return Team([Agent(name, llm=models[name], policy=TENEX | SinceLastTurn()) for name in NAMES])
 
     for turn in range(4):
-        with opened(tmp_path / "t.db") as talk:
-            run(worked(trio(), talk, f"{turn}", to=[*NAMES]))
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(trio(), talk, "The end.", to=["tester"]))
-        entries = list(talk.entries())
+        with opened(tmp_path / "t.db") as conversation:
+            run(worked(trio(), conversation, f"{turn}", to=[*NAMES]))
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(trio(), conversation, "The end.", to=["tester"]))
+        entries = list(conversation.entries())
         views = [a.receipt.view for a in answers(entries, "tester") if a.receipt]
-        delivered = [p for view in views for p in told(talk, "tester", view)]
+        delivered = [p for view in views for p in told(conversation, "tester", view)]
 
     words = [e.position for e in entries if isinstance(e.event, UserMessage | AssistantMessage)]
     own = [e.position for e in entries if isinstance(e.event, AssistantMessage) and e.event.agent == "tester"]
     assert sorted(delivered) == [position for position in words if position not in own]
 
 
-def told(talk: Conversation, agent: str, view: int) -> list[int]:
+def told(conversation: Conversation, agent: str, view: int) -> list[int]:
     """The positions of others' words in what an agent was sent."""
-    parts = talk.request(agent, view).parts
+    parts = conversation.request(agent, view).parts
     return [p for part in parts if part.rule in ("user", "attributed") for p in part.positions]
 
 
@@ -102,18 +102,20 @@ def test_who_was_asked_together_saw_the_same_and_gets_the_others_words_as_missed
     together = asyncio.Barrier(2)
 
     class Waits(Scripted):
-        async def stream(self, prompt: Prompt) -> Any:
+        async def stream(self, prompt: ModelCall) -> Any:
             await together.wait()
             async for piece in super().stream(prompt):
                 yield piece
 
     agents = [Agent(name, llm=Waits(f"I {name}."), policy=TENEX) for name in ("coder", "tester")]
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(Team(agents), talk, "Go.", to=["coder", "tester"]))
-        assert [answer.receipt.view for answer in answers(list(talk.entries())) if answer.receipt] == [2, 2]
-        talk.append(UserMessage(text="And now?", to=["coder"]))
-    with opened(tmp_path / "t.db") as talk:
-        request, seen = talk.request("coder"), talk.state().lane("coder").seen
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(Team(agents), conversation, "Go.", to=["coder", "tester"]))
+        assert [
+            answer.receipt.view for answer in answers(list(conversation.entries())) if answer.receipt
+        ] == [2, 2]
+        conversation.append(UserMessage(text="And now?", to=["coder"]))
+    with opened(tmp_path / "t.db") as conversation:
+        request, seen = conversation.request("coder"), conversation.state().lane("coder").seen
 
     assert seen == 2
     assert [m["content"] for m in request.body["messages"]][-4:] == [
@@ -125,27 +127,31 @@ def test_who_was_asked_together_saw_the_same_and_gets_the_others_words_as_missed
 
 
 def test_what_was_only_read_is_told_apart_from_what_was_answered(tmp_path: Path) -> None:
-    with opened(tmp_path / "t.db") as talk:
+    with opened(tmp_path / "t.db") as conversation:
 
-        def answer(prompt: Prompt) -> str:
+        def answer(prompt: ModelCall) -> str:
             if "Faster" not in str(prompt.body):
-                talk.append(UserMessage(text="Faster!", to=["coder"]))
+                conversation.append(UserMessage(text="Faster!", to=["coder"]))
             return f"I have {len(prompt.body['messages'])} messages."
 
-        run(worked(team(answer), talk, "Build it.", to=["coder"]))
-    with opened(tmp_path / "t.db") as talk:
-        first, last = (talk.state(upto).lane("coder") for upto in (4, None))
+        run(worked(team(answer), conversation, "Build it.", to=["coder"]))
+    with opened(tmp_path / "t.db") as conversation:
+        first, last = (conversation.state(at).lane("coder") for at in (4, None))
 
     assert (first.seen, first.answered, first.status) == (2, 4, "awaiting_llm")  # "Faster!" stands at 3
     assert (last.seen, last.answered, last.status) == (4, 5, "idle")
 
 
 def test_what_an_agent_was_shown_before_it_failed_was_read_and_not_answered(tmp_path: Path) -> None:
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(team(lambda _: ModelFailed("unauthorized", "no key")), talk, "Build it.", to=["coder"]))
-    with opened(tmp_path / "t.db") as talk:
-        lane, error = talk.state().lane("coder"), list(talk.entries())[-1].event
-        tasks = list(completions(talk.entries()))
+    with opened(tmp_path / "t.db") as conversation:
+        run(
+            worked(
+                team(lambda _: ModelError("unauthorized", "no key")), conversation, "Build it.", to=["coder"]
+            )
+        )
+    with opened(tmp_path / "t.db") as conversation:
+        lane, error = conversation.state().lane("coder"), list(conversation.entries())[-1].event
+        tasks = list(completions(conversation.entries()))
 
     assert isinstance(error, LlmError)
     assert error.receipt is not None
@@ -163,21 +169,21 @@ class Backend:
         self.given: dict[str, tuple[str, str]] = {}
         self.began: list[tuple[str, str]] = []
 
-    def __call__(self, prompt: Prompt) -> Answer:
+    def __call__(self, prompt: ModelCall) -> ModelResponse:
         where = (prompt.conversation, prompt.lane)
         if not prompt.session:
             self.began.append(where)
             self.given[f"session-{len(self.given)}"] = where
         session = prompt.session or f"session-{len(self.given) - 1}"
         assert self.given[session] == where
-        return Answer((Text(text=f"{prompt.lane} goes on."),), session=session)
+        return ModelResponse((TextPart(text=f"{prompt.lane} goes on."),), session=session)
 
 
 def test_no_session_crosses_agents_conversations_forks_or_restarts(tmp_path: Path) -> None:
     backend = Backend()
 
     async def both(log: stenolog.Log, names: tuple[str, ...], say: str) -> None:
-        three = team(backend, policy=TENEX | Delta())
+        three = team(backend, policy=TENEX | SinceLastTurn())
         await asyncio.gather(*(worked(three, log[name], say, to=[*NAMES]) for name in names))
 
     for say in ("One.", "Two."):
@@ -191,16 +197,18 @@ def test_no_session_crosses_agents_conversations_forks_or_restarts(tmp_path: Pat
     assert sorted(backend.began) == sorted(
         (name, lane) for name in ("site", "shop", "what-if") for lane in NAMES
     )
-    assert len({session for of_talk in sessions.values() for session in of_talk}) == 9
+    assert len({session for of_conversation in sessions.values() for session in of_conversation}) == 9
 
 
 def test_after_a_reset_an_agent_has_no_session_and_is_told_from_there(tmp_path: Path) -> None:
     backend = Backend()
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(team(backend, policy=TENEX | Delta()), talk, "One.", to=["coder"]))
-        talk.append(ModeSwitch(context_from=talk.position + 1), expected=talk.position)
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(team(backend, policy=TENEX | Delta()), talk, "Two.", to=["coder"]))
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(team(backend, policy=TENEX | SinceLastTurn()), conversation, "One.", to=["coder"]))
+        conversation.append(
+            ModeSwitch(context_from=conversation.position + 1), expected=conversation.position
+        )
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(team(backend, policy=TENEX | SinceLastTurn()), conversation, "Two.", to=["coder"]))
 
     assert backend.began == [("demo", "coder"), ("demo", "coder")]
 
@@ -208,20 +216,20 @@ def test_after_a_reset_an_agent_has_no_session_and_is_told_from_there(tmp_path: 
 # Phases, hand-offs, the orchestrator
 
 
-def hand_over(call: Call, phase: str) -> str:
+def hand_over(call: ToolContext, phase: str) -> str:
     """Enter a phase."""
-    assert call.talk is not None
+    assert call.conversation is not None
     why = AssistantMessage(agent=call.lane, purpose="routing", text=f"Time to {phase}.")
     switch = ModeSwitch(mode=phase, handoff=f"What you must know to {phase}.")
-    drafts = [Draft(why, f"why-{call.key}"), Draft(switch, f"phase-{call.key}")]
-    call.talk.extend(drafts, expected=call.talk.position)
+    drafts = [NewEntry(why, f"why-{call.key}"), NewEntry(switch, f"phase-{call.key}")]
+    call.conversation.extend(drafts, expected=call.conversation.position)
     return "Done."
 
 
 def led() -> Team:
     """The pm leads: it enters a phase, asks the coder, then the coder and the tester, and is done."""
 
-    def lead(prompt: Prompt) -> object:
+    def lead(prompt: ModelCall) -> object:
         sent = str(prompt.body["messages"])
         for cue, phase, words in (
             ("tests", "ship", "All done."),
@@ -233,7 +241,7 @@ def led() -> Team:
                 )  # fmt: skip
         return "@coder, build it."
 
-    def help(prompt: Prompt) -> str:
+    def help(prompt: ModelCall) -> str:
         sent = str(prompt.body["messages"])
         return (
             f"{prompt.lane} tests."
@@ -250,22 +258,22 @@ def led() -> Team:
 def step_by_step(path: Path) -> Iterator[int]:
     """One effect at a time, each by a team of its own on a log that was just opened."""
     while True:
-        with opened(path) as talk:
-            done = run(led().advance(talk))
+        with opened(path) as conversation:
+            done = run(led().advance(conversation))
         if not done:
             return
         yield len(done)
 
 
 def test_an_orchestrated_project_restarted_before_each_step_ends_as_it_does_in_one_go(tmp_path: Path) -> None:
-    with opened(tmp_path / "whole.db") as talk:
-        run(worked(led(), talk, "Build it."))
-        whole = list(talk.entries())
-    with opened(tmp_path / "steps.db") as talk:
-        run(led().say(talk, "Build it."))
+    with opened(tmp_path / "whole.db") as conversation:
+        run(worked(led(), conversation, "Build it."))
+        whole = list(conversation.entries())
+    with opened(tmp_path / "steps.db") as conversation:
+        run(led().send(conversation, "Build it."))
     steps = list(step_by_step(tmp_path / "steps.db"))
-    with opened(tmp_path / "steps.db") as talk:
-        again = list(talk.entries())
+    with opened(tmp_path / "steps.db") as conversation:
+        again = list(conversation.entries())
 
     assert len(steps) > 6
     assert sorted(map(_said, again)) == sorted(map(_said, whole))
@@ -280,13 +288,17 @@ def _said(entry: Entry) -> tuple[str, str, str]:
 
 
 def test_routing_is_for_the_orchestrator_and_the_hand_off_for_whoever_is_next(tmp_path: Path) -> None:
-    with opened(tmp_path / "t.db") as talk:
-        run(worked(led(), talk, "Build it."))
-    with opened(tmp_path / "t.db") as talk:
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(led(), conversation, "Build it."))
+    with opened(tmp_path / "t.db") as conversation:
         views = {
-            name: [a.receipt.view for a in answers(list(talk.entries()), name) if a.receipt] for name in NAMES
+            name: [a.receipt.view for a in answers(list(conversation.entries()), name) if a.receipt]
+            for name in NAMES
         }
-        tester, pm = talk.request("tester", views["tester"][0]), talk.request("pm", views["pm"][-1])
+        tester, pm = (
+            conversation.request("tester", views["tester"][0]),
+            conversation.request("pm", views["pm"][-1]),
+        )
 
     assert "Time to test." in pm.bytes.decode()
     assert "Time to test." not in tester.bytes.decode()
@@ -298,27 +310,27 @@ def test_routing_is_for_the_orchestrator_and_the_hand_off_for_whoever_is_next(tm
 
 def test_a_message_delivered_twice_is_said_once_and_answered_once(tmp_path: Path) -> None:
     for _ in range(2):
-        with opened(tmp_path / "t.db") as talk:
-            run(worked(team(echo), talk, "Build it.", to=["coder"], id="event-1"))
-    with opened(tmp_path / "t.db") as talk:
-        said = [getattr(entry.event, "text", "") for entry in talk.entries(after=1)]
+        with opened(tmp_path / "t.db") as conversation:
+            run(worked(team(echo), conversation, "Build it.", to=["coder"], id="event-1"))
+    with opened(tmp_path / "t.db") as conversation:
+        said = [getattr(entry.event, "text", "") for entry in conversation.entries(after=1)]
 
     assert said == ["Build it.", "coder has heard you."]
 
 
 def test_two_teams_at_once_on_one_conversation_lose_nothing_and_do_nothing_twice(tmp_path: Path) -> None:
     async def both(one: Conversation, two: Conversation) -> None:
-        async def talks(talk: Conversation, mark: str) -> None:
+        async def conversations(conversation: Conversation, mark: str) -> None:
             for turn in range(5):
-                await worked(team(echo), talk, f"{mark}{turn}", to=[NAMES[turn % 3]])
+                await worked(team(echo), conversation, f"{mark}{turn}", to=[NAMES[turn % 3]])
 
-        await asyncio.gather(talks(one, "a"), talks(two, "b"))
+        await asyncio.gather(conversations(one, "a"), conversations(two, "b"))
 
     with opened(tmp_path / "t.db") as one, opened(tmp_path / "t.db") as two:
         run(both(one, two))
-    with opened(tmp_path / "t.db") as talk:
-        entries, state = list(talk.entries()), talk.state()
-        report = verify(talk.log)
+    with opened(tmp_path / "t.db") as conversation:
+        entries, state = list(conversation.entries()), conversation.state()
+        report = verify(conversation.log)
 
     said = [entry.event.text for entry in entries if isinstance(entry.event, UserMessage)]
     causes = [(answer.agent, answer.cause) for answer in answers(entries)]
@@ -338,11 +350,11 @@ def test_one_corrupt_record_does_not_stop_the_rest_from_loading(room: Room) -> N
             "UPDATE stored_events SET state = x'00ff' WHERE originator_version = 3 AND originator_id = 1"
         )
 
-    with room.opened() as talk:
-        before, behind = list(talk.entries(upto=2)), list(talk.entries(after=3))
-        with pytest.raises(CorruptLog, match="position 3"):
-            list(talk.entries())
-        problems = verify(talk.log).problems
+    with room.opened() as conversation:
+        before, behind = list(conversation.entries(at=2)), list(conversation.entries(after=3))
+        with pytest.raises(CorruptLogError, match="position 3"):
+            list(conversation.entries())
+        problems = verify(conversation.log).problems
 
     assert [entry.position for entry in (*before, *behind)] == [1, 2, 4, 5, 6]
     assert {problem.conversation for problem in problems} == {"room"}
@@ -378,11 +390,11 @@ def test_a_view_is_loaded_when_it_is_looked_at_and_nothing_else_with_it(
 
 
 def test_all_that_the_agents_are_sent_comes_from_the_log_in_another_place(tmp_path: Path) -> None:
-    with opened(tmp_path / "one.db") as talk:
-        run(worked(team(echo), talk, "Build it.", to=[*NAMES]))
-        sent = {name: talk.request(name).bytes for name in NAMES}
-        events = [Draft(entry.event, entry.id, entry.at) for entry in talk.entries()]
-    with opened(tmp_path / "two.db") as talk:
-        talk.extend(events, expected=0)
+    with opened(tmp_path / "one.db") as conversation:
+        run(worked(team(echo), conversation, "Build it.", to=[*NAMES]))
+        sent = {name: conversation.request(name).bytes for name in NAMES}
+        events = [NewEntry(entry.event, entry.id, entry.time) for entry in conversation.entries()]
+    with opened(tmp_path / "two.db") as conversation:
+        conversation.extend(events, expected=0)
 
-        assert {name: talk.request(name).bytes for name in NAMES} == sent
+        assert {name: conversation.request(name).bytes for name in NAMES} == sent

@@ -1,4 +1,5 @@
-"""Whatever happens to a log, by whichever program: a table is what its function makes of each talk."""
+"""Whatever happens to a log, by whichever program: a table is what its function makes of each
+conversation."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import AssistantMessage, ConversationInUse, Entry, Log, UserMessage
-from stenolog.tables import Delete, keep
+from stenolog import AssistantMessage, ConversationExistsError, Entry, Log, UserMessage
+from stenolog.tables import Delete, attach_table
 from tests.tables.given import lines, plain_sql, scores, scores_in
 
 NAMES = st.sampled_from("abc")
@@ -35,21 +36,21 @@ QUERIES = {
 
 def act(log: Log, what: str, name: str, text: str, number: int) -> None:
     """Do one thing, if it can be done."""
-    talk = log[name]
+    conversation = log[name]
     if what == "say":
-        edits = number if 0 < number <= talk.position else None
-        talk.append(UserMessage(text=text, replaces=edits))
+        edits = number if 0 < number <= conversation.position else None
+        conversation.append(UserMessage(text=text, replaces=edits))
     elif what == "score":
-        talk.append(AssistantMessage(agent="writer", text=text))
+        conversation.append(AssistantMessage(agent="writer", text=text))
     elif name in log:
         try:
             if what == "fork":
-                talk.fork(after=min(number, talk.position), name=text)
+                conversation.fork(after=min(number, conversation.position), name=text)
             elif what == "rename":
-                talk.rename(text)
+                conversation.rename(text)
             else:
-                talk.delete()
-        except ConversationInUse:
+                conversation.delete()
+        except ConversationExistsError:
             pass
 
 
@@ -88,7 +89,7 @@ def test_a_table_kept_is_the_table_made_anew_and_what_its_function_says(
         other = stack.enter_context(stenolog.open(path, synchronous="normal"))
         for what, _, name, text, number in before:
             act(log, what, name, text, number)
-        kept = [keep(log, lines), keep(log, scores)]
+        kept = [attach_table(log, lines), attach_table(log, scores)]
         for what, here, name, text, number in after:
             act(log if here else other, what, name, text, number)
         for table in kept:
@@ -97,10 +98,10 @@ def test_a_table_kept_is_the_table_made_anew_and_what_its_function_says(
         for table in kept:
             table.rebuild()
 
-        talks = [(name, list(log[name].entries())) for name in log]
+        conversations = [(name, list(log[name].entries())) for name in log]
         expected = {
-            "lines": sorted(row for talk in talks for row in line_rows(*talk)),
-            "scores": sorted(row for talk in talks for row in score_rows(*talk)),
+            "lines": sorted(row for conversation in conversations for row in line_rows(*conversation)),
+            "scores": sorted(row for conversation in conversations for row in score_rows(*conversation)),
         }
         assert expected == found
         assert found == {name: plain_sql(path, query) for name, query in QUERIES.items()}

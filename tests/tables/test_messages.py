@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from stenolog import (
+    AgentCard,
     AssistantMessage,
-    Card,
     Log,
     ModeSwitch,
-    Reasoning,
-    Text,
+    ReasoningPart,
+    TextPart,
     ToolCall,
     ToolResult,
     UserMessage,
 )
-from stenolog.tables import conversation_messages, keep
+from stenolog.tables import attach_table, conversation_messages
 
 CALL = ToolCall(id="c1", name="list", arguments='{"in": "."}')
 
@@ -23,16 +23,16 @@ def rows(
 ) -> list[tuple[object, ...]]:
     for event in events:
         log["shop"].append(event)
-    kept = keep(log, conversation_messages)
+    kept = attach_table(log, conversation_messages)
     return kept.select("SELECT role, content, agent FROM conversation_messages ORDER BY createdAt")
 
 
 def test_the_agent_is_whoever_said_it_by_the_entry_alone(log: Log) -> None:
     found = rows(
         log,
-        ModeSwitch(joins=["baker"], cards={"baker": Card(persona="You bake.")}),
+        ModeSwitch(joins=["baker"], cards={"baker": AgentCard(persona="You bake.")}),
         UserMessage(text="Which files?", author="Ada"),
-        AssistantMessage(agent="baker", task="files", parts=[Text(text="I look."), CALL]),
+        AssistantMessage(agent="baker", task="files", parts=[TextPart(text="I look."), CALL]),
         ToolResult(call_id="c1", name="list", text="oven.py"),
         ToolResult(call_id="c1", text="oven.py"),
     )
@@ -49,8 +49,8 @@ def test_the_agent_is_whoever_said_it_by_the_entry_alone(log: Log) -> None:
 def test_a_call_without_words_is_a_line_and_what_says_nothing_is_no_row(log: Log) -> None:
     found = rows(
         log,
-        AssistantMessage(agent="baker", parts=[Text(text=""), CALL]),
-        AssistantMessage(agent="baker", parts=[Reasoning(text="Hm.")]),
+        AssistantMessage(agent="baker", parts=[TextPart(text=""), CALL]),
+        AssistantMessage(agent="baker", parts=[ReasoningPart(text="Hm.")]),
         UserMessage(parts=[], in_context=False),
         UserMessage(text="for the screen", in_context=False),
     )

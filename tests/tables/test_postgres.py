@@ -19,8 +19,8 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Entry, Log, UserMessage
-from stenolog.domain.errors import CallerError, MissingExtra, StoreFailed, TableFailed
-from stenolog.tables import Follower, Table, conversation_messages, keep
+from stenolog.domain.errors import CallerError, MissingExtraError, StoreError, TableError
+from stenolog.tables import Follower, Table, attach_table, conversation_messages
 from tests.tables.given import lines, plain_sql, scores
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,8 +56,8 @@ def test_it_catches_up_with_what_there_is_and_then_with_what_is_new(log: Log, ds
 def test_it_has_the_same_rows_as_the_table_in_the_log_after_forks_edits_renames_and_deletions(
     log: Log, dsn: str, path: Path
 ) -> None:
-    keep(log, lines)
-    keep(log, scores)
+    attach_table(log, lines)
+    attach_table(log, scores)
     with Follower(log, dsn, lines, scores) as follower:
         say(log, "demo", "one", "two")
         log["demo"].append(AssistantMessage(agent="writer", text="ann x"))
@@ -88,7 +88,7 @@ def test_messages_have_times_and_texts_that_postgresql_takes(log: Log, dsn: str)
 
     rows = asked(dsn, 'SELECT content, "createdAt" FROM conversation_messages ORDER BY "createdAt"')
     assert [text for text, _ in rows] == ["a\ufffdb", "ü 🥐"]
-    assert [at for _, at in rows] == [entry.at for entry in log["demo"].entries(after=1)]
+    assert [at for _, at in rows] == [entry.time for entry in log["demo"].entries(after=1)]
 
 
 def test_a_second_follower_of_the_same_tables_doubles_nothing(log: Log, dsn: str) -> None:
@@ -114,7 +114,7 @@ def test_a_function_that_fails_stops_its_table_and_no_other(log: Log, dsn: str) 
     say(log, "demo", "one", "two", "three")
     with Follower(log, dsn, broken, conversation_messages) as follower:
         for _ in range(2):
-            with pytest.raises(TableFailed, match="lines: 'demo' at position 3: ValueError: no such line"):
+            with pytest.raises(TableError, match="lines: 'demo' at position 3: ValueError: no such line"):
                 follower.catch_up()
     assert asked(dsn, LINES) == [("demo", 2, "one")]
     assert len(asked(dsn, MESSAGES)) == 3
@@ -130,7 +130,7 @@ def test_another_version_makes_it_anew_and_the_one_before_stands_aside(log: Log,
     with Follower(log, dsn, lines) as old, Follower(log, dsn, other) as new:
         say(log, "demo", "one")
         new.catch_up()
-        with pytest.raises(TableFailed, match=r"lines: expected version 1; .* found .*version 2"):
+        with pytest.raises(TableError, match=r"lines: expected version 1; .* found .*version 2"):
             old.catch_up()
 
     assert [line for *_, line in asked(dsn, LINES)] == ["new", "new"]
@@ -142,7 +142,7 @@ def test_another_log_is_not_taken_for_the_one_before(log: Log, dsn: str, tmp_pat
         follower.catch_up()
     with stenolog.open(tmp_path / "other.db") as other, Follower(other, dsn, lines) as follower:
         say(other, "else", "two")
-        with pytest.raises(TableFailed, match="lines: it follows another log"):
+        with pytest.raises(TableError, match="lines: it follows another log"):
             follower.catch_up()
         follower.rebuild()
 
@@ -159,7 +159,7 @@ def test_a_table_of_somebody_else_is_left_alone(log: Log, dsn: str) -> None:
 
 
 def test_without_a_server_or_a_table_it_says_so(log: Log, tmp_path: Path) -> None:
-    with pytest.raises(StoreFailed, match="PostgreSQL: "):
+    with pytest.raises(StoreError, match="PostgreSQL: "):
         Follower(log, f"host={tmp_path} dbname=none", lines)
     with pytest.raises(CallerError, match="expected a table"):
         Follower(log, "dbname=none")
@@ -167,7 +167,7 @@ def test_without_a_server_or_a_table_it_says_so(log: Log, tmp_path: Path) -> Non
 
 def test_without_psycopg_it_names_the_extra(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtra, match=r"stenolog\[postgres\]"):
+    with pytest.raises(MissingExtraError, match=r"stenolog\[postgres\]"):
         Follower(log, "dbname=none", lines)
 
 
@@ -216,8 +216,8 @@ def following(path: Path, dsn: str) -> Iterator[subprocess.Popen[bytes]]:
 def test_a_follower_killed_at_any_instant_loses_no_row_and_doubles_none(path: Path, dsn: str) -> None:
     chance, kills = Random(5), 0
     with stenolog.open(path, synchronous="normal") as log:
-        keep(log, lines)
-        keep(log, conversation_messages)
+        attach_table(log, lines)
+        attach_table(log, conversation_messages)
         for turn in range(40):  # some thousand entries to be behind with, whoever is killed
             log[f"talk {turn % 4}"].extend([UserMessage(text=f"{turn}.{n}\nmore") for n in range(100)])
         for turn in range(5):

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import stenolog
-from stenolog import CallerError, Entry, Log, TableFailed, UserMessage
+from stenolog import CallerError, Entry, Log, TableError, UserMessage
 from stenolog.tables import Follower, Table
 from tests.tables.given import lines
 from tests.tables.test_postgres import asked, say
@@ -24,7 +24,7 @@ def test_a_shorter_log_is_not_taken_for_the_one_before(log: Log, dsn: str, tmp_p
     with stenolog.open(tmp_path / "other.db") as other:
         say(other, "other", "one")
         with Follower(other, dsn, lines) as follower:
-            with pytest.raises(TableFailed, match="follows another log"):
+            with pytest.raises(TableError, match="follows another log"):
                 follower.catch_up()
             follower.rebuild()
 

@@ -12,8 +12,8 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, Entry, Log, UserMessage
 from stenolog.adapters.verify import verify
-from stenolog.domain.errors import CallerError, StaleAppend, TableFailed
-from stenolog.tables import Delete, Table, keep, kept_in
+from stenolog.domain.errors import CallerError, TableError, VersionConflictError
+from stenolog.tables import Delete, Table, attach_table, attached_tables
 from tests.tables.given import lines, plain_sql, scores
 
 LINES = "SELECT talk, at, line FROM lines ORDER BY talk, at"
@@ -25,7 +25,7 @@ def say(log: Log, name: str, *texts: str) -> None:
 
 
 def test_plain_sql_sees_a_row_as_soon_as_its_append_has_returned(log: Log, path: Path) -> None:
-    keep(log, lines)
+    attach_table(log, lines)
 
     say(log, "demo", "one", "two\nthree")
 
@@ -36,7 +36,7 @@ def test_what_was_there_before_the_table_is_in_it(log: Log, path: Path) -> None:
     say(log, "demo", "one")
     log["demo"].fork(after=2, name="other").append(UserMessage(text="two"))
 
-    keep(log, lines)
+    attach_table(log, lines)
 
     assert plain_sql(path, LINES) == [("demo", 2, "one"), ("other", 2, "one"), ("other", 4, "two")]
 
@@ -44,30 +44,30 @@ def test_what_was_there_before_the_table_is_in_it(log: Log, path: Path) -> None:
 def test_what_a_program_without_the_table_appends_is_caught_up_with_the_next_append(
     log: Log, path: Path
 ) -> None:
-    kept = keep(log, lines)
+    kept = attach_table(log, lines)
     with stenolog.open(path) as other:
         say(other, "demo", "one")
         other["demo"].fork(name="fork")
-    assert kept.standing().behind == 3
+    assert kept.status().behind == 3
 
     say(log, "demo", "two")
 
-    assert kept.standing().behind == 0
+    assert kept.status().behind == 0
     assert plain_sql(path, LINES) == [("demo", 2, "one"), ("demo", 3, "two"), ("fork", 2, "one")]
 
 
 def test_an_append_that_is_refused_leaves_no_row(log: Log, path: Path) -> None:
-    keep(log, lines)
+    attach_table(log, lines)
     say(log, "demo", "one")
 
-    with pytest.raises(StaleAppend):
+    with pytest.raises(VersionConflictError):
         log["demo"].append(UserMessage(text="late"), expected=1)
 
     assert plain_sql(path, LINES) == [("demo", 2, "one")]
 
 
 def test_an_append_that_is_repeated_by_its_id_makes_its_row_once(log: Log, path: Path) -> None:
-    keep(log, lines)
+    attach_table(log, lines)
     for _ in range(3):
         log["demo"].append(UserMessage(text="one"), id="mine")
 
@@ -75,7 +75,7 @@ def test_an_append_that_is_repeated_by_its_id_makes_its_row_once(log: Log, path:
 
 
 def test_eight_threads_that_write_at_once_lose_no_row_and_double_none(log: Log, path: Path) -> None:
-    keep(log, lines)
+    attach_table(log, lines)
     together = Barrier(8)
 
     def write(n: int) -> None:
@@ -94,7 +94,7 @@ def test_eight_threads_that_write_at_once_lose_no_row_and_double_none(log: Log, 
 
 
 def test_the_rows_of_an_edit_take_the_place_of_those_of_what_it_edits(log: Log, path: Path) -> None:
-    keep(log, lines)
+    attach_table(log, lines)
     say(log, "demo", "one\nmore", "two")
     log["demo"].append(UserMessage(text="uno", replaces=2))
     log["demo"].append(UserMessage(text="ein", replaces=4))
@@ -105,7 +105,7 @@ def test_the_rows_of_an_edit_take_the_place_of_those_of_what_it_edits(log: Log, 
 
 
 def test_a_fork_copies_no_row_and_shows_what_stood_where_it_was_made(log: Log, path: Path) -> None:
-    keep(log, lines)
+    attach_table(log, lines)
     say(log, "demo", "one", "two")
     fork = log["demo"].fork(after=3, name="fork")
     before = plain_sql(path, "SELECT count(*) FROM lines__rows")
@@ -124,8 +124,8 @@ def test_a_fork_copies_no_row_and_shows_what_stood_where_it_was_made(log: Log, p
 
 
 def test_what_the_parent_does_after_a_fork_changes_nothing_in_the_fork(log: Log, path: Path) -> None:
-    keep(log, lines)
-    keep(log, scores)
+    attach_table(log, lines)
+    attach_table(log, scores)
     parent = log["demo"]
     say(log, "demo", "one")
     parent.append(AssistantMessage(agent="writer", text="ann x"))
@@ -142,18 +142,21 @@ def test_what_the_parent_does_after_a_fork_changes_nothing_in_the_fork(log: Log,
 
 
 def test_a_fork_of_a_fork_shows_no_more_of_the_first_than_the_second_does(log: Log, path: Path) -> None:
-    keep(log, lines)
+    attach_table(log, lines)
     say(log, "a", "one", "two", "three", "four")
     log["a"].fork(after=2, name="b").append(UserMessage(text="of b"))
     log["b"].fork(after=4, name="c").append(UserMessage(text="of c"))
     log["b"].fork(after=1, name="d").append(UserMessage(text="of d"))
 
-    found = {name: [line for talk, _, line in plain_sql(path, LINES) if talk == name] for name in "bcd"}
+    found = {
+        name: [line for conversation, _, line in plain_sql(path, LINES) if conversation == name]
+        for name in "bcd"
+    }
     assert found == {"b": ["one", "of b"], "c": ["one", "of b", "of c"], "d": ["of d"]}
 
 
 def test_a_key_is_put_in_the_place_of_itself_and_can_be_deleted(log: Log, path: Path) -> None:
-    keep(log, scores)
+    attach_table(log, scores)
     for text in ("ann x", "bob xx", "ann xxx", "-bob", "cid x", "-cid", "cid xx"):
         log["demo"].append(AssistantMessage(agent="writer", text=text))
     log["other"].append(AssistantMessage(agent="writer", text="ann xxxx"))
@@ -164,7 +167,7 @@ def test_a_key_is_put_in_the_place_of_itself_and_can_be_deleted(log: Log, path: 
 
 
 def test_a_rename_and_a_deletion_by_any_program_show_at_once(log: Log, path: Path) -> None:
-    keep(log, lines)
+    attach_table(log, lines)
     say(log, "demo", "one")
     say(log, "other", "two")
     with stenolog.open(path) as elsewhere:
@@ -185,7 +188,7 @@ def test_a_table_that_is_kept_again_goes_on_where_it_was(path: Path) -> None:
     table = Table("noted", columns={"x": int}, rows=noted)
     for name in ("one", "two"):
         with stenolog.open(path) as log:
-            assert keep(log, table) is keep(log, table)
+            assert attach_table(log, table) is attach_table(log, table)
             say(log, "demo", name)
 
     assert seen == [1, 2, 3]
@@ -201,23 +204,23 @@ def test_a_table_that_is_kept_again_goes_on_where_it_was(path: Path) -> None:
 )
 def test_another_version_or_other_columns_make_the_table_anew(path: Path, other: Table) -> None:
     with stenolog.open(path) as log:
-        keep(log, lines)
+        attach_table(log, lines)
         say(log, "demo", "one")
     with stenolog.open(path) as log:
-        keep(log, other)
+        attach_table(log, other)
 
         assert plain_sql(path, "SELECT line FROM lines") == [("new",), ("new",)]
 
 
 def test_a_program_with_the_version_before_stands_aside(log: Log, path: Path) -> None:
-    kept = keep(log, lines)
+    kept = attach_table(log, lines)
     with stenolog.open(path) as newer:
-        keep(newer, Table("lines", columns={"line": str}, rows=lines.rows, version=2))
+        attach_table(newer, Table("lines", columns={"line": str}, rows=lines.rows, version=2))
         say(log, "demo", "one")
         say(newer, "demo", "two")
 
         assert plain_sql(path, "SELECT line FROM lines") == [("one",), ("two",)]
-        with pytest.raises(TableFailed, match=r"lines: expected version 1; .*; found .*version 2"):
+        with pytest.raises(TableError, match=r"lines: expected version 1; .*; found .*version 2"):
             kept.select("SELECT * FROM lines")
 
 
@@ -233,16 +236,16 @@ def failing(on: str) -> Table:
 
 
 def test_a_function_that_fails_stops_its_table_and_never_an_append(log: Log, path: Path) -> None:
-    kept, other = keep(log, failing("two")), keep(log, scores)
+    kept, other = attach_table(log, failing("two")), attach_table(log, scores)
     say(log, "demo", "one", "two", "three")
     log["demo"].append(AssistantMessage(agent="writer", text="ann x"))
 
     assert log["demo"].position == 5
     assert plain_sql(path, LINES) == [("demo", 2, "one")]
-    assert kept.standing() == ("lines", 3, "'demo' at position 3: ValueError: no such line")
+    assert kept.status() == ("lines", 3, "'demo' at position 3: ValueError: no such line")
     assert other.select("SELECT mail FROM scores") == [("ann",)]
     for asked in (lambda: kept.select(LINES), kept.catch_up, kept.rebuild):
-        with pytest.raises(TableFailed, match=r"lines: 'demo' at position 3: ValueError: no such line"):
+        with pytest.raises(TableError, match=r"lines: 'demo' at position 3: ValueError: no such line"):
             asked()
 
 
@@ -251,20 +254,20 @@ def test_whatever_a_function_raises_is_its_own_fault(log: Log, error: Exception)
     def fails(entry: Entry) -> list[dict[str, Any]]:
         raise error
 
-    kept = keep(log, Table("failing", columns={"x": int}, rows=fails))
+    kept = attach_table(log, Table("failing", columns={"x": int}, rows=fails))
     say(log, "demo", "one")
 
     assert log["demo"].position == 2
-    with pytest.raises(TableFailed, match=type(error).__name__):
+    with pytest.raises(TableError, match=type(error).__name__):
         kept.catch_up()
 
 
 def test_a_table_goes_on_where_it_failed_once_its_function_is_mended(path: Path) -> None:
     with stenolog.open(path) as log:
-        keep(log, failing("two"))
+        attach_table(log, failing("two"))
         say(log, "demo", "one", "two", "three")
     with stenolog.open(path) as log:
-        kept = keep(log, lines)
+        kept = attach_table(log, lines)
 
         assert kept.select(LINES) == [("demo", 2, "one"), ("demo", 3, "two"), ("demo", 4, "three")]
 
@@ -283,14 +286,16 @@ def test_what_is_no_row_of_the_table_is_a_fault_of_its_function(
     log: Log, row: dict[str, Any] | Delete, why: str
 ) -> None:
     say(log, "demo", "one")
-    with pytest.raises(TableFailed, match=f"lines: 'demo' at position 1: .*{why}"):
-        keep(log, Table("lines", columns=lines.columns, rows=lambda entry: [row]))
+    with pytest.raises(TableError, match=f"lines: 'demo' at position 1: .*{why}"):
+        attach_table(log, Table("lines", columns=lines.columns, rows=lambda entry: [row]))
 
 
 def test_a_row_without_its_key_is_a_fault_too(log: Log) -> None:
     say(log, "demo", "one")
-    with pytest.raises(TableFailed, match="expected a row with its key 'mail', found none"):
-        keep(log, Table("scores", columns=scores.columns, rows=lambda entry: [{"score": 1}], key="mail"))
+    with pytest.raises(TableError, match="expected a row with its key 'mail', found none"):
+        attach_table(
+            log, Table("scores", columns=scores.columns, rows=lambda entry: [{"score": 1}], key="mail")
+        )
 
 
 @pytest.mark.parametrize("name", ["conversations", "a b", "stenolog_x", "", 'a"b', "9", "Tracking"])
@@ -310,17 +315,17 @@ def test_a_table_of_somebody_else_is_left_alone(log: Log, path: Path) -> None:
         connection.execute("CREATE TABLE lines (x)")
 
     with pytest.raises(CallerError, match="a table of this name, which is not ours"):
-        keep(log, lines)
+        attach_table(log, lines)
 
 
 def test_two_tables_of_one_name_in_one_log_are_refused(log: Log) -> None:
-    keep(log, lines)
+    attach_table(log, lines)
     with pytest.raises(CallerError, match="keeps another table of this name"):
-        keep(log, failing("x"))
+        attach_table(log, failing("x"))
 
 
 def test_a_query_can_change_nothing(log: Log) -> None:
-    kept = keep(log, lines)
+    kept = attach_table(log, lines)
     for query, why in {
         "DELETE FROM lines__rows": "not authorized",
         "SELECT x": "no such column",
@@ -334,31 +339,31 @@ def test_a_query_can_change_nothing(log: Log) -> None:
 
 
 def test_a_table_whose_rows_somebody_dropped_fails_and_is_made_anew(log: Log, path: Path) -> None:
-    kept = keep(log, lines)
+    kept = attach_table(log, lines)
     with log.datastore.writing() as connection:
         connection.execute("DROP TABLE lines__rows")
     say(log, "demo", "one")
 
-    assert "no such table" in kept.standing().fault
+    assert "no such table" in kept.status().fault
     kept.rebuild()
     assert plain_sql(path, LINES) == [("demo", 2, "one")]
 
 
 def test_tables_are_listed_whoever_keeps_them_until_they_are_dropped(log: Log, path: Path) -> None:
-    assert kept_in(log) == []
-    keep(log, lines)
-    kept = keep(log, scores)
+    assert attached_tables(log) == []
+    attach_table(log, lines)
+    kept = attach_table(log, scores)
     with stenolog.open(path) as other:
-        assert kept_in(other) == [("lines", 0, ""), ("scores", 0, "")]
+        assert attached_tables(other) == [("lines", 0, ""), ("scores", 0, "")]
         kept.drop()
         say(log, "demo", "one")
-        assert kept_in(other) == [("lines", 0, "")]
+        assert attached_tables(other) == [("lines", 0, "")]
 
 
 def test_a_log_with_tables_is_verified_as_before_and_backed_up_with_them(
     log: Log, path: Path, tmp_path: Path
 ) -> None:
-    keep(log, lines)
+    attach_table(log, lines)
     say(log, "demo", "one")
     log.backup(tmp_path / "copy.db")
 
@@ -372,12 +377,12 @@ def test_an_append_of_more_than_one_transaction_takes_is_made_up_for(
 ) -> None:
     monkeypatch.setattr("stenolog.adapters.tables.sqlite.AT_ONCE", 4)
     monkeypatch.setattr("stenolog.adapters.tables.sqlite.PAGE", 2)
-    kept = keep(log, lines)
+    kept = attach_table(log, lines)
     log["demo"].extend([UserMessage(text=f"{n}") for n in range(9)])
-    assert kept.standing().behind == 6
+    assert kept.status().behind == 6
 
     say(log, "demo", "next")
-    assert kept.standing().behind == 3
+    assert kept.status().behind == 3
     kept.catch_up()
 
     assert [line for (line,) in kept.select("SELECT line FROM lines")] == [*map(str, range(9)), "next"]
@@ -385,7 +390,7 @@ def test_an_append_of_more_than_one_transaction_takes_is_made_up_for(
 
 def test_tables_in_memory_are_kept_too() -> None:
     with stenolog.open(":memory:") as log:
-        kept = keep(log, lines)
+        kept = attach_table(log, lines)
         say(log, "demo", "one")
 
         assert kept.select(LINES) == [("demo", 2, "one")]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import CallerError, Entry, Log, TableFailed, UserMessage
-from stenolog.tables import Delete, Table, keep
+from stenolog import CallerError, Entry, Log, TableError, UserMessage
+from stenolog.tables import Delete, Table, attach_table
 from tests.tables.given import lines
 
 
@@ -37,7 +37,7 @@ def test_a_view_of_somebody_else_whose_name_differs_in_case_is_left_alone(log: L
     with closing(sqlite3.connect(path)) as other:
         other.execute("CREATE VIEW T AS SELECT 42 AS x")
         with pytest.raises(CallerError, match="which is not ours"):
-            keep(log, table())
+            attach_table(log, table())
 
         assert other.execute("SELECT x FROM T").fetchall() == [(42,)]
 
@@ -47,7 +47,7 @@ def test_a_view_of_somebody_else_whose_name_differs_in_case_is_left_alone(log: L
 )
 def test_a_query_may_read_and_nothing_else(query: str) -> None:
     with stenolog.open(":memory:") as log:
-        kept = keep(log, lines)
+        kept = attach_table(log, lines)
         with pytest.raises(CallerError, match="not authorized"):
             kept.select(query)
         log["demo"].append(UserMessage(text="one"))
@@ -57,12 +57,14 @@ def test_a_query_may_read_and_nothing_else(query: str) -> None:
 
 @pytest.mark.parametrize("given", [Delete("\ud800"), {"x": "\ud800"}, {"\ud800": "x"}, {"x": float("nan")}])
 def test_no_row_however_strange_stops_an_append(log: Log, given: Any) -> None:
-    kept = keep(log, table(lambda entry: [given] if isinstance(entry.event, UserMessage) else [], key="x"))
+    kept = attach_table(
+        log, table(lambda entry: [given] if isinstance(entry.event, UserMessage) else [], key="x")
+    )
 
     log["demo"].append(UserMessage(text="one"))
 
     assert [entry.position for entry in log["demo"].entries()] == [1, 2]
-    assert "'demo' at position 2" in kept.standing().fault
+    assert "'demo' at position 2" in kept.status().fault
 
 
 def test_a_fault_in_any_words_is_told(log: Log) -> None:
@@ -70,19 +72,19 @@ def test_a_fault_in_any_words_is_told(log: Log) -> None:
         raise ValueError("half \ud800 and \0")
 
     log["demo"].append(UserMessage(text="one"))
-    with pytest.raises(TableFailed, match="ValueError: half \ufffd and \ufffd"):
-        keep(log, table(fails))
+    with pytest.raises(TableError, match="ValueError: half \ufffd and \ufffd"):
+        attach_table(log, table(fails))
 
 
 def test_the_same_number_is_the_same_key_however_it_is_given(log: Log) -> None:
-    kept = keep(log, table(lambda entry: [{"x": 1}, {"x": 1.0}], columns={"x": float}, key="x"))
+    kept = attach_table(log, table(lambda entry: [{"x": 1}, {"x": 1.0}], columns={"x": float}, key="x"))
     log["demo"].append(UserMessage(text="one"))
 
     assert kept.select("SELECT x FROM t") == [(1.0,)]
 
 
 def test_what_a_program_without_the_table_has_appended_is_selected_too(log: Log, path: Path) -> None:
-    kept = keep(log, lines)
+    kept = attach_table(log, lines)
     with stenolog.open(path) as other:
         other["demo"].append(UserMessage(text="one"))
 
@@ -90,12 +92,12 @@ def test_what_a_program_without_the_table_has_appended_is_selected_too(log: Log,
 
 
 def test_a_table_that_was_dropped_is_not_waited_for(log: Log) -> None:
-    kept = keep(log, lines)
+    kept = attach_table(log, lines)
     kept.drop()
     kept.drop()
-    keep(log, lines)
+    attach_table(log, lines)
     log.datastore.kept_up.clear()
     log["demo"].append(UserMessage(text="one"))
 
-    with pytest.raises(TableFailed, match="this log does not keep it any more"):
+    with pytest.raises(TableError, match="this log does not keep it any more"):
         kept.catch_up()

@@ -6,35 +6,35 @@ import asyncio
 import json
 from collections.abc import Sequence
 
-from stenolog.adapters.tools.perform import perform
-from stenolog.adapters.tools.port import Call, Outcome, Runnable
+from stenolog.adapters.tools.perform import execute
+from stenolog.adapters.tools.port import BaseTool, ToolContext, ToolOutput
 
 
-def call(name: str = "f", arguments: object = None, *, raw: str | None = None) -> Call:
+def call(name: str = "f", arguments: object = None, *, raw: str | None = None) -> ToolContext:
     """A call with these arguments, or with this raw text for them."""
     text = json.dumps({} if arguments is None else arguments) if raw is None else raw
-    return Call(name, text, key="key-1", lane="coder", conversation="build", id="c1")
+    return ToolContext(name, text, key="key-1", lane="coder", conversation_name="build", id="c1")
 
 
-def outcome(tool: Runnable, arguments: object = None, *, raw: str | None = None) -> Outcome:
+def outcome(tool: BaseTool, arguments: object = None, *, raw: str | None = None) -> ToolOutput:
     """What comes of one call of a tool."""
-    return asyncio.run(perform(tool, call(tool.spec.name, arguments, raw=raw), [tool.spec.name]))
+    return asyncio.run(execute(tool, call(tool.spec.name, arguments, raw=raw), [tool.spec.name]))
 
 
-def text(found: Outcome) -> str:
+def text(found: ToolOutput) -> str:
     """The only text of an outcome."""
     (only,) = found.content
     assert isinstance(only, str)
     return only
 
 
-def error(tool: Runnable, arguments: object = None, *, raw: str | None = None) -> str:
+def error(tool: BaseTool, arguments: object = None, *, raw: str | None = None) -> str:
     """The words of a failure."""
     found = outcome(tool, arguments, raw=raw)
     assert found.is_error
     return text(found)
 
 
-def texts(found: Outcome) -> Sequence[str]:
+def texts(found: ToolOutput) -> Sequence[str]:
     """The texts of an outcome."""
     return [item for item in found.content if isinstance(item, str)]

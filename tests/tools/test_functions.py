@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from stenolog.adapters.tools.functions import Function, tool
-from stenolog.adapters.tools.port import Call
+from stenolog.adapters.tools.port import ToolContext
 from stenolog.domain.errors import CallerError
 from tests.tools.given import error, outcome, text
 
@@ -141,8 +141,8 @@ def test_approval_may_depend_on_the_arguments() -> None:
 
 
 def test_a_parameter_annotated_call_is_filled_with_the_call_and_not_told_to_the_model() -> None:
-    def pay(amount: int, call: Call) -> str:
-        return f"{amount} {call.key} {call.lane} {call.conversation} {call.id}"
+    def pay(amount: int, call: ToolContext) -> str:
+        return f"{amount} {call.key} {call.lane} {call.conversation_name} {call.id}"
 
     made = tool(pay, repeat="keyed")
 
@@ -224,7 +224,7 @@ def test_a_function_that_no_model_can_be_told_is_refused_at_its_definition(
         ({"name": "1st"}, "found '1st'"),
         ({"name": "x" * 65}, "found 'xxx"),
         ({"repeat": "often"}, "search: repeat: expected never, safe or keyed, found 'often'"),
-        ({"repeat": "keyed"}, 'search: repeat="keyed" expects a parameter annotated `Call`'),
+        ({"repeat": "keyed"}, 'search: repeat="keyed" expects a parameter annotated `ToolContext`'),
         ({"timeout": 0}, "search: timeout: expected seconds above 0, or None, found 0"),
         ({"limit": 0}, "search: limit: expected at least 1 byte, found 0"),
     ],
@@ -326,10 +326,10 @@ def test_sync_tools_run_at_the_same_time() -> None:
     made = tool(lambda: str(both.wait() in (0, 1)), name="f")
 
     async def main() -> list[str]:
-        from stenolog.adapters.tools.perform import perform
+        from stenolog.adapters.tools.perform import execute
         from tests.tools.given import call
 
-        return [text(found) for found in await asyncio.gather(*(perform(made, call(), []) for _ in "ab"))]
+        return [text(found) for found in await asyncio.gather(*(execute(made, call(), []) for _ in "ab"))]
 
     assert asyncio.run(main()) == ["True", "True"]
 

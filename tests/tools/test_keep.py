@@ -1,4 +1,4 @@
-"""What the log keeps of an outcome, and what a request and `talk.outputs` show of it."""
+"""What the log keeps of an outcome, and what a request and `conversation.outputs` show of it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from stenolog import (
     AssistantMessage,
     CallRef,
     Conversation,
-    File,
-    Image,
+    FilePart,
+    ImagePart,
     Log,
-    Text,
+    TextPart,
     ToolCall,
     ToolResult,
     UserMessage,
@@ -23,10 +23,10 @@ from stenolog import (
 from stenolog.adapters.tools.collect import as_runnables, opened
 from stenolog.adapters.tools.functions import tool
 from stenolog.adapters.tools.keep import result_of
-from stenolog.adapters.tools.perform import perform
-from stenolog.adapters.tools.port import Media, Outcome, Runnable, Toolbox
+from stenolog.adapters.tools.perform import execute
+from stenolog.adapters.tools.port import Attachment, BaseTool, ToolOutput, Toolset
 from stenolog.adapters.tools.reading import ReadOutput
-from stenolog.context import Compact
+from stenolog.context import TruncateToolOutput
 from stenolog.domain.errors import CallerError
 from tests.tools.given import call, outcome, text
 
@@ -39,24 +39,24 @@ def log() -> Iterator[Log]:
         yield opened
 
 
-def kept(log: Log, found: Outcome, name: str = "pytest") -> ToolResult:
+def kept(log: Log, found: ToolOutput, name: str = "pytest") -> ToolResult:
     return result_of(found, "c1", CallRef(entry="asked"), name, log.blobs.put, 12)
 
 
 def test_everything_of_an_outcome_is_in_the_entry_in_its_order(log: Log) -> None:
-    content = ("see", Media(b"png", "image/png"), "", Media(b"a,b", "text/csv", "a.csv"), "done")
+    content = ("see", Attachment(b"png", "image/png"), "", Attachment(b"a,b", "text/csv", "a.csv"), "done")
 
-    result = kept(log, Outcome(content, is_error=True, meta={"app": {"n": 1}}))
+    result = kept(log, ToolOutput(content, is_error=True, meta={"app": {"n": 1}}))
 
     assert result == ToolResult(
         call_id="c1",
         call=CallRef(entry="asked"),
         name="pytest",
         parts=[
-            Text(text="see"),
-            Image(media_type="image/png", blob=log.blobs.put(b"png")),
-            File(name="a.csv", media_type="text/csv", blob=log.blobs.put(b"a,b")),
-            Text(text="done"),
+            TextPart(text="see"),
+            ImagePart(media_type="image/png", blob=log.blobs.put(b"png")),
+            FilePart(name="a.csv", media_type="text/csv", blob=log.blobs.put(b"a,b")),
+            TextPart(text="done"),
         ],
         is_error=True,
         duration_ms=12,
@@ -67,48 +67,50 @@ def test_everything_of_an_outcome_is_in_the_entry_in_its_order(log: Log) -> None
 
 @pytest.mark.parametrize("content", [(), ("",)])
 def test_a_tool_that_gave_nothing_leaves_a_result_without_parts(log: Log, content: tuple[str, ...]) -> None:
-    assert kept(log, Outcome(content)).parts == ()
+    assert kept(log, ToolOutput(content)).parts == ()
 
 
 def test_up_to_64_kb_stand_in_the_entry_and_more_in_a_blob(log: Log) -> None:
     fits, over = "я" * 32_000, "я" * 32_001
 
-    assert kept(log, Outcome((fits,))).text == fits
-    assert not kept(log, Outcome((fits,))).blob
-    shown = kept(log, Outcome((over,)))
+    assert kept(log, ToolOutput((fits,))).text == fits
+    assert not kept(log, ToolOutput((fits,))).blob
+    shown = kept(log, ToolOutput((over,)))
     assert len(shown.text.encode()) < 2_000
     assert log.blobs[shown.blob].decode() == over
 
 
 def test_what_read_output_gives_is_never_a_preview(log: Log) -> None:
-    assert kept(log, Outcome(("я" * 40_000,)), name="read_output").text == "я" * 40_000
+    assert kept(log, ToolOutput(("я" * 40_000,)), name="read_output").text == "я" * 40_000
 
 
-@pytest.mark.parametrize("wire", ["openai-chat", "openai-responses", "anthropic", "gemini", "plain"])
-def test_a_result_of_5_mb_costs_a_request_about_400_tokens_and_is_there_whole(log: Log, wire: str) -> None:
-    talk = log["build"]
-    talk.append(UserMessage(text="Run the tests."))
-    talk.append(AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c1", name="pytest")]), id="asked")
-    talk.append(kept(log, outcome(tool(lambda: LARGE, name="pytest"))), id="big")
+@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic", "gemini", "plain"])
+def test_a_result_of_5_mb_costs_a_request_about_400_tokens_and_is_there_whole(log: Log, api: str) -> None:
+    conversation = log["build"]
+    conversation.append(UserMessage(text="Run the tests."))
+    conversation.append(
+        AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c1", name="pytest")]), id="asked"
+    )
+    conversation.append(kept(log, outcome(tool(lambda: LARGE, name="pytest"))), id="big")
 
-    request = talk.request("coder", wire=wire, policy=Compact())
+    request = conversation.request("coder", api=api, policy=TruncateToolOutput())
 
     assert len(LARGE) > 5_000_000
     (part,) = [part for part in request.parts if part.rule == "compact"]
     assert part.tokens_out <= 400
-    assert talk.outputs["@state/logs/tool-results/big.json"] == LARGE
+    assert conversation.outputs["@state/logs/tool-results/big.json"] == LARGE
     assert "read_output" in request.bytes.decode()
 
 
 def test_the_ready_made_read_output_reads_in_the_conversation_of_its_call(log: Log) -> None:
-    talk = log["build"]
-    talk.append(UserMessage(text="Run the tests."))
-    talk.append(kept(log, Outcome((LARGE,))), id="big")
+    conversation = log["build"]
+    conversation.append(UserMessage(text="Run the tests."))
+    conversation.append(kept(log, ToolOutput((LARGE,))), id="big")
     reader, path = ReadOutput(), "@state/logs/tool-results/big.json"
 
-    def read(arguments: object, talk: Conversation | None = talk) -> Outcome:
-        asked = call("read_output", arguments)._replace(talk=talk)
-        return asyncio.run(perform(reader, asked, []))
+    def read(arguments: object, conversation: Conversation | None = conversation) -> ToolOutput:
+        asked = call("read_output", arguments)._replace(conversation=conversation)
+        return asyncio.run(execute(reader, asked, []))
 
     assert (reader.spec.name, reader.repeat) == ("read_output", "safe")
     assert text(read({"path": path, "offset": 7, "limit": 3})).startswith(
@@ -122,14 +124,14 @@ def test_the_ready_made_read_output_reads_in_the_conversation_of_its_call(log: L
 # Collecting
 
 
-class Box(Toolbox):
+class Box(Toolset):
     """Two tools that share a connection."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
         self.opened = 0
 
-    async def open(self) -> list[Runnable]:
+    async def open(self) -> list[BaseTool]:
         self.opened += 1
         return [tool(lambda: "x", name=name) for name in self.names]
 

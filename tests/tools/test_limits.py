@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog.adapters.tools.functions import tool
-from stenolog.adapters.tools.limits import LARGEST_META, within
-from stenolog.adapters.tools.port import Media, Outcome
+from stenolog.adapters.tools.limits import LARGEST_META, truncate_output
+from stenolog.adapters.tools.port import Attachment, ToolOutput
 from tests.tools.given import outcome
 
 ANY = st.characters(exclude_categories=())  # halves of surrogate pairs too
@@ -29,7 +29,7 @@ def test_a_text_of_100_mb_and_more_is_cut_and_says_by_how_much() -> None:
 
 def test_a_text_is_cut_between_characters_as_a_reader_sees_them() -> None:
     def cut(words: str, limit: int) -> object:
-        return within(Outcome((words,)), limit).content[0]
+        return truncate_output(ToolOutput((words,)), limit).content[0]
 
     assert cut("дада", 5) == "да"
     assert cut("a👨‍👩‍👧‍👦b", 20) == "a"
@@ -38,9 +38,9 @@ def test_a_text_is_cut_between_characters_as_a_reader_sees_them() -> None:
 
 
 def test_what_fits_is_kept_and_what_does_not_is_counted() -> None:
-    big, small = Media(b"x" * 900, "image/png"), Media(b"y" * 50)
+    big, small = Attachment(b"x" * 900, "image/png"), Attachment(b"y" * 50)
 
-    found = within(Outcome(("words", big, small, "more words")), 60)
+    found = truncate_output(ToolOutput(("words", big, small, "more words")), 60)
 
     assert found.content == (
         "words", small, "more ", "[905 of 965 bytes of this result were left out; at most 60 are kept]",
@@ -51,9 +51,9 @@ def test_what_fits_is_kept_and_what_does_not_is_counted() -> None:
 def test_never_more_than_the_limit_is_kept_and_all_of_it_can_be_written(
     items: list[str | bytes], limit: int
 ) -> None:
-    content = tuple(item if isinstance(item, str) else Media(item) for item in items)
+    content = tuple(item if isinstance(item, str) else Attachment(item) for item in items)
 
-    found = within(Outcome(content), limit).content
+    found = truncate_output(ToolOutput(content), limit).content
     sizes = [len(item.encode()) if isinstance(item, str) else len(item.content) for item in found]
     whole = sum(len(i.encode(errors="replace")) if isinstance(i, str) else len(i.content) for i in content)
 
@@ -76,6 +76,6 @@ def test_never_more_than_the_limit_is_kept_and_all_of_it_can_be_written(
     ],
 )
 def test_meta_that_no_log_can_hold_is_left_out_and_that_is_said(meta: Mapping[str, Any], kept: Any) -> None:
-    found = within(Outcome(("x",), meta=meta), 10).meta
+    found = truncate_output(ToolOutput(("x",), meta=meta), 10).meta
 
     assert found == kept or kept in found["stenolog"]["meta left out"]

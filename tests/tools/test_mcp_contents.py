@@ -7,7 +7,7 @@ from base64 import b64encode
 from mcp_types import BlobResourceContents, CallToolResult, EmbeddedResource, ImageContent, TextContent
 
 from stenolog.adapters.tools.mcp.contents import outcome_from
-from stenolog.adapters.tools.port import Media
+from stenolog.adapters.tools.port import Attachment
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"x" * 3_000
 DATA = b64encode(PNG).decode()
@@ -19,14 +19,14 @@ ONCE = '{"content":[{"type":"image","data":"given as media"}],"width":3}'
 def test_a_picture_that_the_structured_content_repeats_is_given_once() -> None:
     outcome = outcome_from(CallToolResult(content=[BLOCK], structured_content=REPEATED))
 
-    assert outcome.content == (Media(PNG, "image/png"), ONCE)
+    assert outcome.content == (Attachment(PNG, "image/png"), ONCE)
 
 
 def test_neither_is_it_kept_twice_beside_words() -> None:
     words = TextContent(text="A cat.")
     outcome = outcome_from(CallToolResult(content=[words, BLOCK], structured_content=REPEATED))
 
-    assert outcome.content == ("A cat.", Media(PNG, "image/png"))
+    assert outcome.content == ("A cat.", Attachment(PNG, "image/png"))
     assert DATA not in str(outcome.meta)
     assert outcome.meta["mcp"]["structured"]["width"] == 3
 
@@ -40,7 +40,7 @@ def test_neither_is_a_file_that_the_structured_content_repeats_given_twice() -> 
     )
 
     once = '{"content":[{"type":"resource","resource":{"blob":"given as media"}}],"pages":2}'
-    assert outcome.content == (Media(PNG, "application/pdf", "plan.pdf"), once)
+    assert outcome.content == (Attachment(PNG, "application/pdf", "plan.pdf"), once)
 
 
 def test_an_empty_text_stays_beside_a_picture_without_content() -> None:
@@ -48,4 +48,4 @@ def test_an_empty_text_stays_beside_a_picture_without_content() -> None:
 
     outcome = outcome_from(CallToolResult(content=[empty], structured_content={"caption": ""}))
 
-    assert outcome.content == (Media(b"", "image/png"), '{"caption":""}')
+    assert outcome.content == (Attachment(b"", "image/png"), '{"caption":""}')

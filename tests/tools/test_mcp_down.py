@@ -16,8 +16,8 @@ from stenolog.tools import MCPServer
 from tests.tools.conftest import serving
 
 
-async def ran(team: Team, talk: stenolog.Conversation, words: str, to: str = "") -> None:
-    async for _ in team.run(talk, words, to=to):
+async def ran(team: Team, conversation: stenolog.Conversation, words: str, to: str = "") -> None:
+    async for _ in team.run(conversation, words, to=to):
         pass
 
 

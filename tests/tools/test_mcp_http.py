@@ -14,7 +14,7 @@ pytest.importorskip("mcp", reason='the SDK is not here: pip install "stenolog[mc
 
 from stenolog.adapters.tools.collect import opened
 from stenolog.adapters.tools.mcp import MCPServer
-from stenolog.adapters.tools.port import Outcome
+from stenolog.adapters.tools.port import ToolOutput
 from stenolog.domain.errors import CallerError, ToolError
 from tests.tools.conftest import serving
 from tests.tools.given import text, texts
@@ -70,7 +70,7 @@ def test_a_call_that_hangs_is_stopped_and_others_go_on(port: int) -> None:
 
 
 def test_an_answer_of_some_megabytes_arrives_whole_and_is_cut_at_the_limit(port: int) -> None:
-    async def main(limit: int) -> Outcome:
+    async def main(limit: int) -> ToolOutput:
         mine = server(port, limit=limit)
         found = await ask(await opened([mine]), "large", size=5_000_000)
         await mine.close()

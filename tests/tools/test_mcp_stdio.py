@@ -18,13 +18,13 @@ pytest.importorskip("mcp", reason='the SDK is not here: pip install "stenolog[mc
 from stenolog.adapters.tools.collect import opened
 from stenolog.adapters.tools.mcp import MCPServer
 from stenolog.adapters.tools.mcp.link import _listed
-from stenolog.adapters.tools.perform import perform
-from stenolog.adapters.tools.port import Media, Outcome, Runnable
-from stenolog.domain.errors import CallerError, MissingExtra, ToolError
+from stenolog.adapters.tools.perform import execute
+from stenolog.adapters.tools.port import Attachment, BaseTool, ToolOutput
+from stenolog.domain.errors import CallerError, MissingExtraError, ToolError
 from tests.tools.conftest import SCRIPT
 from tests.tools.given import call, text
 
-Tools = Mapping[str, Runnable]
+Tools = Mapping[str, BaseTool]
 
 
 def server(**options: Any) -> MCPServer:
@@ -48,8 +48,8 @@ def during(server: MCPServer, main: Callable[[Tools], Awaitable[Any]]) -> Any:
     return found
 
 
-async def ask(tools: Tools, name: str, **arguments: Any) -> Outcome:
-    return await perform(tools[name], call(name, arguments), [*tools])
+async def ask(tools: Tools, name: str, **arguments: Any) -> ToolOutput:
+    return await execute(tools[name], call(name, arguments), [*tools])
 
 
 def alive(pid: int) -> bool:
@@ -105,24 +105,24 @@ def test_what_tools_answer_arrives_with_words_media_errors_and_the_key(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     async def main(tools: Tools) -> None:
-        assert await ask(tools, "add", a=1, b=2) == Outcome(
+        assert await ask(tools, "add", a=1, b=2) == ToolOutput(
             ("3",), meta={"mcp": {"structured": {"result": 3}}}
         )
-        assert await ask(tools, "many") == Outcome(
+        assert await ask(tools, "many") == ToolOutput(
             (
                 "words",
-                Media(b"\x89PNG\r\n\x1a\n", "image/png"),
-                Media(b"\0\0\0", "audio/wav"),
+                Attachment(b"\x89PNG\r\n\x1a\n", "image/png"),
+                Attachment(b"\0\0\0", "audio/wav"),
                 "[resource: plan, file:///plan.md, text/markdown, 7 bytes]",
                 "[resource: file:///a.txt]",
                 "inside",
-                Media(b"\x01\x02", name="b.bin"),
+                Attachment(b"\x01\x02", name="b.bin"),
                 "[expected image/png in base64 here, found 10 characters of something else]",
             ),
             meta={"mcp": {"structured": {"n": 1}}},
         )
-        assert await ask(tools, "only_structured") == Outcome(('{"n":1}',))
-        assert await ask(tools, "fail", why="x") == Outcome(("Error executing tool fail",), is_error=True)
+        assert await ask(tools, "only_structured") == ToolOutput(('{"n":1}',))
+        assert await ask(tools, "fail", why="x") == ToolOutput(("Error executing tool fail",), is_error=True)
         assert (await ask(tools, "add", a="x")).is_error
         assert "'stenolog/idempotency-key': 'key-1'" in text(await ask(tools, "key"))
         assert text(await ask(tools, "chatty")) == "quiet"
@@ -145,14 +145,14 @@ def test_what_tools_answer_arrives_with_words_media_errors_and_the_key(
 def test_arguments_that_are_no_json_object_never_reach_the_server(raw: str, said: str) -> None:
     never = server()
 
-    found = asyncio.run(perform(_tool_of(never), call("add", raw=raw), []))
+    found = asyncio.run(execute(_tool_of(never), call("add", raw=raw), []))
 
     assert found.is_error
     assert text(found).startswith(said)
     assert never._link is None
 
 
-def _tool_of(owner: MCPServer) -> Runnable:
+def _tool_of(owner: MCPServer) -> BaseTool:
     from mcp_types import Tool
 
     from stenolog.adapters.tools.mcp.server import MCPTool
@@ -198,7 +198,7 @@ def test_a_call_that_is_cancelled_is_cancelled_at_the_server_too(tmp_path: Path)
 
 
 def test_a_server_that_dies_in_mid_call_is_an_error_and_the_next_call_has_another() -> None:
-    async def main(tools: Tools) -> tuple[Outcome, str, str]:
+    async def main(tools: Tools) -> tuple[ToolOutput, str, str]:
         before = text(await ask(tools, "pid"))
         waiting = asyncio.create_task(ask(tools, "hang", path=os.devnull))
         died = await ask(tools, "die")
@@ -335,7 +335,7 @@ def test_a_command_is_a_list_and_no_part_of_it_but_the_program_is_shown() -> Non
 def test_without_the_sdk_the_error_is_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
 
-    with pytest.raises(MissingExtra, match=r'mcp is not installed: pip install "stenolog\[mcp\]"'):
+    with pytest.raises(MissingExtraError, match=r'mcp is not installed: pip install "stenolog\[mcp\]"'):
         MCPServer.stdio(["x"])
 
 

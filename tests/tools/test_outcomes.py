@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from stenolog.adapters.tools.functions import tool
 from stenolog.adapters.tools.outcomes import failure, media_of, outcome_of
-from stenolog.adapters.tools.port import Media, Outcome
+from stenolog.adapters.tools.port import Attachment, ToolOutput
 from stenolog.domain.errors import ToolError
 from tests.tools.given import error, outcome
 
@@ -43,12 +43,12 @@ class Colour(StrEnum):
         (None, ()),
         ("words\n", ("words\n",)),
         ("", ("",)),
-        (PNG, (Media(PNG, "image/png"),)),
-        (bytearray(b"text"), (Media(b"text", "application/octet-stream"),)),
-        (memoryview(b"%PDF-1.7"), (Media(b"%PDF-1.7", "application/pdf"),)),
-        (Media(b"x", "text/csv", "a.csv"), (Media(b"x", "text/csv", "a.csv"),)),
-        (["see", PNG, {"n": 1}], ("see", Media(PNG, "image/png"), '{"n":1}')),
-        ((Media(b"x"), "below"), (Media(b"x"), "below")),
+        (PNG, (Attachment(PNG, "image/png"),)),
+        (bytearray(b"text"), (Attachment(b"text", "application/octet-stream"),)),
+        (memoryview(b"%PDF-1.7"), (Attachment(b"%PDF-1.7", "application/pdf"),)),
+        (Attachment(b"x", "text/csv", "a.csv"), (Attachment(b"x", "text/csv", "a.csv"),)),
+        (["see", PNG, {"n": 1}], ("see", Attachment(PNG, "image/png"), '{"n":1}')),
+        ((Attachment(b"x"), "below"), (Attachment(b"x"), "below")),
         (["a", "b"], ('["a","b"]',)),
         ([], ("[]",)),
         (3, ("3",)),
@@ -63,12 +63,12 @@ class Colour(StrEnum):
         ({"raw": b"\xff\x00"}, ('{"raw":"_wA="}',)),
     ],
 )
-def test_a_value_is_told_as_what_it_is(value: object, content: tuple[str | Media, ...]) -> None:
-    assert outcome_of(value) == Outcome(content)
+def test_a_value_is_told_as_what_it_is(value: object, content: tuple[str | Attachment, ...]) -> None:
+    assert outcome_of(value) == ToolOutput(content)
 
 
 def test_an_outcome_of_the_functions_own_is_kept_with_its_meta() -> None:
-    own = Outcome(("a", Media(b"b")), is_error=True, meta={"app": {"n": 1}})
+    own = ToolOutput(("a", Attachment(b"b")), is_error=True, meta={"app": {"n": 1}})
 
     assert outcome(tool(lambda: own, name="f")) == own
 
@@ -91,7 +91,7 @@ def test_an_outcome_of_the_functions_own_is_kept_with_its_meta() -> None:
 def test_bytes_are_a_picture_or_a_pdf_where_they_begin_as_one_and_a_file_else(
     begins: bytes, kind: str
 ) -> None:
-    assert media_of(begins) == Media(begins, kind)
+    assert media_of(begins) == Attachment(begins, kind)
 
 
 def circular() -> list[Any]:
@@ -152,4 +152,4 @@ class Mute(Exception):
 def test_an_exception_is_told_by_its_type_and_its_words_and_never_with_its_traceback(
     raised: BaseException, said: str
 ) -> None:
-    assert failure(raised) == Outcome((said,), is_error=True)
+    assert failure(raised) == ToolOutput((said,), is_error=True)

@@ -14,23 +14,25 @@ import pytest
 
 from stenolog.adapters.tools import perform as module
 from stenolog.adapters.tools.functions import tool
-from stenolog.adapters.tools.perform import asks, perform
-from stenolog.adapters.tools.port import Call, Outcome, Runnable
+from stenolog.adapters.tools.perform import execute, needs_approval
+from stenolog.adapters.tools.port import BaseTool, ToolContext, ToolOutput
 from stenolog.domain.errors import ToolError
 from stenolog.domain.values import Tool
 from tests.tools.given import call, error, outcome, text
 
 
-class Own(Runnable):
+class Own(BaseTool):
     """A tool of somebody's own, without any of our care."""
 
-    def __init__(self, run: Callable[[Call], Coroutine[Any, Any, Any]], timeout: float | None = None) -> None:
+    def __init__(
+        self, run: Callable[[ToolContext], Coroutine[Any, Any, Any]], timeout: float | None = None
+    ) -> None:
         self.spec = Tool(name="own")
         self.timeout = timeout
         self._run = run
 
-    async def run(self, call: Call) -> Outcome:
-        found: Outcome = await self._run(call)
+    async def run(self, call: ToolContext) -> ToolOutput:
+        found: ToolOutput = await self._run(call)
         return found
 
 
@@ -52,22 +54,22 @@ def gate() -> Iterator[threading.Event]:
 
 
 def test_an_unknown_tool_is_answered_with_those_that_there_are_the_nearest_first() -> None:
-    found = asyncio.run(perform(None, call("raed_file"), ["write_file", "zip", "read_file", "read_file"]))
+    found = asyncio.run(execute(None, call("raed_file"), ["write_file", "zip", "read_file", "read_file"]))
 
-    assert found == Outcome(("there is no tool 'raed_file'; there are read_file, write_file, zip",), True)
+    assert found == ToolOutput(("there is no tool 'raed_file'; there are read_file, write_file, zip",), True)
 
 
 def test_of_many_tools_the_nearest_are_named_and_the_others_counted() -> None:
     known = [f"tool_{n:03}" for n in range(200)]
 
-    said = text(asyncio.run(perform(None, call("tool_007" * 1_000_000), known)))
+    said = text(asyncio.run(execute(None, call("tool_007" * 1_000_000), known)))
 
     assert said.endswith(" and 180 more")
     assert len(said) < 500
 
 
 def test_where_there_is_no_tool_at_all_that_is_said() -> None:
-    assert text(asyncio.run(perform(None, call("x"), []))) == "there is no tool 'x'; there are none"
+    assert text(asyncio.run(execute(None, call("x"), []))) == "there is no tool 'x'; there are none"
 
 
 # Raising
@@ -121,11 +123,11 @@ def test_what_a_tool_raises_is_its_outcome_and_never_the_end_of_the_program(
 
 
 def test_what_a_tool_of_ones_own_gives_is_checked() -> None:
-    async def none(_: Call) -> Any:
+    async def none(_: ToolContext) -> Any:
         return None
 
-    async def odd(_: Call) -> Any:
-        return Outcome(("a", 7))  # type: ignore[arg-type]
+    async def odd(_: ToolContext) -> Any:
+        return ToolOutput(("a", 7))  # type: ignore[arg-type]
 
     assert error(Own(none)) == "expected the tool to give an Outcome, found a NoneType"
     assert error(Own(odd)) == "expected texts and Media of bytes in an Outcome, found a int"
@@ -160,7 +162,7 @@ def test_the_late_end_of_a_sync_tool_disturbs_nobody(gate: threading.Event) -> N
         return [thread for thread in threading.enumerate() if thread.name == "tool late"]
 
     async def main() -> bool:
-        found = await perform(tool(gate.wait, name="late", timeout=0.01), call(), [])
+        found = await execute(tool(gate.wait, name="late", timeout=0.01), call(), [])
         there = len(late())
         gate.set()
         while late():
@@ -172,7 +174,7 @@ def test_the_late_end_of_a_sync_tool_disturbs_nobody(gate: threading.Event) -> N
 
 @pytest.mark.usefixtures("little_grace")
 def test_a_tool_that_does_not_let_itself_be_cancelled_is_left_behind() -> None:
-    async def main() -> tuple[Outcome, int]:
+    async def main() -> tuple[ToolOutput, int]:
         release = asyncio.Event()
 
         async def stubborn() -> str:
@@ -183,7 +185,7 @@ def test_a_tool_that_does_not_let_itself_be_cancelled_is_left_behind() -> None:
                     continue
             return "late"
 
-        found = await perform(tool(stubborn, timeout=0.01), call(), [])
+        found = await execute(tool(stubborn, timeout=0.01), call(), [])
         left = len(module._abandoned)
         release.set()
         await asyncio.sleep(0)
@@ -205,7 +207,7 @@ def test_a_tool_that_has_a_result_all_the_same_when_it_is_cancelled_is_heard() -
             return "half of it"
         return "all"
 
-    assert outcome(tool(partial, timeout=0.01)) == Outcome(("half of it",))
+    assert outcome(tool(partial, timeout=0.01)) == ToolOutput(("half of it",))
 
 
 def test_without_a_timeout_a_tool_may_take_its_time() -> None:
@@ -220,10 +222,10 @@ def test_a_process_ends_although_a_tool_hangs_in_it() -> None:
     code = (
         "import asyncio, threading\n"
         "from stenolog.adapters.tools.functions import tool\n"
-        "from stenolog.adapters.tools.perform import perform\n"
-        "from stenolog.adapters.tools.port import Call\n"
+        "from stenolog.adapters.tools.perform import execute\n"
+        "from stenolog.adapters.tools.port import ToolContext\n"
         "hang = tool(threading.Event().wait, name='hang', timeout=0.01)\n"
-        "print(asyncio.run(perform(hang, Call('hang', '', '', '', ''), [])).is_error)\n"
+        "print(asyncio.run(execute(hang, ToolContext('hang', '', '', '', ''), [])).is_error)\n"
     )
     found = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=30, check=True
@@ -248,7 +250,7 @@ def test_cancelling_us_cancels_the_tool_and_passes_through() -> None:
                 seen.append("tool")
                 raise
 
-        task = asyncio.create_task(perform(tool(hang), call(), []))
+        task = asyncio.create_task(execute(tool(hang), call(), []))
         await begun.wait()
         task.cancel()
         try:
@@ -261,7 +263,7 @@ def test_cancelling_us_cancels_the_tool_and_passes_through() -> None:
 
 
 def test_cancelling_us_gives_what_the_tool_gives_all_the_same() -> None:
-    async def main(then: Callable[[], str]) -> Outcome | None:
+    async def main(then: Callable[[], str]) -> ToolOutput | None:
         begun = asyncio.Event()
 
         async def pay() -> str:
@@ -272,7 +274,7 @@ def test_cancelling_us_gives_what_the_tool_gives_all_the_same() -> None:
                 return then()
             return "never"
 
-        task = asyncio.create_task(perform(tool(pay), call(), []))
+        task = asyncio.create_task(execute(tool(pay), call(), []))
         await begun.wait()
         task.cancel()
         await asyncio.wait({task})
@@ -281,22 +283,22 @@ def test_cancelling_us_gives_what_the_tool_gives_all_the_same() -> None:
     def fail() -> str:
         raise OSError("closed, since it was cancelled")
 
-    assert asyncio.run(main(lambda: "paid")) == Outcome(("paid",))
+    assert asyncio.run(main(lambda: "paid")) == ToolOutput(("paid",))
     assert asyncio.run(main(fail)) is None
 
 
 def test_what_a_tool_had_given_before_we_are_cancelled_is_what_came_of_it() -> None:
-    async def main() -> Outcome:
+    async def main() -> ToolOutput:
         loop = asyncio.get_running_loop()
 
         async def fail() -> None:
             loop.call_soon(task.cancel)  # it has ended by then, and we have not heard of it yet
             raise OSError("broken")
 
-        task = asyncio.create_task(perform(tool(fail), call(), []))
+        task = asyncio.create_task(execute(tool(fail), call(), []))
         return await task
 
-    assert asyncio.run(main()) == Outcome(("OSError: broken",), is_error=True)
+    assert asyncio.run(main()) == ToolOutput(("OSError: broken",), is_error=True)
 
 
 def test_cancelling_us_does_not_wait_for_a_thread(gate: threading.Event) -> None:
@@ -308,7 +310,7 @@ def test_cancelling_us_does_not_wait_for_a_thread(gate: threading.Event) -> None
             loop.call_soon_threadsafe(begun.set)
             gate.wait()
 
-        task = asyncio.create_task(perform(tool(hang), call(), []))
+        task = asyncio.create_task(execute(tool(hang), call(), []))
         await begun.wait()
         task.cancel()
         await asyncio.wait({task})
@@ -329,10 +331,12 @@ def test_a_person_is_asked_where_the_arguments_say_so_and_in_doubt() -> None:
 
     asked = tool(f, approval=forced)
 
-    assert [asks(asked, raw) for raw in ('{"force": true}', '{"force": false}')] == [True, False]
-    assert [asks(asked, raw) for raw in ("", "{", "[]", "{}", '{"force": NaN}', "[" * 100_000)] == [True] * 6
-    assert asks(tool(f, approval=True), "{}")
-    assert not asks(tool(f), "{}")
+    assert [needs_approval(asked, raw) for raw in ('{"force": true}', '{"force": false}')] == [True, False]
+    assert [needs_approval(asked, raw) for raw in ("", "{", "[]", "{}", '{"force": NaN}', "[" * 100_000)] == [
+        True
+    ] * 6
+    assert needs_approval(tool(f, approval=True), "{}")
+    assert not needs_approval(tool(f), "{}")
 
 
 def test_where_a_key_stands_twice_who_approves_is_asked_about_the_value_that_the_tool_gets() -> None:
@@ -348,7 +352,7 @@ def test_where_a_key_stands_twice_who_approves_is_asked_about_the_value_that_the
     asked = tool(pay, approval=look)
     raw = '{"amount": 1, "amount": 500}'
 
-    assert asks(asked, raw) is True
+    assert needs_approval(asked, raw) is True
     assert (seen, text(outcome(asked, raw=raw))) == ([500], "500")
 
 

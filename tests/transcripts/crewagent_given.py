@@ -31,13 +31,15 @@ def call(id: str = "c1", name: str = "read", arguments: str = '{"path": "a.py"}'
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def folder(place: Path, **talks: Any) -> Path:
+def folder(place: Path, **conversations: Any) -> Path:
     """A folder with these conversations: their messages, or the text of the file as it is."""
     made = place / "conversations"
     made.mkdir(parents=True)
-    entries = [{"id": id, "title": id.title(), "createdAt": "2026-01-02T03:00:00.000Z"} for id in talks]
+    entries = [
+        {"id": id, "title": id.title(), "createdAt": "2026-01-02T03:00:00.000Z"} for id in conversations
+    ]
     index(made, {"conversations": entries})
-    for id, messages in talks.items():
+    for id, messages in conversations.items():
         (made / id).mkdir()
         keep(made, id, messages)
     return made
@@ -64,7 +66,7 @@ def _write(path: Path, document: Any) -> None:
 def imported(log: Log, path: Path, **options: Any) -> Report:
     """Import a folder of which nothing may be refused."""
     report = import_file(log, path, **options)
-    assert [(talk.skipped, talk.failed) for talk in report.conversations] == [
+    assert [(conversation.skipped, conversation.failed) for conversation in report.conversations] == [
         ([], "") for _ in report.conversations
     ]
     assert report.skipped == []
@@ -79,6 +81,6 @@ def there_and_back(log: Log, place: Path, messages: list[Message]) -> list[Messa
     return found
 
 
-def told(talk: Conversation) -> list[tuple[str, Any, Event]]:
+def told(conversation: Conversation) -> list[tuple[str, Any, Event]]:
     """Id, time and event of every entry."""
-    return [(entry.id, entry.at, entry.event) for entry in talk.entries()]
+    return [(entry.id, entry.time, entry.event) for entry in conversation.entries()]

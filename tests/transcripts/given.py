@@ -104,13 +104,13 @@ class Import:
         return self.file(lines(*records), **options)
 
     @property
-    def talk(self) -> Conversation:
+    def conversation(self) -> Conversation:
         """The first conversation of the file."""
         return self.log[self.report.conversations[0].name]
 
     @property
     def entries(self) -> list[Entry]:
-        return list(self.talk.entries())
+        return list(self.conversation.entries())
 
     @property
     def said(self) -> list[Event]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import NotATranscript
+from stenolog import UnknownFormatError
 from stenolog.adapters.transcripts import Report, Skipped, import_file
 from tests.transcripts.given import Import, assistant, lines, record, text, tool_result, tool_use, user
 from tests.transcripts.soundness import assert_sound, said, sound_in_the_end, with_raw, words
@@ -59,14 +59,14 @@ def into(tmp_path: Path) -> Iterator[Import]:
 def test_what_is_no_transcript_is_refused_with_what_was_found(
     into: Import, content: bytes, found: str
 ) -> None:
-    with pytest.raises(NotATranscript, match=found):
+    with pytest.raises(UnknownFormatError, match=found):
         into.file(content)
 
     assert into.log.names(archived=True) == []
 
 
 def test_a_folder_without_conversations_is_none(into: Import, tmp_path: Path) -> None:
-    with pytest.raises(NotATranscript, match=r"index\.json or <id>/messages\.json.*talks"):
+    with pytest.raises(UnknownFormatError, match=r"index\.json or <id>/messages\.json.*talks"):
         import_file(into.log, _folder(tmp_path / "talks"))
 
     assert list(into.log) == []
@@ -204,7 +204,7 @@ def test_a_file_that_is_one_line_of_a_hundred_megabytes_is_refused(tmp_path: Pat
     path = _large(tmp_path, begin, b'"}')
     with (
         stenolog.open(tmp_path / "talks.db") as log,
-        pytest.raises(NotATranscript, match="at most 64 MiB, found a larger one"),
+        pytest.raises(UnknownFormatError, match="at most 64 MiB, found a larger one"),
     ):
         import_file(log, path)
 

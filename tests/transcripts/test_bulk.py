@@ -17,7 +17,7 @@ import stenolog
 from stenolog import Log, StenologError, UserMessage
 from stenolog.adapters.transcripts import Refused, Report, batch, import_file, import_files
 from stenolog.adapters.verify import verify
-from stenolog.domain.errors import TableFailed
+from stenolog.domain.errors import TableError
 from tests.stores.workers import CONTEXT, started
 from tests.transcripts.given import assistant, item, lines, message, meta, text, tool_result, tool_use, user
 from tests.transcripts.importing import import_in_pieces
@@ -32,7 +32,7 @@ def session(name: str, *records: dict[str, Any]) -> bytes:
 def written(folder: Path) -> list[Path]:
     """Files of all sorts: sessions with a branch and a picture, two of one session, messages, a rollout."""
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PICTURE}}
-    talk = [
+    conversation = [
         user("u1", None, "Which test fails?"),
         assistant("a1", "u1", text("Let me see."), tool_use("c1")),
         user("u2", "a1", [tool_result("c1", [image])]),
@@ -45,8 +45,8 @@ def written(folder: Path) -> list[Path]:
     ]
     chat = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}] * 4
     files = {
-        "1.jsonl": session("one", *talk, *again),
-        "2.jsonl": session("two", *talk),
+        "1.jsonl": session("one", *conversation, *again),
+        "2.jsonl": session("two", *conversation),
         "3.jsonl": session("one", *side),
         "4.json": json.dumps(chat).encode(),
         "5.jsonl": lines(*chat),
@@ -193,7 +193,7 @@ def test_a_file_is_told_once_it_is_durable_and_not_at_the_end_of_all(
 
 
 def appended(report: Report) -> int:
-    return sum(talk.appended for talk in report.conversations)
+    return sum(conversation.appended for conversation in report.conversations)
 
 
 @pytest.mark.slow
@@ -251,7 +251,7 @@ def test_a_file_that_is_no_transcript_is_refused_in_its_place(log: Log, files: l
 
     assert [type(each) for each in found] == [Report, Refused, Report, Refused]
     assert [type(each.error).__name__ for each in found if isinstance(each, Refused)] == [
-        "NotATranscript",
+        "UnknownFormatError",
         "FileNotFoundError",
     ]
 
@@ -264,7 +264,7 @@ def test_a_log_that_cannot_be_written_to_ends_the_import(log: Log, files: list[P
         list(imports)
 
 
-@pytest.mark.parametrize("error", [OSError("No space left"), TableFailed("no such column")])
+@pytest.mark.parametrize("error", [OSError("No space left"), TableError("no such column")])
 def test_what_could_not_be_written_is_never_said_to_be(
     tmp_path: Path,
     files: list[Path],

@@ -39,7 +39,7 @@ def test_the_first_words_of_a_person_are_the_title_until_the_file_tells_one(into
     first = user("u2", "u1", f"{LONG}\nand more")
     into.records(user("u1", None, "Caveat", isMeta=True), first, assistant("a1", "u2", text("Yes")))
 
-    title = into.talk.settings().title
+    title = into.conversation.settings().title
     assert title.startswith("Please add the age of each person")
     assert title.endswith("…")
     assert len(title) <= 100
@@ -47,7 +47,7 @@ def test_the_first_words_of_a_person_are_the_title_until_the_file_tells_one(into
 
     ai_title = {"type": "ai-title", "aiTitle": "Ages", "sessionId": SESSION}
     into.records(user("u1", None, "Caveat", isMeta=True), first, assistant("a1", "u2", text("Yes")), ai_title)
-    assert into.talk.settings().title == "Ages"
+    assert into.conversation.settings().title == "Ages"
 
 
 def test_a_title_at_the_end_of_a_file_is_kept_once_however_often_it_is_imported(into: Import) -> None:
@@ -57,7 +57,7 @@ def test_a_title_at_the_end_of_a_file_is_kept_once_however_often_it_is_imported(
     into.records(*said, titled, user("u2", "a1", "On"))
     into.records(*said, titled, user("u2", "a1", "On"))
 
-    assert into.talk.settings().title == "Going"
+    assert into.conversation.settings().title == "Going"
     assert len(into.settings) == 3
     assert into.report.conversations[0].appended == 0
 
@@ -66,7 +66,7 @@ def test_a_command_is_titled_as_it_was_typed(into: Import) -> None:
     typed = "<command-message>review is running…</command-message>\n<command-name>/review</command-name>\n"
     into.records(user("u1", None, f"{typed}<command-args>12</command-args>"))
 
-    assert into.talk.settings().title == "/review 12"
+    assert into.conversation.settings().title == "/review 12"
 
 
 def test_the_folder_and_the_branch_of_a_session_stand_in_its_settings(into: Import) -> None:
@@ -89,7 +89,7 @@ def test_the_folder_the_branch_and_the_title_of_a_rollout_stand_in_its_settings(
     )
 
     assert places(into, "codex")[0] == ("/home/user/shop", "fix")
-    assert into.talk.settings().title == "Mend the shop"
+    assert into.conversation.settings().title == "Mend the shop"
 
 
 def test_a_tool_result_has_the_name_of_the_tool_that_was_called(into: Import) -> None:
@@ -152,7 +152,7 @@ def test_that_no_response_was_requested_is_a_note_and_nothing_that_was_said(into
     note = into.said[1]
     assert isinstance(note, UserMessage)
     assert (note.author_kind, note.in_context) == ("system", False)
-    assert "No response" not in str(into.talk.request("claude").body)
+    assert "No response" not in str(into.conversation.request("claude").body)
 
 
 def test_a_turn_of_codex_that_ends_with_an_error_is_an_error_once(into: Import) -> None:
@@ -187,7 +187,7 @@ def test_a_call_that_was_open_when_codex_compacted_leaves_the_request(into: Impo
         message("user", "On"),
     )
 
-    body = str(into.talk.request("codex", wire="openai-responses").body)
+    body = str(into.conversation.request("codex", api="openai-responses").body)
     assert "What was done" in body
     assert "sleep" not in body
 

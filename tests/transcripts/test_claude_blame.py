@@ -37,9 +37,9 @@ def progress(uuid: str, message: Json) -> Json:
     return record("progress", uuid, "a1", data=data, parentToolUseID="t1")
 
 
-def chain(talk: Conversation, tool: str) -> list[str]:
+def chain(conversation: Conversation, tool: str) -> list[str]:
     """What the chain from the call of a tool is made of, and why it ends where it does."""
-    entries = list(talk.entries())
+    entries = list(conversation.entries())
     at = next(
         entry.position
         for entry in entries
@@ -54,26 +54,26 @@ def test_a_call_of_a_sub_agent_leads_through_its_brief_to_the_person(into: Impor
     into.records(*STARTED, *(progress(f"p{nth}", each) for nth, each in enumerate(OWN)), ENDED)
 
     task, look = '→ Task({"subagent_type":"Explore","prompt":"Look"})', "Look"
-    assert chain(into.talk, "Read") == ["→ Read({})", look, task, "Find it"]
-    assert chain(into.talk, "Bash") == ["→ Bash({})", "✓ found", "→ Read({})", look, task, "Find it"]
+    assert chain(into.conversation, "Read") == ["→ Read({})", look, task, "Find it"]
+    assert chain(into.conversation, "Bash") == ["→ Bash({})", "✓ found", "→ Read({})", look, task, "Find it"]
 
 
 def test_a_side_chain_in_the_same_file_leads_to_the_call_with_its_words(into: Import) -> None:
     own = [{name: each for name, each in line.items() if name != "agentId"} for line in OWN]
     into.records(*STARTED, *own, ENDED)
 
-    assert chain(into.talk, "Read")[-1] == "Find it"
+    assert chain(into.conversation, "Read")[-1] == "Find it"
 
 
 @pytest.mark.parametrize("brief", ["Look", "Other words than those of the call"])
 def test_a_sub_agents_own_file_leads_to_the_call_that_its_result_names(into: Import, brief: str) -> None:
     into.records(*STARTED, ENDED, assistant("a2", "u2", text("There")))
-    before = into.talk.settings().cards["claude"]
+    before = into.conversation.settings().cards["claude"]
     into.file(lines(user("s1", None, brief, isSidechain=True, agentId="abcdef12"), *OWN[1:]), "agent-x.jsonl")
 
     assert into.report.conversations[0].name == SESSION
-    assert chain(into.talk, "Bash")[-1] == "Find it"
-    assert into.talk.settings().cards["claude"] == before
+    assert chain(into.conversation, "Bash")[-1] == "Find it"
+    assert into.conversation.settings().cards["claude"] == before
 
 
 def test_a_brief_that_nothing_in_the_file_leads_to_has_no_cause(into: Import) -> None:
@@ -81,7 +81,7 @@ def test_a_brief_that_nothing_in_the_file_leads_to_has_no_cause(into: Import) ->
 
     (brief,) = [event for event in into.said if isinstance(event, UserMessage)]
     assert brief.cause is None
-    assert "not recorded" in chain(into.talk, "Read")[-1]
+    assert "not recorded" in chain(into.conversation, "Read")[-1]
 
 
 def test_a_part_of_an_answer_that_comes_after_a_result_answers_what_the_first_part_did(into: Import) -> None:
@@ -92,4 +92,4 @@ def test_a_part_of_an_answer_that_comes_after_a_result_answers_what_the_first_pa
         assistant("a2", "a1", tool_use("t2", "Bash"), id="m1"),
     )
 
-    assert chain(into.talk, "Bash") == ["→ Bash({})", "Go"]
+    assert chain(into.conversation, "Bash") == ["→ Bash({})", "Go"]

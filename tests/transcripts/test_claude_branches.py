@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog import Span
+from stenolog import PositionRange
 from stenolog.projections.requests import build
 from tests.transcripts.given import (
     SESSION,
@@ -35,7 +35,7 @@ TALK: list[Json] = [
 
 def asked(into: Import) -> list[str]:
     """What the model is sent of users and answers, in order."""
-    messages = build(into.entries, "claude", wire="openai-chat").body["messages"]
+    messages = build(into.entries, "claude", api="openai-chat").body["messages"]
     return [message["content"] for message in messages if message["role"] in ("user", "assistant")]
 
 
@@ -45,9 +45,9 @@ def test_a_prompt_below_an_earlier_turn_leaves_the_later_one_as_a_fork(into: Imp
     )
 
     assert asked(into) == ["One", "First", "Two, again", "Third", "Go on"]
-    assert into.talk.settings().hides == (Span(first=5, last=6),)
+    assert into.conversation.settings().hides == (PositionRange(first=5, last=6),)
     assert into.report.conversations[0].forks == [f"{SESSION}~6"]
-    assert [entry.event for entry in into.log[f"{SESSION}~6"].entries(upto=6)] == [
+    assert [entry.event for entry in into.log[f"{SESSION}~6"].entries(at=6)] == [
         entry.event for entry in into.entries[:6]
     ]
 
@@ -75,7 +75,7 @@ def test_a_rewind_within_a_rewind_hides_both(into: Import) -> None:
     into.records(*TALK, user("u3", "a1", "Two b"), user("u4", "a1", "Two c"))
 
     assert asked(into) == ["One", "First", "Two c"]
-    assert into.talk.settings().hides == (Span(first=5, last=8),)
+    assert into.conversation.settings().hides == (PositionRange(first=5, last=8),)
 
 
 def test_parallel_results_and_blocks_and_progress_are_no_rewind(into: Import) -> None:
@@ -92,7 +92,7 @@ def test_parallel_results_and_blocks_and_progress_are_no_rewind(into: Import) ->
     )
 
     assert into.report.conversations[0].forks == []
-    assert into.talk.settings().hides == ()
+    assert into.conversation.settings().hides == ()
 
 
 def test_a_local_command_leaves_nothing_behind(into: Import) -> None:
@@ -120,7 +120,7 @@ def test_a_new_root_below_a_hook_begins_a_new_context(into: Import) -> None:
     )
 
     assert asked(into) == ["Implement the plan"]
-    assert into.talk.settings().contexts == {"claude": 7}
+    assert into.conversation.settings().contexts == {"claude": 7}
     assert into.report.conversations[0].forks == []
 
 
@@ -156,7 +156,10 @@ def test_what_was_hidden_is_not_covered_by_a_summary(into: Import) -> None:
     into.records(*TALK, user("u3", "a1", "Two, again"), user("s1", "u3", "Summary", isCompactSummary=True))
 
     summary = into.entries[-1].event
-    assert getattr(summary, "covers", None) == (Span(first=2, last=4), Span(first=8, last=8))
+    assert getattr(summary, "covers", None) == (
+        PositionRange(first=2, last=4),
+        PositionRange(first=8, last=8),
+    )
 
 
 @given(choices=st.lists(st.integers(0, 30), min_size=1, max_size=12), cut=st.integers(0, 30))

@@ -9,12 +9,12 @@ from hashlib import sha256
 from stenolog import (
     AssistantMessage,
     CallRef,
-    Image,
+    ImagePart,
     LlmError,
-    Opaque,
-    Reasoning,
-    Span,
-    Text,
+    PositionRange,
+    ProviderPart,
+    ReasoningPart,
+    TextPart,
     ToolCall,
     ToolResult,
     Usage,
@@ -37,7 +37,7 @@ def test_the_conversation_is_named_by_its_session_and_opens_with_mode_and_agent(
 
     assert list(into.log) == [SESSION]
     assert (opening.mode, opening.scope, opening.joins) == ("plan", "addressed", ("claude",))
-    assert into.entries[1].at == datetime(2026, 1, 2, 3, 4, 5, 678000, UTC)
+    assert into.entries[1].time == datetime(2026, 1, 2, 3, 4, 5, 678000, UTC)
 
 
 def test_records_of_one_message_that_follow_each_other_become_one_message(into: Import) -> None:
@@ -53,8 +53,8 @@ def test_records_of_one_message_that_follow_each_other_become_one_message(into: 
 
     assert isinstance(said, AssistantMessage)
     assert said.parts == (
-        Reasoning(text="Hm", provider="anthropic", signature="sig"),
-        Text(text="Let me look"),
+        ReasoningPart(text="Hm", provider="anthropic", signature="sig"),
+        TextPart(text="Let me look"),
         ToolCall(id="t1", name="Bash", arguments='{"cmd":"ls"}'),
     )
     assert said.usage == Usage(input=9, output=5, cache_read=3, cache_write=4)
@@ -104,11 +104,11 @@ def test_results_text_and_pictures_of_one_record_become_events_of_their_own(into
         user("u1", None, [tool_result("t1", [text("seen"), image], is_error=True), text("Look"), image])
     ).said
 
-    picture = Image(media_type="image/jpeg", blob=sha256(b"a picture").hexdigest())
+    picture = ImagePart(media_type="image/jpeg", blob=sha256(b"a picture").hexdigest())
     assert isinstance(result, ToolResult)
-    assert (result.parts, result.is_error, result.call) == ((Text(text="seen"), picture), True, None)
+    assert (result.parts, result.is_error, result.call) == ((TextPart(text="seen"), picture), True, None)
     assert isinstance(words, UserMessage)
-    assert words.parts == (Text(text="Look"), picture)
+    assert words.parts == (TextPart(text="Look"), picture)
     assert into.log.blobs[picture.blob] == b"a picture"
 
 
@@ -120,8 +120,8 @@ def test_what_is_encrypted_or_unknown_is_kept_for_its_provider(into: Import) -> 
     raw = '{"type":"server_tool_use","id":"s1","name":"web_search","input":{"q":"ü"}}'
     assert isinstance(said, AssistantMessage)
     assert said.parts == (
-        Reasoning(provider="anthropic", encrypted="c2VjcmV0"),
-        Opaque(provider="anthropic", model="claude-x", raw=raw),
+        ReasoningPart(provider="anthropic", encrypted="c2VjcmV0"),
+        ProviderPart(provider="anthropic", model="claude-x", raw=raw),
     )
 
 
@@ -194,7 +194,7 @@ def test_a_compaction_is_a_summary_of_all_the_agent_saw_but_open_calls(into: Imp
     summary = into.said[-2]
     assert isinstance(summary, AssistantMessage)
     assert (summary.purpose, summary.text) == ("summary", "Summary: all went well")
-    assert summary.covers == (Span(first=2, last=5),)
+    assert summary.covers == (PositionRange(first=2, last=5),)
     assert into.entries[5].id == "a2", "the message with the open call stands right behind"
 
 
@@ -209,7 +209,7 @@ def test_a_later_compaction_covers_what_the_earlier_one_covered(into: Import) ->
     )
 
     covers = [event.covers for event in into.said if isinstance(event, AssistantMessage) and event.covers]
-    assert covers == [(Span(first=2, last=4),), (Span(first=2, last=7),)]
+    assert covers == [(PositionRange(first=2, last=4),), (PositionRange(first=2, last=7),)]
 
 
 def test_modes_models_and_titles_become_mode_switches_before_what_is_said_next(into: Import) -> None:
@@ -225,7 +225,7 @@ def test_modes_models_and_titles_become_mode_switches_before_what_is_said_next(i
         {"type": "permission-mode", "permissionMode": "default", "sessionId": SESSION},
     )
 
-    settings = into.talk.settings()
+    settings = into.conversation.settings()
     assert [entry.position for entry in into.entries if entry.event.kind == "mode_switch"] == [1, 3, 5, 7]
     assert (settings.mode, settings.title, settings.cards["claude"].model) == (
         "acceptEdits",
@@ -282,7 +282,7 @@ def test_the_file_order_is_the_order_though_times_run_backwards(into: Import) ->
         user("u3", "u2", "Three", timestamp="no time at all"),
     )
 
-    assert [entry.at.second for entry in into.entries if entry.event.kind == "user_message"] == [2, 1, 1]
+    assert [entry.time.second for entry in into.entries if entry.event.kind == "user_message"] == [2, 1, 1]
 
 
 def test_calls_and_results_as_records_of_their_own_are_taken_too(into: Import) -> None:

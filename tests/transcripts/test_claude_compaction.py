@@ -29,8 +29,8 @@ def emptied(parent: str, *ids: str) -> Json:
     return record("system", "b1", parent, subtype="microcompact_boundary", microcompactMetadata=about)
 
 
-def sent(talk: Conversation) -> str:
-    return str(talk.request("claude", wire="anthropic").body["messages"])
+def sent(conversation: Conversation) -> str:
+    return str(conversation.request("claude", api="anthropic").body["messages"])
 
 
 def test_a_call_that_was_open_at_a_compaction_leaves_the_request_with_it(into: Import) -> None:
@@ -43,12 +43,12 @@ def test_a_call_that_was_open_at_a_compaction_leaves_the_request_with_it(into: I
         user("u3", "a2", [tool_result("t2", "a file")]),
     )
 
-    request = into.talk.request("claude", wire="anthropic")
+    request = into.conversation.request("claude", api="anthropic")
     assert request.sendable
-    assert "What was done so far" in sent(into.talk)
-    assert "a file" in sent(into.talk)
-    assert "sleep" not in sent(into.talk)
-    assert "still running" not in sent(into.talk)
+    assert "What was done so far" in sent(into.conversation)
+    assert "a file" in sent(into.conversation)
+    assert "sleep" not in sent(into.conversation)
+    assert "still running" not in sent(into.conversation)
 
 
 def test_the_results_beside_an_open_call_leave_the_request_with_it(into: Import) -> None:
@@ -61,17 +61,17 @@ def test_the_results_beside_an_open_call_leave_the_request_with_it(into: Import)
         user("u3", "u9", "And now?"),
     )
 
-    assert "a file" not in sent(into.talk)
-    assert "sleep" not in sent(into.talk)
+    assert "a file" not in sent(into.conversation)
+    assert "sleep" not in sent(into.conversation)
 
 
 def test_a_prompt_from_before_a_compaction_has_the_open_call_again(into: Import) -> None:
     into.records(*REWOUND[:-1])
-    assert "sleep" not in sent(into.talk)
+    assert "sleep" not in sent(into.conversation)
 
     into.records(*REWOUND, name="other")
-    assert "What was done so far" not in sent(into.talk)
-    assert "sleep" in sent(into.talk)
+    assert "What was done so far" not in sent(into.conversation)
+    assert "sleep" in sent(into.conversation)
 
 
 MICRO = [
@@ -88,9 +88,9 @@ MICRO = [
 def test_a_microcompaction_empties_the_results_that_it_names_from_there_on(into: Import) -> None:
     into.records(*MICRO)
 
-    head = into.talk.position
-    before = str(into.talk.request("claude", wire="anthropic", upto=head - 2).body)
-    after = str(into.talk.request("claude", wire="anthropic").body)
+    head = into.conversation.position
+    before = str(into.conversation.request("claude", api="anthropic", at=head - 2).body)
+    after = str(into.conversation.request("claude", api="anthropic").body)
     assert "BIG" in before
     assert "BIG" not in after
     assert "cat big" in after
@@ -111,7 +111,7 @@ def test_the_log_keeps_what_a_microcompaction_empties_and_says_what_emptied_it(i
 
 def test_a_prompt_from_before_a_microcompaction_has_the_results_again(into: Import) -> None:
     into.records(*MICRO, user("u4", "a3", "More"), assistant("a4", "u4", text("Yes")), user("u5", "a3", "Or"))
-    assert "BIG" not in sent(into.talk)
+    assert "BIG" not in sent(into.conversation)
 
     into.records(
         user("v1", None, "Go"),
@@ -123,7 +123,7 @@ def test_a_prompt_from_before_a_microcompaction_has_the_results_again(into: Impo
         user("v5", "w1", "Or rather"),
         name="other",
     )
-    assert "BIG" in sent(into.talk)
+    assert "BIG" in sent(into.conversation)
 
 
 def test_an_import_again_adds_nothing_behind_a_compaction(into: Import) -> None:

@@ -54,7 +54,7 @@ def test_records_that_share_a_uuid_are_no_rewinds_of_each_other(into: Import) ->
         user(ZERO, ZERO, "Five"),
     )
 
-    body = str(into.talk.request("claude").body)
+    body = str(into.conversation.request("claude").body)
     assert [word for word in ("One", "Two", "Three", "Four", "Five") if word in body] == words(into)
     assert into.report.conversations[0].forks == []
 

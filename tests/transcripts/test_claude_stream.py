@@ -9,7 +9,7 @@ import pytest
 
 from stenolog import AssistantMessage, LlmError, ToolResult, UserMessage
 from stenolog.adapters.transcripts import recognise
-from stenolog.domain.errors import NotATranscript
+from stenolog.domain.errors import UnknownFormatError
 from tests.transcripts.given import SESSION, Import, Json, lines, text, tool_result, tool_use
 
 
@@ -55,7 +55,7 @@ def test_a_stream_has_each_sub_agent_in_a_lane_of_its_own(into: Import, content:
     briefs = [(m.author, m.to, m.cause) for m in into.said if isinstance(m, UserMessage)]
     assert briefs == [("claude", ("Explore-AAAAAAAA",), 2), ("claude", ("Explore-BBBBBBBB",), 3)]
     assert all(event.call is not None for event in into.said if isinstance(event, ToolResult))
-    body = str(into.talk.request("claude").body)
+    body = str(into.conversation.request("claude").body)
     assert "found" in body
     assert "secret" not in body
 
@@ -65,7 +65,7 @@ def test_a_stream_tells_its_folder_mode_and_model_and_comes_in_once(into: Import
     into.file(content).file(content)
     renamed = into.file(content, "other.json")
 
-    settings = into.talk.settings()
+    settings = into.conversation.settings()
     assert (settings.mode, settings.cards["claude"].model) == ("plan", "claude-x")
     assert into.settings[0].meta == {"claude-code": {"cwd": "/x"}}
     assert [found.appended for found in renamed.report.conversations] == [0]
@@ -88,7 +88,7 @@ def test_what_stands_in_a_stream_before_its_compaction_is_covered_by_the_summary
         told("u4", text("On")),
     )
 
-    body = str(into.talk.request("claude").body)
+    body = str(into.conversation.request("claude").body)
     assert "In short" in body
     assert "A long story" not in body
 
@@ -123,7 +123,7 @@ GEMINI = [
     ],
 )
 def test_a_stream_of_another_program_is_refused_by_its_name(name: str, records: list[Json]) -> None:
-    with pytest.raises(NotATranscript, match=f"found {name}, which has no importer"):
+    with pytest.raises(UnknownFormatError, match=f"found {name}, which has no importer"):
         recognise(lines(*records))
 
 

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from stenolog import (
+    AgentCard,
     AssistantMessage,
-    Card,
     Event,
     LlmError,
     ModeSwitch,
-    Run,
-    Source,
-    Text,
+    Origin,
+    TextPart,
     ToolCall,
     ToolResult,
     UserMessage,
+    WorkflowRun,
 )
 from stenolog.adapters.transcripts import import_file, originals, recognise
 from stenolog.domain.events import UNCHANGED, Known
@@ -58,7 +58,7 @@ def said(into: Import, place: Path, *messages: Any, **about: Any) -> list[Event]
 
 def _is_settings(event: Event) -> bool:
     source = getattr(event, "source", None)
-    return isinstance(source, Source) and source.role == "settings"
+    return isinstance(source, Origin) and source.role == "settings"
 
 
 def one(into: Import, place: Path, told: Message) -> Known:
@@ -140,8 +140,8 @@ def test_a_turn_is_kept_with_its_call_its_run_and_its_mode(into: Import, tmp_pat
         ("assistant_message", "r1", "n2"),
     ]
     assert [switch.mode for switch in into.settings] == ["chat", "agent"]
-    assert [(e.id, e.at.isoformat()) for e in into.entries][1] == ("m1", "2026-01-02T03:04:05.678000+00:00")
-    request = into.talk.request("assistant", into.talk.position - 1)
+    assert [(e.id, e.time.isoformat()) for e in into.entries][1] == ("m1", "2026-01-02T03:04:05.678000+00:00")
+    request = into.conversation.request("assistant", into.conversation.position - 1)
     assert request.body["messages"] == [
         {"role": "user", "content": "Read it."},
         {"role": "assistant", "content": None, "tool_calls": [call()]},
@@ -155,23 +155,23 @@ def test_old_messages_without_the_new_fields_are_read_too(into: Import, tmp_path
 
     persona, asked, called, result, answer = events
     assert isinstance(persona, ModeSwitch)
-    assert persona.cards == {"assistant": Card(persona="You are the architect.")}
+    assert persona.cards == {"assistant": AgentCard(persona="You are the architect.")}
     assert isinstance(called, AssistantMessage)
     assert called.tool_calls == (ToolCall(id="c1", name="read", arguments='{"path":1}'),)
     assert isinstance(result, ToolResult)
     assert (result.call_id, result.text, result.in_context) == ("c1", "import os", True)
     assert [getattr(event, "text", "") for event in (asked, answer)] == ["Read it.", "It imports os."]
-    assert into.talk.settings().mode == "agent"
-    assert {entry.at.isoformat() for entry in into.entries} == {"2025-05-05T05:05:05+00:00"}
+    assert into.conversation.settings().mode == "agent"
+    assert {entry.time.isoformat() for entry in into.entries} == {"2025-05-05T05:05:05+00:00"}
     assert_sound(into.log)
 
 
 def test_the_stored_system_prompt_is_the_persona_and_in_no_timeline(into: Import, tmp_path: Path) -> None:
     said(into, tmp_path, *OLD_TURN)
 
-    assert into.talk.settings().cards["assistant"].persona == "You are the architect."
-    assert [item.text for item in into.talk.timeline() if "architect" in item.text] == []
-    assert into.talk.request("assistant").body["messages"][0] == {
+    assert into.conversation.settings().cards["assistant"].persona == "You are the architect."
+    assert [item.text for item in into.conversation.timeline() if "architect" in item.text] == []
+    assert into.conversation.request("assistant").body["messages"][0] == {
         "role": "system",
         "content": "You are the architect.",
     }
@@ -196,14 +196,14 @@ def test_either_spelling_is_understood(into: Import, tmp_path: Path) -> None:
     event = one(into, tmp_path, {"role": "user", "content": "Hi", **SNAKE})
 
     assert (event.in_context, event.run) == (False, "r1")
-    assert into.entries[1].at.isoformat() == "2026-01-02T03:04:05+00:00"
+    assert into.entries[1].time.isoformat() == "2026-01-02T03:04:05+00:00"
 
 
 @pytest.mark.parametrize("time", [1767323045.678, 1767323045678, "2026-01-02T03:04:05.678Z"])
 def test_times_are_text_or_seconds_or_milliseconds(into: Import, tmp_path: Path, time: object) -> None:
     one(into, tmp_path, {"role": "user", "content": "Hi", "timestamp": time})
 
-    assert into.entries[1].at.isoformat() == "2026-01-02T03:04:05.678000+00:00"
+    assert into.entries[1].time.isoformat() == "2026-01-02T03:04:05.678000+00:00"
 
 
 def test_a_widget_and_whatever_nobody_knows_is_kept_as_meta(into: Import, tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_what_is_for_the_screen_is_in_no_request(into: Import, tmp_path: Path) -
 
     said(into, tmp_path, *aside, message("m1", "user", "Hi"))
 
-    request = into.talk.request("assistant")
+    request = into.conversation.request("assistant")
     assert [m["content"] for m in request.body["messages"]] == ["Hi"]
     assert [(run.first, run.last, run.rule) for run in request.dropped] == [(2, 4, "not-in-context")]
 
@@ -236,7 +236,10 @@ def test_an_index_that_leaves_tool_results_out_of_context_is_obeyed(into: Import
     events = said(into, tmp_path, *A_TURN, includeToolResultsInContext=False)
 
     assert [e.in_context for e in events if isinstance(e, ToolResult)] == [False]
-    assert "import os" not in into.talk.request("assistant", into.talk.position - 1).bytes.decode()
+    assert (
+        "import os"
+        not in into.conversation.request("assistant", into.conversation.position - 1).bytes.decode()
+    )
 
 
 @pytest.mark.parametrize(
@@ -268,7 +271,7 @@ def test_a_message_that_switches_the_mode_is_a_mode_switch(into: Import, tmp_pat
     events = said(into, tmp_path, A_TURN[0], switch, message("m2", "user", "Go", mode="run"))
 
     assert [event.kind for event in events] == ["user_message", "mode_switch", "user_message"]
-    assert into.talk.settings().mode == "run"
+    assert into.conversation.settings().mode == "run"
     assert len(into.entries) == 4  # the message behind it needs no other switch
 
 
@@ -277,7 +280,11 @@ def test_a_message_of_a_run_begins_it_and_one_of_another_mode_ends_it(into: Impo
 
     said(into, tmp_path, A_TURN[0] | {"id": "m0"}, begin, message("m2", "user", "Thanks"))
 
-    assert [switch.active_run for switch in into.settings] == [UNCHANGED, Run(id="r1", node="n1"), None]
+    assert [switch.active_run for switch in into.settings] == [
+        UNCHANGED,
+        WorkflowRun(id="r1", node="n1"),
+        None,
+    ]
 
 
 def test_a_large_result_is_kept_whole_behind_a_preview(into: Import, tmp_path: Path) -> None:
@@ -289,14 +296,14 @@ def test_a_large_result_is_kept_whole_behind_a_preview(into: Import, tmp_path: P
     kept = events[-1]
     assert isinstance(kept, ToolResult)
     assert len(kept.text) < 2_000
-    assert into.talk.outputs["@state/logs/tool-results/t1.json"] == large
+    assert into.conversation.outputs["@state/logs/tool-results/t1.json"] == large
 
 
 def test_a_role_that_nobody_knows_is_kept_out_of_context(into: Import, tmp_path: Path) -> None:
     event = one(into, tmp_path, message("x", "critic", "Hm"))
 
     assert isinstance(event, UserMessage)
-    assert (event.author_kind, event.in_context, event.parts) == ("system", False, (Text(text="Hm"),))
+    assert (event.author_kind, event.in_context, event.parts) == ("system", False, (TextPart(text="Hm"),))
     assert event.meta["crewagent"] == {"role": "critic", "includeInContext": True}
 
 
@@ -331,7 +338,7 @@ def test_it_is_the_same_log_wherever_the_import_was_interrupted(
     keep(made, "talk", A_TURN)
     imported(into.log, made, name="twice")
 
-    once, twice = ([(e.id, e.at, e.event) for e in into.log[n].entries()] for n in ("once", "twice"))
+    once, twice = ([(e.id, e.time, e.event) for e in into.log[n].entries()] for n in ("once", "twice"))
     assert once == twice
 
 
@@ -340,5 +347,5 @@ def test_the_files_themselves_are_kept_where_that_is_wanted(into: Import, tmp_pa
 
     imported(into.log, made, keep_raw=True)
 
-    (piece,) = originals.kept(into.log["talk"].entries())
+    (piece,) = originals.file_pieces(into.log["talk"].entries())
     assert json.loads(into.log.blobs[piece.blob]) == A_TURN

@@ -12,10 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import Conversation, Draft, Event, Log, Unknown
+from stenolog import Conversation, Event, Log, NewEntry, Unknown
 from stenolog.adapters.transcripts import export_crewagent, import_file
 from stenolog.projections.requests import lanes
-from stenolog.testing import story
+from stenolog.testing import example_conversation
 from tests.strategies import decided, histories, json_values
 from tests.transcripts.crewagent_given import Message, call, folder, imported, index, read, told
 
@@ -84,11 +84,11 @@ def test_whatever_a_message_holds_comes_back_as_it_was(messages: list[Message], 
 
 @settings(max_examples=80)
 @given(histories(12) | decided(12))
-@example(story())
+@example(example_conversation())
 def test_a_log_that_is_exported_and_imported_is_the_same_and_sends_the_same(history: list[Event]) -> None:
     known = [event for event in history if not isinstance(event, Unknown)]
     with two_logs() as (log, other, place):
-        log["talk"].extend(Draft(event, f"e{nth}") for nth, event in enumerate(known, 1))
+        log["talk"].extend(NewEntry(event, f"e{nth}") for nth, event in enumerate(known, 1))
         if not known:
             return
         export_crewagent(log["talk"], place)
@@ -104,7 +104,9 @@ def test_what_was_imported_and_went_on_here_comes_back_with_both(
     messages: list[Message], history: list[Event], results: bool
 ) -> None:
     own = [each for each in messages if not isinstance(each.get("stenolog"), dict)] or [{"role": "user"}]
-    known = [Draft(event, f"n{nth}") for nth, event in enumerate(history) if not isinstance(event, Unknown)]
+    known = [
+        NewEntry(event, f"n{nth}") for nth, event in enumerate(history) if not isinstance(event, Unknown)
+    ]
     with two_logs() as (log, other, place):
         made = folder(place / "in", talk=own)
         index(made, [{"id": "talk", "includeToolResultsInContext": results}])
@@ -136,5 +138,5 @@ def test_whatever_a_file_says_of_an_export_it_comes_in_once(forged: list[tuple[M
 def assert_the_same_is_sent(one: Conversation, other: Conversation) -> None:
     """Every lane has the same request in both."""
     for lane in lanes(list(one.entries())):
-        requests = (talk.request(lane.agent, task=lane.task) for talk in (one, other))
+        requests = (conversation.request(lane.agent, task=lane.task) for conversation in (one, other))
         assert next(requests).bytes == next(requests).bytes

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stenolog import NotATranscript, UserMessage
+from stenolog import UnknownFormatError, UserMessage
 from stenolog.adapters.transcripts import Report, import_file
 from tests.transcripts.crewagent_given import folder, imported, index, message
 from tests.transcripts.given import Import
@@ -19,8 +19,8 @@ def reasons(report: Report) -> list[str]:
     """All that the report has to say against the folder."""
     return [
         *(skipped.reason for skipped in report.skipped),
-        *(skipped.reason for talk in report.conversations for skipped in talk.skipped),
-        *(talk.failed for talk in report.conversations if talk.failed),
+        *(skipped.reason for conversation in report.conversations for skipped in conversation.skipped),
+        *(conversation.failed for conversation in report.conversations if conversation.failed),
     ]
 
 
@@ -113,5 +113,7 @@ def test_what_an_export_has_added_is_passed_over_where_it_fits_no_event(into: Im
 
 
 def test_a_folder_without_any_conversation_is_refused(into: Import, tmp_path: Path) -> None:
-    with pytest.raises(NotATranscript, match=r"expected a folder with index\.json or <id>/messages\.json"):
+    with pytest.raises(
+        UnknownFormatError, match=r"expected a folder with index\.json or <id>/messages\.json"
+    ):
         import_file(into.log, tmp_path)

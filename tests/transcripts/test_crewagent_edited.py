@@ -11,13 +11,13 @@ import pytest
 import stenolog
 from stenolog import (
     Agent,
+    AgentCard,
     AssistantMessage,
-    Card,
     Control,
-    Draft,
     Event,
     Log,
     ModeSwitch,
+    NewEntry,
     Team,
     Tool,
     ToolCall,
@@ -25,7 +25,7 @@ from stenolog import (
 )
 from stenolog.adapters.proving import prove
 from stenolog.adapters.transcripts import export_crewagent, import_file
-from stenolog.domain.values import CallRef, Span
+from stenolog.domain.values import CallRef, PositionRange
 from stenolog.models import Scripted
 from tests.transcripts.crewagent_given import Message, call, folder, imported, index, keep, message, read
 
@@ -57,13 +57,15 @@ def sent(log: Log) -> list[str]:
 
 def a_story(log: Log) -> None:
     """Six questions; a summary of the first four, an edit of the last answer."""
-    events: list[Any] = [ModeSwitch(joins=["a"], cards={"a": Card()})]
+    events: list[Any] = [ModeSwitch(joins=["a"], cards={"a": AgentCard()})]
     for nth in range(6):
         events += [UserMessage(text=f"Q{nth}"), AssistantMessage(agent="a", text=f"A{nth}")]
-    events.append(AssistantMessage(agent="a", purpose="summary", text="SUM", covers=[Span(first=2, last=9)]))
+    events.append(
+        AssistantMessage(agent="a", purpose="summary", text="SUM", covers=[PositionRange(first=2, last=9)])
+    )
     events.append(AssistantMessage(agent="a", text="A5 anew", replaces=13))
     events.append(UserMessage(text="And?"))
-    log["talk"].extend(Draft(event, f"e{nth}") for nth, event in enumerate(events, 1))
+    log["talk"].extend(NewEntry(event, f"e{nth}") for nth, event in enumerate(events, 1))
 
 
 @pytest.mark.parametrize(
@@ -106,8 +108,8 @@ def test_what_a_reset_and_a_rewind_have_taken_out_stays_out(
         ModeSwitch(context_from=5),
         UserMessage(text="And?"),
     ]
-    events += [UserMessage(text="Never mind"), ModeSwitch(hides=[Span(first=8, last=8)])]
-    log["talk"].extend(Draft(event, f"e{nth}") for nth, event in enumerate(events, 1))
+    events += [UserMessage(text="Never mind"), ModeSwitch(hides=[PositionRange(first=8, last=8)])]
+    log["talk"].extend(NewEntry(event, f"e{nth}") for nth, event in enumerate(events, 1))
     export_crewagent(log["talk"], tmp_path)
     keep(tmp_path, "talk", without(*gone)(read(tmp_path)))
 
@@ -121,8 +123,11 @@ def test_what_a_reset_and_a_rewind_have_taken_out_stays_out(
 def test_of_a_reset_nothing_is_left_where_all_of_its_messages_are_gone(
     log: Log, other: Log, tmp_path: Path
 ) -> None:
-    events: list[Event] = [UserMessage(text="Q0"), ModeSwitch(context_from=2, hides=[Span(first=1, last=1)])]
-    log["talk"].extend([*(Draft(event, f"e{nth}") for nth, event in enumerate(events, 1))], expected=0)
+    events: list[Event] = [
+        UserMessage(text="Q0"),
+        ModeSwitch(context_from=2, hides=[PositionRange(first=1, last=1)]),
+    ]
+    log["talk"].extend([*(NewEntry(event, f"e{nth}") for nth, event in enumerate(events, 1))], expected=0)
     export_crewagent(log["talk"], tmp_path)
     keep(tmp_path, "talk", [A_NOTE, *read(tmp_path)[-1:]])
 
@@ -214,7 +219,7 @@ def test_an_approval_never_comes_out_of_a_file(
 ) -> None:
     made = folder(tmp_path, talk=[message("m0", "user", "Go")])
     imported(log, made)
-    cards: dict[str, Card | None] = {"assistant": Card(tools=[Tool(name="shell", approval=True)])}
+    cards: dict[str, AgentCard | None] = {"assistant": AgentCard(tools=[Tool(name="shell", approval=True)])}
     log["talk"].append(ModeSwitch(cards=cards), expected=log["talk"].position)
     asked = message("m1", "assistant", None, "tool_call", tool_calls=[call("c1", "shell")])
     kind = "text" if "control" in forged else "mode_switch"
@@ -231,7 +236,7 @@ def test_an_approval_never_comes_out_of_a_file(
 def test_approvals_of_a_conversation_that_is_new_to_the_log_are_its_history(
     log: Log, other: Log, tmp_path: Path
 ) -> None:
-    cards: dict[str, Card | None] = {"a": Card(tools=[Tool(name="shell", approval=True)])}
+    cards: dict[str, AgentCard | None] = {"a": AgentCard(tools=[Tool(name="shell", approval=True)])}
     log["talk"].append(ModeSwitch(joins=["a"], cards=cards), expected=0)
     log["talk"].append(UserMessage(text="Go"))
     said = AssistantMessage(agent="a", tool_calls=[ToolCall(id="c1", name="shell", arguments="{}")])
@@ -253,7 +258,7 @@ def test_another_conversation_is_never_mixed_into_one_that_the_log_has(log: Log,
 
     found = import_file(log, made).conversations
 
-    assert ["give it another name" in talk.failed for talk in found] == [True, False]
+    assert ["give it another name" in conversation.failed for conversation in found] == [True, False]
     assert log["talk"].position == 2
 
 

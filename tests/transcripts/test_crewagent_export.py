@@ -9,26 +9,26 @@ import pytest
 
 import stenolog
 from stenolog import (
+    AgentCard,
     AssistantMessage,
-    Card,
     Event,
-    File,
-    Image,
+    FilePart,
+    ImagePart,
     LlmError,
     Log,
     ModeSwitch,
-    Run,
-    Source,
-    Span,
+    Origin,
+    PositionRange,
     ToolCall,
     ToolResult,
     Unknown,
     UserMessage,
+    WorkflowRun,
 )
 from stenolog.adapters.outputs import store_large
 from stenolog.adapters.transcripts.crewagent import place
 from stenolog.adapters.transcripts.crewagent.export import export_crewagent
-from stenolog.domain.errors import CallerError, LaterRelease, MissingBlob
+from stenolog.domain.errors import BlobNotFoundError, CallerError, UnsupportedVersionError
 from tests.requests.judging import refused
 from tests.transcripts.crewagent_given import (
     Message,
@@ -86,12 +86,12 @@ def test_the_index_comes_back_with_what_nobody_knows(into: Import, tmp_path: Pat
 def a_run(log: Log) -> list[Event]:
     """A conversation with what only stenolog knows: a run, a summary, an artifact, a large output."""
     log.blobs.put(b"# The plan")
-    plan = File(
+    plan = FilePart(
         name="@project/artifacts/plan.md", media_type="text/markdown", blob=log.blobs.put(b"# The plan")
     )
-    picture = Image(blob=log.blobs.put(b"hello"))
-    run = Run(id="r1", directive="Ship it.", node="n1", brief="The tests.", context="Step 1 of 2.")
-    card = Card(model="gpt-5.2", persona="You are the architect.", policy={"budget": {"tokens": 9_000}})
+    picture = ImagePart(blob=log.blobs.put(b"hello"))
+    run = WorkflowRun(id="r1", directive="Ship it.", node="n1", brief="The tests.", context="Step 1 of 2.")
+    card = AgentCard(model="gpt-5.2", persona="You are the architect.", policy={"budget": {"tokens": 9_000}})
     large = ToolResult(call_id="c1", name="read", text="line\n" * 20_000, run="r1")
     return [
         ModeSwitch(mode="chat", title="A run", joins=["crew"], cards={"crew": card}),
@@ -101,7 +101,9 @@ def a_run(log: Log) -> list[Event]:
         store_large(log, large),
         ModeSwitch(mode="run", active_run=run),
         LlmError(agent="crew", category="timeout", text="It im", tool_calls=[ToolCall(id="c2", name="read")]),
-        AssistantMessage(agent="crew", purpose="summary", text="Looked.", covers=[Span(first=2, last=5)]),
+        AssistantMessage(
+            agent="crew", purpose="summary", text="Looked.", covers=[PositionRange(first=2, last=5)]
+        ),
         UserMessage(text="continue", meta={"crewagent": {"id": "w1", "widget": {"type": "button"}}}),
     ]
 
@@ -227,10 +229,10 @@ def test_a_conversation_takes_its_place_in_a_folder_and_leaves_the_others_alone(
 
 
 def test_nothing_is_written_where_anything_of_it_cannot_be(into: Import, tmp_path: Path) -> None:
-    lost = UserMessage(parts=[Image(blob="0" * 64)])
+    lost = UserMessage(parts=[ImagePart(blob="0" * 64)])
     into.log["talk"].append(lost)
 
-    with pytest.raises(MissingBlob):
+    with pytest.raises(BlobNotFoundError):
         export_crewagent(into.log["talk"], tmp_path / "out")
 
     assert not (tmp_path / "out").exists()
@@ -268,7 +270,7 @@ def test_an_index_that_cannot_be_read_is_not_written_over(
 
 
 def test_an_id_in_the_log_never_leads_out_of_the_folder(into: Import, tmp_path: Path) -> None:
-    source = Source(system="crewagent", id="../x", role="settings")
+    source = Origin(system="crewagent", id="../x", role="settings")
     into.log["..x"].append(ModeSwitch(meta={"crewagent": {"id": "../x"}}, source=source), expected=0)
     into.log["..x"].append(UserMessage(text="Hi"))
 
@@ -278,7 +280,7 @@ def test_an_id_in_the_log_never_leads_out_of_the_folder(into: Import, tmp_path: 
 def test_an_event_of_a_later_release_is_refused_by_its_position(into: Import, tmp_path: Path) -> None:
     into.log["talk"].append(Unknown(topic="poll@1", payload=b"{}"))
 
-    with pytest.raises(LaterRelease, match="position 2: poll@1"):
+    with pytest.raises(UnsupportedVersionError, match="position 2: poll@1"):
         export_crewagent(into.log["talk"], tmp_path)
 
 

@@ -24,9 +24,9 @@ def ids(made: Path) -> list[str]:
     return [entry["id"] for entry in json.loads((made / "index.json").read_text())["conversations"]]
 
 
-def exported(talk: Conversation, made: Path) -> str:
+def exported(conversation: Conversation, made: Path) -> str:
     """The folder that an export has written into."""
-    return export_crewagent(talk, made).parent.name
+    return export_crewagent(conversation, made).parent.name
 
 
 # Whose place it is
@@ -47,7 +47,7 @@ def test_a_fork_that_was_exported_is_known_again(into: Import, tmp_path: Path) -
     imported(into.log, made)
     export_crewagent(into.log["notes"].fork(after=3, name="what-if"), made)
 
-    assert [talk.appended for talk in imported(into.log, made).conversations] == [0, 0]
+    assert [conversation.appended for conversation in imported(into.log, made).conversations] == [0, 0]
 
 
 def test_a_second_import_of_a_conversation_stands_beside_the_first(into: Import, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_no_name_of_a_conversation_spoils_the_folder(into: Import, tmp_path: Pat
         export_crewagent(into.log[each], tmp_path)
 
     assert len({path.casefold() for path in ids(tmp_path)}) == 2
-    assert [talk.appended for talk in imported(into.log, tmp_path).conversations][1:] == [0]
+    assert [conversation.appended for conversation in imported(into.log, tmp_path).conversations][1:] == [0]
 
 
 def test_an_id_that_would_spoil_the_folder_is_told(into: Import, tmp_path: Path) -> None:
@@ -109,10 +109,10 @@ def test_an_id_that_would_spoil_the_folder_is_told(into: Import, tmp_path: Path)
 
 def test_a_message_without_the_field_is_out_of_context_after_a_reset(into: Import, tmp_path: Path) -> None:
     imported(into.log, folder(tmp_path, talk=OLD))
-    talk = into.log["talk"]
-    talk.append(ModeSwitch(context_from=4), expected=talk.position)
+    conversation = into.log["talk"]
+    conversation.append(ModeSwitch(context_from=4), expected=conversation.position)
 
-    export_crewagent(talk, tmp_path / "out")
+    export_crewagent(conversation, tmp_path / "out")
 
     told = [each.get("includeInContext") for each in read(tmp_path / "out")]
     assert told == [False, False, None, False]

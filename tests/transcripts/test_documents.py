@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from stenolog import NotATranscript
+from stenolog import UnknownFormatError
 from stenolog.adapters.transcripts import lines
-from stenolog.adapters.transcripts.lines import DEEPEST, Reading
+from stenolog.adapters.transcripts.lines import DEEPEST, JsonLinesReader
 
 NUMBERS = some.integers() | some.floats(allow_nan=False, allow_infinity=False)
 VALUES = some.recursive(
@@ -24,7 +24,7 @@ VALUES = some.recursive(
 
 def read(raw: bytes) -> tuple[Any, dict[str, int]]:
     """A document, and what was mended in it."""
-    reading = Reading()
+    reading = JsonLinesReader()
     return reading.document(io.BytesIO(raw)), dict(reading.repaired)
 
 
@@ -63,5 +63,5 @@ def test_nesting_ends_where_it_ends_on_a_line(inside: str) -> None:
     deepest = "[" * DEEPEST + inside + "]" * DEEPEST
 
     assert read(deepest.encode()) == (json.loads(deepest), {})
-    with pytest.raises(NotATranscript, match="deeper nesting"):
+    with pytest.raises(UnknownFormatError, match="deeper nesting"):
         read(f"[{deepest}]".encode())

@@ -14,22 +14,22 @@ import pytest
 
 import stenolog
 from stenolog import (
-    ConversationInUse,
-    CorruptLog,
-    Draft,
+    BlobNotFoundError,
+    ConversationExistsError,
+    CorruptLogError,
     Entry,
-    Image,
-    LaterRelease,
+    ImagePart,
     Log,
-    MissingBlob,
+    NewEntry,
     StenologError,
+    UnsupportedVersionError,
     UserMessage,
 )
 from stenolog.adapters.transcripts import Report, export_jsonl, import_file
 from stenolog.adapters.verify import verify
 from stenolog.projections.requests import build, lanes
 from stenolog.projections.requests.laws import LAWS
-from stenolog.testing import START, examples, story
+from stenolog.testing import START, example_conversation, examples
 from tests.transcripts.given import Import
 
 BYTES = b"test"
@@ -44,12 +44,12 @@ Change = Callable[[list[Line]], object]
 def log() -> Iterator[Log]:
     """A conversation with all five kinds, every field of each, blobs, and a fork of it."""
     with stenolog.open(":memory:") as log:
-        events = [*story(), *examples().values()]
-        log["demo"].extend([Draft(event, f"e{n}", START) for n, event in enumerate(events, 1)], expected=0)
+        events = [*example_conversation(), *examples().values()]
+        log["demo"].extend([NewEntry(event, f"e{n}", START) for n, event in enumerate(events, 1)], expected=0)
         log.blobs.put(BYTES)
         fork = log["demo"].fork(after=FORKED_AT, name="other", pending="close")
-        picture = Image(media_type="image/png", blob=log.blobs.put(PICTURE))
-        fork.append(UserMessage(parts=(picture,), to=("coder",)), id="look", at=START)
+        picture = ImagePart(media_type="image/png", blob=log.blobs.put(PICTURE))
+        fork.append(UserMessage(parts=(picture,), to=("coder",)), id="look", time=START)
         yield log
 
 
@@ -71,12 +71,12 @@ def written(lines: list[Line]) -> bytes:
 
 
 def requests(log: Log, name: str) -> dict[tuple[str, str], str]:
-    """The sha256 of the request of every lane, on every wire."""
+    """The sha256 of the request of every lane, on every API."""
     entries = list(log[name].entries())
     return {
-        (lane.address, wire): build(entries, lane.agent, task=lane.task, wire=wire, blobs=log.blobs).sha256
+        (lane.address, api): build(entries, lane.agent, task=lane.task, api=api, blobs=log.blobs).sha256
         for lane in lanes(entries)
-        for wire in LAWS
+        for api in LAWS
     }
 
 
@@ -133,7 +133,7 @@ def test_a_conversation_comes_back_under_another_name(log: Log, into: Import, tm
 def test_an_export_that_has_grown_appends_what_is_new(log: Log, into: Import) -> None:
     into.file(export(log, "demo").encode())
     before = log["demo"].position
-    log["demo"].append(UserMessage(text="One more thing", to=("coder",)), id="more", at=START)
+    log["demo"].append(UserMessage(text="One more thing", to=("coder",)), id="more", time=START)
     grown = export(log, "demo").encode()
     counts = [_counts(into.file(grown).report), _counts(into.file(grown).report)]
 
@@ -162,7 +162,7 @@ def test_another_conversation_of_the_same_name_stays_as_it_is(log: Log, into: Im
     into.log["demo"].append(UserMessage(text="Something else"))
     stands = list(into.log["demo"].records())
 
-    with pytest.raises(ConversationInUse, match="differs at position 1; import with another name"):
+    with pytest.raises(ConversationExistsError, match="differs at position 1; import with another name"):
         into.file(export(log, "demo").encode())
 
     assert list(into.log["demo"].records()) == stands
@@ -171,7 +171,7 @@ def test_another_conversation_of_the_same_name_stays_as_it_is(log: Log, into: Im
 
 def test_a_blob_that_was_never_there_stops_no_export(into: Import) -> None:
     with stenolog.open(":memory:") as log:
-        log["demo"].append(UserMessage(parts=(Image(blob="ab" * 32),)))
+        log["demo"].append(UserMessage(parts=(ImagePart(blob="ab" * 32),)))
         into.file(export(log, "demo").encode())
 
         assert into.log["demo"].digest == log["demo"].digest
@@ -182,7 +182,7 @@ def test_a_damaged_blob_is_not_exported(log: Log) -> None:
     with log.datastore.writing() as connection:
         connection.execute("UPDATE blobs SET bytes = x'00'")
 
-    with pytest.raises(MissingBlob, match=sha[:12]):
+    with pytest.raises(BlobNotFoundError, match=sha[:12]):
         export(log, "demo")
 
 
@@ -262,7 +262,7 @@ def test_an_export_that_was_changed_is_refused_with_nothing_written(
     with pytest.raises(StenologError, match=words) as raised:
         into.file(written(exported))
 
-    assert raised.type.__name__ in ("CorruptLog", "NotATranscript")
+    assert raised.type.__name__ in ("CorruptLogError", "UnknownFormatError")
     assert_nothing_written(into.log)
 
 
@@ -275,7 +275,7 @@ def test_an_export_of_a_later_version_is_refused_with_nothing_written(
 ) -> None:
     exported[0]["stenolog"] = 2
 
-    with pytest.raises(LaterRelease, match="version 2; this release reads 1"):
+    with pytest.raises(UnsupportedVersionError, match="version 2; this release reads 1"):
         into.file(written(exported))
 
     assert_nothing_written(into.log)
@@ -287,7 +287,7 @@ def test_when_the_second_conversation_was_changed_the_first_is_not_written_eithe
     lines = [json.loads(line) for line in export(log, "demo", "other").splitlines()]
     lines[-1]["payload"] = lines[-1]["payload"].replace("image", "images")
 
-    with pytest.raises(CorruptLog, match="'other' at position"):
+    with pytest.raises(CorruptLogError, match="'other' at position"):
         into.file(written(lines))
 
     assert_nothing_written(into.log)
@@ -295,7 +295,7 @@ def test_when_the_second_conversation_was_changed_the_first_is_not_written_eithe
 
 @pytest.mark.parametrize("cut", [1, 2, 100, 1000])
 def test_an_export_that_was_cut_off_is_refused_with_nothing_written(log: Log, into: Import, cut: int) -> None:
-    with pytest.raises(CorruptLog, match=r"cut off"):
+    with pytest.raises(CorruptLogError, match=r"cut off"):
         into.file(export(log, "demo").encode()[: -1 - cut])
 
     assert_nothing_written(into.log)
@@ -307,7 +307,9 @@ def test_a_number_does_not_pass_for_an_id_of_its_digits(into: Import) -> None:
         lines = [json.loads(line) for line in export(log, "digits").splitlines()]
     lines[2]["id"] = 7
 
-    with pytest.raises(CorruptLog, match=r"line 3: not a line of a stenolog export .expected text, found 7"):
+    with pytest.raises(
+        CorruptLogError, match=r"line 3: not a line of a stenolog export .expected text, found 7"
+    ):
         into.file(written(lines))
 
     assert_nothing_written(into.log)

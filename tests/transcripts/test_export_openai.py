@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import Conversation, Log, ModeSwitch, UnknownAgent
+from stenolog import AgentNotFoundError, Conversation, Log, ModeSwitch
 from stenolog.adapters.transcripts import export_openai, import_file
-from stenolog.testing import story
+from stenolog.testing import example_conversation
 from tests.requests.corpus import TRANSCRIPTS
 from tests.transcripts.given import Import
 from tests.transcripts.soundness import assert_sound
@@ -158,7 +158,7 @@ def test_plain_messages_come_out_as_they_went_in(into: Import, messages: list[Me
 
 @pytest.mark.parametrize("agent", ["coder", "reviewer"])
 def test_a_conversation_of_two_agents_gives_the_same_bytes_again(into: Import, agent: str) -> None:
-    into.log["demo"].extend(story()[:10], expected=0)
+    into.log["demo"].extend(example_conversation()[:10], expected=0)
 
     once = export_openai(into.log["demo"], agent)
 
@@ -166,7 +166,7 @@ def test_a_conversation_of_two_agents_gives_the_same_bytes_again(into: Import, a
 
 
 def test_another_agents_words_are_a_users_of_that_name(into: Import) -> None:
-    into.log["demo"].extend(story()[:10], expected=0)
+    into.log["demo"].extend(example_conversation()[:10], expected=0)
 
     heard = export_openai(into.log["demo"], "reviewer")
 
@@ -177,7 +177,7 @@ def test_another_agents_words_are_a_users_of_that_name(into: Import) -> None:
 def test_messages_of_nobody_are_refused_with_who_is_there(into: Import) -> None:
     into.log["demo"].append(ModeSwitch(mode="chat", joins=["coder"]), expected=0)
 
-    with pytest.raises(UnknownAgent, match="no agent 'nobody' takes part; known are coder"):
+    with pytest.raises(AgentNotFoundError, match="no agent 'nobody' takes part; known are coder"):
         export_openai(into.log["demo"], "nobody")
 
 

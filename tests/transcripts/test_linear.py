@@ -13,23 +13,23 @@ import stenolog
 from stenolog.adapters.transcripts import Refused, import_file, import_files, lines, recognise
 from stenolog.adapters.transcripts.claude import tree
 from stenolog.adapters.verify import verify
-from stenolog.domain.errors import NotATranscript
-from stenolog.domain.values import Span
+from stenolog.domain.errors import UnknownFormatError
+from stenolog.domain.values import PositionRange
 from tests.transcripts.given import lines as as_lines
 from tests.transcripts.given import user
 
 
 def test_objects_glued_together_are_each_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
-    mended = lines.Reading._mended
+    mended = lines.JsonLinesReader._mended
 
-    def counted(self: lines.Reading, text: str, value: Any) -> Any:
+    def counted(self: lines.JsonLinesReader, text: str, value: Any) -> Any:
         looked_at.append(len(text))
         return mended(self, text, value)
 
-    monkeypatch.setattr(lines.Reading, "_mended", counted)
+    monkeypatch.setattr(lines.JsonLinesReader, "_mended", counted)
     line = b'{"role":"user","content":"\\u00e9"}' * 1_000
-    values = list(lines.Reading().values(BytesIO(line + b"\n")))
+    values = list(lines.JsonLinesReader().values(BytesIO(line + b"\n")))
 
     assert len(values) == 1_000
     assert sum(looked_at) <= 2 * len(line)
@@ -41,11 +41,11 @@ def test_branches_are_hidden_and_kept_at_a_cost_that_grows_with_their_number(
 ) -> None:
     spans, writes = [0], [0]
 
-    def counted(**fields: int) -> Span:
+    def counted(**fields: int) -> PositionRange:
         spans[0] += 1
-        return Span(**fields)
+        return PositionRange(**fields)
 
-    monkeypatch.setattr(tree, "Span", counted)
+    monkeypatch.setattr(tree, "PositionRange", counted)
     way = [user(f"w{n}", f"w{n - 1}" if n else None, "on") for n in range(60 if deep else 1)]
     branches = [user(f"u{n}", way[-1]["uuid"], "x") for n in range(60)]
     file = tmp_path / "talk.jsonl"
@@ -54,10 +54,12 @@ def test_branches_are_hidden_and_kept_at_a_cost_that_grows_with_their_number(
         log.datastore.kept_up.append(lambda _: writes.__setitem__(0, writes[0] + 1))
         report = import_file(log, file)
 
-        talk, forks = log[report.conversations[0].name], report.conversations[0].forks
+        conversation, forks = log[report.conversations[0].name], report.conversations[0].forks
         assert len(forks) == 59
         assert log[forks[0]].position == log[forks[1]].position - 2
-        assert [span.first for span in talk.settings().hides] == [talk.settings().hides[0].first]
+        assert [span.first for span in conversation.settings().hides] == [
+            conversation.settings().hides[0].first
+        ]
         assert verify(log).problems == ()
     assert spans[0] <= 2 * 60
     assert writes[0] <= 10
@@ -81,16 +83,16 @@ def test_a_named_pipe_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
     pipe = tmp_path / "talk.jsonl"
     os.mkfifo(pipe)
     with stenolog.open(":memory:") as log:
-        with pytest.raises(NotATranscript, match="expected a regular file, found a named pipe"):
+        with pytest.raises(UnknownFormatError, match="expected a regular file, found a named pipe"):
             import_file(log, pipe)
         (refused,) = import_files(log, [pipe])
 
     assert isinstance(refused, Refused)
-    with pytest.raises(NotATranscript, match="named pipe"):
+    with pytest.raises(UnknownFormatError, match="named pipe"):
         recognise(pipe)
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there are no devices here")
 def test_a_device_is_refused() -> None:
-    with stenolog.open(":memory:") as log, pytest.raises(NotATranscript, match="found a device"):
+    with stenolog.open(":memory:") as log, pytest.raises(UnknownFormatError, match="found a device"):
         import_file(log, "/dev/zero")

@@ -21,8 +21,10 @@ Y = [message("y1", "user", "Y"), message("y2", "assistant", "Well, Y.")]
 
 def named(report: Report) -> dict[str, int]:
     """How many entries were appended to which conversations, of which none failed."""
-    assert [talk.failed for talk in report.conversations] == ["" for _ in report.conversations]
-    return {talk.name: talk.appended for talk in report.conversations}
+    assert [conversation.failed for conversation in report.conversations] == [
+        "" for _ in report.conversations
+    ]
+    return {conversation.name: conversation.appended for conversation in report.conversations}
 
 
 def test_a_folder_whose_index_is_in_another_order_is_the_same_folder(into: Import, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog import AssistantMessage, NotATranscript, UserMessage
+from stenolog import AssistantMessage, UnknownFormatError, UserMessage
 from stenolog.adapters.transcripts import Imported, import_file
 from stenolog.adapters.transcripts.recognise import recognise
 from tests.transcripts.given import Import, importing
@@ -58,7 +58,7 @@ def chat(into: Import, document: Any, indent: int | None = 2) -> Import:
 def test_a_chat_comes_in_with_who_said_what(into: Import, form: Any, indent: int | None) -> None:
     chat(into, form(CHAT), indent)
 
-    assert (into.report.format, [talk.name for talk in into.report.conversations]) == (
+    assert (into.report.format, [conversation.name for conversation in into.report.conversations]) == (
         "neurocrew",
         ["chat_42"],
     )
@@ -69,8 +69,8 @@ def test_a_chat_comes_in_with_who_said_what(into: Import, form: Any, indent: int
         ("Tester", "....."),
         ("", "Do they expire?"),
     ]
-    assert into.talk.settings().members == ("Backend Dev", "Tester")
-    assert [entry.at.isoformat() for entry in into.entries[1:3]] == [
+    assert into.conversation.settings().members == ("Backend Dev", "Tester")
+    assert [entry.time.isoformat() for entry in into.entries[1:3]] == [
         "2025-03-01T10:00:00.000250+00:00",
         "2025-03-01T10:00:01.000250+00:00",
     ]
@@ -79,8 +79,8 @@ def test_a_chat_comes_in_with_who_said_what(into: Import, form: Any, indent: int
 def test_the_turn_goes_on_where_it_was_and_passes_are_left_out(into: Import) -> None:
     chat(into, CHAT)
 
-    assert into.talk.state().floor.holds == ("Backend Dev",)
-    request = into.talk.request("Backend Dev", wire="plain")
+    assert into.conversation.state().floor.holders == ("Backend Dev",)
+    request = into.conversation.request("Backend Dev", api="plain")
     assert request.body["prompt"].split("\n\n") == [
         "User: Build a login.",
         "Assistant (Backend Dev): I take sessions.",
@@ -135,7 +135,7 @@ def test_what_somebody_else_may_have_written_is_read_too(
 def test_a_time_is_iso_or_seconds_or_milliseconds(into: Import, time: Any) -> None:
     chat(into, [{**CHAT[1], "timestamp": time}])
 
-    assert into.entries[-1].at.isoformat() == "2025-03-01T10:00:00+00:00"
+    assert into.entries[-1].time.isoformat() == "2025-03-01T10:00:00+00:00"
 
 
 # Again
@@ -154,21 +154,21 @@ def test_a_file_that_has_grown_adds_what_is_new_and_one_that_has_not_adds_nothin
     assert about["metadata"]["message_count"] == 5
 
 
-def fifty(upto: int, **changes: Any) -> list[Json]:
+def fifty(at: int, **changes: Any) -> list[Json]:
     """A chat as it was kept after so many messages: the last fifty of them."""
     said = [
         message(number % 60, f"Message {number}", *(() if number % 3 else ("agent",)), **(DEV | changes))
-        for number in range(upto)
+        for number in range(at)
     ]
     return [{**each, **changes} for each in said][-50:]
 
 
-@pytest.mark.parametrize("upto", [51, 70, 99])
-def test_a_file_that_was_cut_at_fifty_since_goes_on_where_the_log_stands(into: Import, upto: int) -> None:
+@pytest.mark.parametrize("at", [51, 70, 99])
+def test_a_file_that_was_cut_at_fifty_since_goes_on_where_the_log_stands(into: Import, at: int) -> None:
     chat(into, fifty(50))
-    chat(into, fifty(upto))
+    chat(into, fifty(at))
 
-    assert words(into) == [f"Message {number}" for number in range(upto)]
+    assert words(into) == [f"Message {number}" for number in range(at)]
     assert into.report.conversations[0].failed == ""
 
 
@@ -221,8 +221,8 @@ def test_however_often_it_was_cut_and_imported_each_message_is_there_once(
     texts = [random.choice(["Yes.", "No.", "....."]) for _ in range(sum(steps))]
     said = [message(number % 60, text, "agent", n=number // 60, **DEV) for number, text in enumerate(texts)]
     with TemporaryDirectory() as folder, importing(Path(folder)) as into:
-        for upto in accumulate(steps):
-            chat(into, said[max(0, upto - 12) : upto])
+        for at in accumulate(steps):
+            chat(into, said[max(0, at - 12) : at])
         assert words(into) == texts
 
 
@@ -257,7 +257,7 @@ def test_a_message_that_cannot_be_taken_down_is_skipped_with_the_reason(into: Im
     ],
 )
 def test_a_bad_file_is_refused_with_a_reason(into: Import, content: bytes, reason: str) -> None:
-    with pytest.raises(NotATranscript, match=reason):
+    with pytest.raises(UnknownFormatError, match=reason):
         into.file(content, "chat_1.json")
 
     assert into.log.names(archived=True) == []

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import Entry, MissingExtra
+from stenolog import Entry, MissingExtraError
 from stenolog.adapters.cli import run
 from stenolog.adapters.transcripts import import_file
 from stenolog.adapters.transcripts.nostr.events import NostrEvent
@@ -164,7 +164,7 @@ def test_without_the_extra_nothing_is_imported_and_the_error_is_the_line_that_in
 ) -> None:
     monkeypatch.setitem(sys.modules, "coincurve", None)
 
-    with pytest.raises(MissingExtra, match=r'pip install "stenolog\[nostr\]"'):
+    with pytest.raises(MissingExtraError, match=r'pip install "stenolog\[nostr\]"'):
         into.records(*TALK)
 
     assert list(into.log) == []
@@ -185,10 +185,10 @@ def test_of_a_file_that_has_grown_only_what_is_new_is_appended(into: Import) -> 
     before = into.entries
     into.records(*TALK)
 
-    [talk] = into.report.conversations
+    [conversation] = into.report.conversations
 
     assert into.entries[: len(before)] == before
-    assert (talk.appended, talk.already) == (2, len(before))
+    assert (conversation.appended, conversation.already) == (2, len(before))
     assert texts(into) == ["Build it.", "@coder go", "Built.", "Well done."]
     assert into.records(*TALK).report.conversations[0].appended == 0
 
@@ -202,7 +202,7 @@ def test_what_comes_late_stands_behind_what_is_there_and_changes_neither_phase_n
     into.records(*TALK, title, late)
 
     assert texts(into) == ["Build it.", "@coder go", "Plan it.", "Built.", "Well done."]
-    assert (into.talk.settings().mode, into.talk.settings().title) == ("build", "New")
+    assert (into.conversation.settings().mode, into.conversation.settings().title) == ("build", "New")
     assert into.records(title, late, *reversed(TALK)).report.conversations[0].appended == 0
 
 
@@ -225,14 +225,14 @@ def test_a_profile_that_comes_later_renames_nobody_who_has_spoken(into: Import) 
 
 def test_another_conversation_under_the_same_name_is_refused_and_nothing_is_written(into: Import) -> None:
     into.records(*TALK)
-    into.talk.rename(str(WELL["id"]))
+    into.conversation.rename(str(WELL["id"]))
     before = list(into.log[str(WELL["id"])].entries())
     into.records(event("ann", "Something else.", ["e", WELL["id"], "", "root"], kind=1))
 
-    [talk] = into.report.conversations
+    [conversation] = into.report.conversations
 
-    assert "found another conversation" in talk.failed
-    assert list(into.log[talk.name].entries()) == before
+    assert "found another conversation" in conversation.failed
+    assert list(into.log[conversation.name].entries()) == before
 
 
 def cut_anywhere() -> st.SearchStrategy[tuple[list[int], int, list[int]]]:
@@ -276,9 +276,9 @@ def test_the_command_line_takes_names_and_tells_what_it_skipped(
 
 
 def test_a_file_of_many_events_is_read_at_once(tmp_path: Path) -> None:
-    talk = [ROOT, *(event("coder", f"{nth}", at=nth, under=ROOT["id"]) for nth in range(1, 1200))]
+    conversation = [ROOT, *(event("coder", f"{nth}", at=nth, under=ROOT["id"]) for nth in range(1, 1200))]
     path = tmp_path / "many.jsonl"
-    path.write_bytes(lines(*reversed(talk)))
+    path.write_bytes(lines(*reversed(conversation)))
     with stenolog.open(":memory:") as log:
         [found] = import_file(log, path).conversations
 

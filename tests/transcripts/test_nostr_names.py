@@ -50,5 +50,7 @@ def test_who_has_a_name_in_the_log_keeps_it(into: Import) -> None:
 def test_nobody_is_called_what_the_user_or_the_system_is(into: Import, who: Json, called: str) -> None:
     into.records(who, bot("planner"), ROOT, event("mallory", "Go on.", at=5, under=ROOT["id"]), ANSWER)
 
-    (heard,) = [each for each in into.talk.request("planner").body["messages"] if "Go on" in each["content"]]
+    (heard,) = [
+        each for each in into.conversation.request("planner").body["messages"] if "Go on" in each["content"]
+    ]
     assert heard["content"] == f'<message sender="{called}">\nGo on.\n</message>'

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stenolog.adapters.transcripts import files_in, recognise
-from stenolog.domain.errors import NotATranscript
+from stenolog.domain.errors import UnknownFormatError
 from tests.transcripts.given import Json, lines
 
 USER: Json = {"type": "user", "uuid": "1", "parentUuid": None, "sessionId": "s"}
@@ -34,20 +34,20 @@ USER: Json = {"type": "user", "uuid": "1", "parentUuid": None, "sessionId": "s"}
     ],
 )
 def test_a_format_without_an_importer_is_refused_by_its_name(name: str, records: list[Json]) -> None:
-    with pytest.raises(NotATranscript, match=f"found {name}, which has no importer"):
+    with pytest.raises(UnknownFormatError, match=f"found {name}, which has no importer"):
         recognise(lines(*records))
 
 
 @pytest.mark.parametrize("record", [{"id": "1", "events": []}, {"history": [], "model": "x"}, {"agent": "x"}])
 def test_an_object_of_no_known_format_is_refused_by_its_keys(record: Json) -> None:
-    with pytest.raises(NotATranscript, match="found an object with the keys"):
+    with pytest.raises(UnknownFormatError, match="found an object with the keys"):
         recognise(json.dumps(record).encode())
 
 
 def test_lists_on_lines_and_archives_are_refused_as_what_they_are() -> None:
-    with pytest.raises(NotATranscript, match="found a list on each line"):
+    with pytest.raises(UnknownFormatError, match="found a list on each line"):
         recognise(b'["a", 1]\n["b", 2]\n')
-    with pytest.raises(NotATranscript, match="found a ZIP archive"):
+    with pytest.raises(UnknownFormatError, match="found a ZIP archive"):
         recognise(b"PK\x03\x04rest")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import Log, NotATranscript
+from stenolog import Log, UnknownFormatError
 from stenolog.adapters.transcripts import import_file
 from stenolog.projections.requests import build, lanes
 from tests.requests.corpus import TRANSCRIPTS, files
@@ -24,14 +24,14 @@ pytestmark = [
 
 
 def digests(log: Log) -> dict[tuple[str, str, str], str]:
-    """The sha256 of the request of every lane of every conversation, on both wires."""
+    """The sha256 of the request of every lane of every conversation, on both APIs."""
     made = {}
     for name in log.names(archived=True):
         entries = list(log[name].entries())
         for lane in lanes(entries):
-            for wire in ("openai-chat", "anthropic"):
-                request = build(entries, lane.agent, task=lane.task, wire=wire, blobs=log.blobs)
-                made[name, lane.address, wire] = request.sha256
+            for api in ("openai-chat", "anthropic"):
+                request = build(entries, lane.agent, task=lane.task, api=api, blobs=log.blobs)
+                made[name, lane.address, api] = request.sha256
     return made
 
 
@@ -42,7 +42,7 @@ def imported(path: Path, *versions: bytes) -> dict[tuple[str, str, str], str]:
             path.write_bytes(content)
             try:
                 import_file(log, path)
-            except NotATranscript:
+            except UnknownFormatError:
                 continue
         return digests(log)
 

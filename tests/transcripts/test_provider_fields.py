@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from stenolog import AssistantMessage, File, Opaque, Reasoning, Text, ToolCall, UserMessage
+from stenolog import AssistantMessage, FilePart, ProviderPart, ReasoningPart, TextPart, ToolCall, UserMessage
 from stenolog.projections.requests import build
 from tests.transcripts.given import Import, codex, item, meta
 
@@ -16,7 +16,7 @@ CALL = {"id": "call_1", "type": "function", "function": {"name": "get_weather", 
 def document(into: Import, *messages: dict[str, Any], **fields: Any) -> list[dict[str, Any]]:
     """The messages of the next request, once a document of these was imported."""
     into.file(json.dumps({"messages": list(messages), **fields}).encode(), "talk.json")
-    request = build(into.entries, "assistant", wire="openai-chat", blobs=into.log.blobs)
+    request = build(into.entries, "assistant", api="openai-chat", blobs=into.log.blobs)
     sent: list[dict[str, Any]] = request.body["messages"]
     return sent
 
@@ -34,7 +34,7 @@ def test_reasoning_content_is_of_the_model_that_the_document_is_for(into: Import
     (answer,) = [event for event in into.said if isinstance(event, AssistantMessage)]
     assert (answer.model, answer.parts[0]) == (
         "deepseek-reasoner",
-        Reasoning(text="I need it.", provider="openai"),
+        ReasoningPart(text="I need it.", provider="openai"),
     )
     assert sent["reasoning_content"] == "I need it."
 
@@ -47,7 +47,7 @@ def test_strict_tools_stay_strict(into: Import) -> None:
         tools=[{"type": "function", "function": WEATHER}],
     )
 
-    request = build(into.entries, "assistant", wire="openai-chat")
+    request = build(into.entries, "assistant", api="openai-chat")
 
     assert request.body["tools"][0]["function"]["strict"] is True
 
@@ -62,10 +62,10 @@ def test_a_file_by_id_a_recording_and_an_unknown_part_are_kept(into: Import) -> 
     assert sent["content"][1:] == [file, sound]
     (said,) = [event for event in into.said if isinstance(event, UserMessage)]
     _, by_id, recording, opaque = said.parts
-    assert by_id == File(provider="openai", id="file-1")
-    assert isinstance(recording, File)
+    assert by_id == FilePart(provider="openai", id="file-1")
+    assert isinstance(recording, FilePart)
     assert recording.media_type == "audio/wav"
-    assert opaque == Opaque(provider="openai", raw='{"type":"hologram","data":"x"}')
+    assert opaque == ProviderPart(provider="openai", raw='{"type":"hologram","data":"x"}')
 
 
 def test_codex_keeps_phases_namespaces_and_the_forms_of_calls(into: Import) -> None:
@@ -90,10 +90,10 @@ def test_codex_keeps_phases_namespaces_and_the_forms_of_calls(into: Import) -> N
     )
 
     parts = [part for event in into.said if isinstance(event, AssistantMessage) for part in event.parts]
-    sent = build(into.entries, "codex", wire="openai-responses").body["input"]
+    sent = build(into.entries, "codex", api="openai-responses").body["input"]
 
     assert parts[:2] == [
-        Text(text="Looking.", phase="commentary"),
+        TextPart(text="Looking.", phase="commentary"),
         ToolCall(id="c1", name="ask", namespace="mcp__github"),
     ]
     assert [part.form for part in parts if isinstance(part, ToolCall)] == ["", "custom", "tool_search"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.transcripts.fields import when
+from stenolog.adapters.transcripts.fields import as_time
 from stenolog.adapters.transcripts.workflow.rows import at_of
 from tests.transcripts.crewagent_given import folder, imported, index
 from tests.transcripts.given import Import
@@ -22,7 +22,7 @@ MARCH = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
     "told", ["2026-03-02T09:00:00Z", "2026-03-02T10:00:00+01:00", "2026-03-02", 1772442000, 1772442000000.0]
 )
 def test_a_time_is_text_or_seconds_or_milliseconds(told: Any) -> None:
-    assert when(told) in (MARCH, MARCH.replace(hour=0))
+    assert as_time(told) in (MARCH, MARCH.replace(hour=0))
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_time_is_text_or_seconds_or_milliseconds(told: Any) -> None:
     ],
 )
 def test_what_is_no_time_is_the_default(told: Any) -> None:
-    assert when(told, NEVER) is NEVER
+    assert as_time(told, NEVER) is NEVER
 
 
 @pytest.mark.parametrize("told", ["9" * 5000, "1" * 400])

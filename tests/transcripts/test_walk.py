@@ -55,7 +55,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
 
 def test_a_folder_of_conversations_is_one(tmp_path: Path) -> None:
     made(tmp_path, "talk.jsonl")
-    folder(tmp_path / "app", talk=[message("m1", "user", "Hi")])
+    folder(tmp_path / "app", conversation=[message("m1", "user", "Hi")])
 
     assert found(tmp_path) == ["talk.jsonl", "app/conversations"]
 

@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import AssistantMessage, ModeSwitch, NotATranscript, ToolResult, UserMessage
+from stenolog import AssistantMessage, ModeSwitch, ToolResult, UnknownFormatError, UserMessage
 from stenolog.adapters.transcripts import import_file
-from stenolog.adapters.transcripts.lines import Reading
+from stenolog.adapters.transcripts.lines import JsonLinesReader
 from stenolog.adapters.transcripts.recognise import recognise
-from stenolog.adapters.transcripts.workflow.files import told
-from stenolog.tables import conversation_messages, import_rows, keep
+from stenolog.adapters.transcripts.workflow.files import source_conversations
+from stenolog.tables import attach_table, conversation_messages, import_rows
 from tests.tables.server import programs, serving
 from tests.transcripts.given import Import
 from tests.transcripts.soundness import sound_in_the_end
@@ -77,7 +77,7 @@ def as_csv(rows: list[Row]) -> bytes:
 def rows_of(log: stenolog.Log) -> list[tuple[Any, ...]]:
     """What our own table shows of the log."""
     query = "SELECT workflowId, role, content, agent, createdAt FROM conversation_messages ORDER BY 1, 5"
-    return keep(log, conversation_messages).select(query)
+    return attach_table(log, conversation_messages).select(query)
 
 
 def expected(rows: list[Row]) -> list[tuple[Any, ...]]:
@@ -131,7 +131,7 @@ def test_each_role_is_what_it_was(into: Import) -> None:
     ]
     assert isinstance(events[4], AssistantMessage)
     assert (events[4].agent, events[4].task) == ("writer", "mail-1")
-    assert list(into.log["w1"].entries())[-1].at == datetime(2025, 3, 1, 10, 0, 7, 250, UTC)
+    assert list(into.log["w1"].entries())[-1].time == datetime(2025, 3, 1, 10, 0, 7, 250, UTC)
 
 
 @pytest.mark.parametrize(
@@ -156,15 +156,18 @@ def test_rows_that_were_imported_are_not_imported_again(into: Import, tmp_path: 
     report = import_file(into.log, path)
     again = import_file(into.log, path)
 
-    assert [(talk.name, talk.appended) for talk in report.conversations] == [("w1", 2), ("w2", 2)]
-    assert [talk.appended for talk in again.conversations] == [0, 0]
+    assert [(conversation.name, conversation.appended) for conversation in report.conversations] == [
+        ("w1", 2),
+        ("w2", 2),
+    ]
+    assert [conversation.appended for conversation in again.conversations] == [0, 0]
     assert rows_of(into.log) == expected(ROWS)
 
 
 def test_rows_without_ids_are_known_by_their_words(into: Import) -> None:
     rows = [{name: value for name, value in each.items() if name != "id"} for each in ROWS]
-    for upto in (4, 8, 8):
-        import_rows(into.log, rows[:upto])
+    for at in (4, 8, 8):
+        import_rows(into.log, rows[:at])
 
     assert rows_of(into.log) == expected(ROWS)
 
@@ -176,7 +179,7 @@ def test_a_cursor_comes_in_and_columns_that_are_not_known_are_kept(into: Import,
             into.log, connection.execute("SELECT *, 7 AS tokens, NULL AS none FROM conversation_messages")
         )
 
-    assert [talk.appended for talk in report.conversations] == [8, 2]
+    assert [conversation.appended for conversation in report.conversations] == [8, 2]
     assert rows_of(into.log) == expected(ROWS)
     metas = {json.dumps(entry.event.meta) for entry in into.log["w1"].entries(after=1)}  # type: ignore[union-attr]
     assert metas == {'{"conversation_messages": {"tokens": 7}}'}
@@ -198,7 +201,7 @@ def test_a_cursor_of_postgresql_with_its_own_types_comes_in(into: Import) -> Non
             connection.execute(insert, (role, content))
         report = import_rows(into.log, connection.execute("SELECT * FROM conversation_messages"))
 
-    assert [talk.name for talk in report.conversations] == ["7"]
+    assert [conversation.name for conversation in report.conversations] == ["7"]
     assert [content for _, _, content, *_ in rows_of(into.log)] == ["Hello", '{"a":1}']
 
 
@@ -219,7 +222,7 @@ def test_times_are_read_as_databases_keep_them_and_else_kept_as_they_are(
 
     (entry,) = into.log["w1"].entries(after=1)
     assert isinstance(entry.event, UserMessage)
-    assert entry.at.isoformat() == at
+    assert entry.time.isoformat() == at
     unread = {"conversation_messages": {"createdAt": stored}} if stored == "yesterday" else {}
     assert entry.event.meta == unread
 
@@ -256,9 +259,9 @@ def test_other_databases_are_refused_by_name(tmp_path: Path) -> None:
         "talks.db": "it is a stenolog database",
         "broken.db": "an SQLite database that cannot be read",
     }.items():
-        with pytest.raises(NotATranscript, match=why):
+        with pytest.raises(UnknownFormatError, match=why):
             recognise(tmp_path / name)
-        with pytest.raises(NotATranscript, match=why):
+        with pytest.raises(UnknownFormatError, match=why):
             recognise((tmp_path / name).read_bytes())
 
 
@@ -278,14 +281,16 @@ ANY_ROW = st.fixed_dictionaries(
 
 @given(rows=st.lists(ANY_ROW, max_size=5))
 def test_any_rows_are_taken_in_or_skipped_with_a_reason_and_never_twice(rows: list[Row]) -> None:
-    reading = Reading()
-    talks = list(told(rows, reading))
+    reading = JsonLinesReader()
+    conversations = list(source_conversations(rows, reading))
     with stenolog.open(":memory:") as log:
         first = import_rows(log, rows)
         again = import_rows(log, rows)
 
-        taken = sum(len(list(talk.records)) for talk in talks)
+        taken = sum(len(list(conversation.records)) for conversation in conversations)
         assert len(reading.skipped) + taken == len(rows)
-        assert [talk.failed for talk in first.conversations] == [""] * len(talks)
-        assert sum(talk.appended for talk in first.conversations) == taken + len(talks)
-        assert sum(talk.appended for talk in again.conversations) == 0
+        assert [conversation.failed for conversation in first.conversations] == [""] * len(conversations)
+        assert sum(conversation.appended for conversation in first.conversations) == taken + len(
+            conversations
+        )
+        assert sum(conversation.appended for conversation in again.conversations) == 0

@@ -8,14 +8,14 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stenolog.adapters.llms.port import Model, Prompt, StreamItem, Timeouts
-from stenolog.domain.errors import MissingExtra, ModelFailed
+from stenolog.adapters.llms.port import Model, ModelCall, StreamItem, Timeouts
+from stenolog.domain.errors import MissingExtraError, ModelError
 
 from .command import Command
 from .command_line import PATIENT
 from .permission import Permit
 from .process import launch
-from .residents import Place, Residents
+from .residents import SessionPlace, SessionPool
 
 if TYPE_CHECKING:
     from .acp_session import Session
@@ -38,7 +38,7 @@ class ACP(Model):
 
     provider: ClassVar[str] = "acp"
     charges = "stated"  # where the agent sends its cost; else the first answer that it does not state ends it
-    wire = "plain"
+    api = "plain"
     remembers = True
 
     def __init__(
@@ -58,43 +58,43 @@ class ACP(Model):
         try:
             from . import acp_session
         except ImportError:
-            raise MissingExtra("acp", "agent-client-protocol") from None
+            raise MissingExtraError("acp", "agent-client-protocol") from None
         self._sessions = acp_session
         self._mcp_servers = acp_session.servers(mcp_servers)
         self._command = Command.of(command, env, cwd, inherit)
         self._permit = permit
         self._patience = patience
-        self._residents: Residents[Session] = Residents(self._begin, most, resumes=True)
+        self._residents: SessionPool[Session] = SessionPool(self._begin, most, resumes=True)
         self.name = name or self._command.name
         self.timeouts = timeouts
 
     def __repr__(self) -> str:
         return f"ACP({self._command.name!r})"
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[StreamItem, None]:
-        place = Place(prompt.conversation, prompt.lane)
+    async def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
+        place = SessionPlace(prompt.conversation, prompt.lane)
         try:
             async with aclosing(self._residents.ask(place, prompt.session, prompt.body["prompt"])) as pieces:
                 async for piece in pieces:
                     yield piece
-        except ModelFailed as error:
-            raise ModelFailed(error.category, self._command.hide(error.message)) from None
+        except ModelError as error:
+            raise ModelError(error.category, self._command.hide(error.message)) from None
 
     async def lost(self, lane: str, conversation: str, session: str) -> str:
         if not session:
             return ""
         await asyncio.sleep(0)  # so that the loop has noticed an end
-        return self._command.hide(await self._residents.recover(Place(conversation, lane), session))
+        return self._command.hide(await self._residents.recover(SessionPlace(conversation, lane), session))
 
     def is_alive(self, lane: str, conversation: str) -> bool:
         """Whether a process runs for that lane."""
-        who = self._residents.at(Place(conversation, lane))
+        who = self._residents.at(SessionPlace(conversation, lane))
         return who is not None and who.alive
 
     async def close(self) -> None:
         await self._residents.close()
 
-    async def _begin(self, place: Place, session: str) -> Session:
+    async def _begin(self, place: SessionPlace, session: str) -> Session:
         process = await launch(self._command, self._command.args)
         agent = self._sessions.Session(process, place, self._permit, self._patience)
         try:
@@ -103,7 +103,7 @@ class ACP(Model):
         except TimeoutError:
             await agent.stop()
             limit = f"{self.timeouts.connect:g} s"
-            raise ModelFailed("timeout", f"{self._command.name} opened no session within {limit}") from None
+            raise ModelError("timeout", f"{self._command.name} opened no session within {limit}") from None
         except BaseException:
             await agent.stop()
             raise

@@ -24,9 +24,9 @@ from acp.schema import (
 )
 from pydantic import BaseModel
 
-from .permission import Asked, Permit
-from .residents import Place
-from .turn import Turn
+from .permission import PermissionRequest, Permit
+from .residents import SessionPlace
+from .turn import ResponseBuilder
 
 ANSWERS = {True: ("allow_once", "allow_always"), False: ("reject_once", "reject_always")}
 
@@ -35,8 +35,8 @@ class Client:
     """Tells the turn under way what the agent says and does; what it tells outside of one is dropped, such as
     the whole history of a session that is taken up. `news` is set whenever something has come."""
 
-    def __init__(self, place: Place, permit: Permit | None) -> None:
-        self.turn: Turn | None = None
+    def __init__(self, place: SessionPlace, permit: Permit | None) -> None:
+        self.turn: ResponseBuilder | None = None
         self.news = asyncio.Event()
         self._place = place
         self._permit = permit
@@ -44,10 +44,10 @@ class Client:
         self._calls: dict[str, dict[str, Any]] = {}
         self._asking: set[asyncio.Future[bool]] = set()
 
-    def begin(self, session: str) -> Turn:
+    def begin(self, session: str) -> ResponseBuilder:
         """Listen to a turn."""
         self._message, self._calls = None, {}
-        self.turn = Turn("acp", session, resumes=True)
+        self.turn = ResponseBuilder("acp", session, resumes=True)
         return self.turn
 
     def withdraw(self) -> None:
@@ -68,11 +68,11 @@ class Client:
         self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: Any
     ) -> RequestPermissionResponse:
         """The agent asks for a permission."""
-        call = self._known(tool_call)
+        call = self._call_details(tool_call)
         allowed = await self._decision(call)
         call["permission"] = {True: "allowed", False: "refused", None: "withdrawn"}[allowed]
         if self.turn is not None:
-            self.turn.does(call, tool_call.tool_call_id)
+            self.turn.add_note(call, tool_call.tool_call_id)
             self.news.set()
         for kind in () if allowed is None else ANSWERS[allowed]:
             for option in options:
@@ -81,29 +81,29 @@ class Client:
                     return RequestPermissionResponse(outcome=chosen)
         return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
 
-    def _tell(self, turn: Turn, update: object) -> None:
+    def _tell(self, turn: ResponseBuilder, update: object) -> None:
         match update:
             case AgentMessageChunk() | AgentThoughtChunk():
                 if update.message_id != self._message:
-                    turn.pauses()
+                    turn.break_part()
                 self._message = update.message_id
                 self._chunk(turn, update)
             case ToolCallStart() | ToolCallProgress():
-                turn.does(self._known(update), update.tool_call_id)
+                turn.add_note(self._call_details(update), update.tool_call_id)
             case UsageUpdate(cost=Cost(amount=amount, currency="USD")):
                 turn.costs(amount)
             case _:
                 pass  # plans, modes, commands: for a screen of the agent's own
 
-    def _chunk(self, turn: Turn, chunk: ContentChunk) -> None:
+    def _chunk(self, turn: ResponseBuilder, chunk: ContentChunk) -> None:
         if not isinstance(chunk.content, TextContentBlock):
-            turn.does(_dumped(chunk.content))
+            turn.add_note(_dumped(chunk.content))
         elif isinstance(chunk, AgentThoughtChunk):
-            turn.thinks(chunk.content.text)
+            turn.add_reasoning(chunk.content.text)
         else:
-            turn.says(chunk.content.text)
+            turn.add_text(chunk.content.text)
 
-    def _known(self, call: ToolCallStart | ToolCallUpdate) -> dict[str, Any]:
+    def _call_details(self, call: ToolCallStart | ToolCallUpdate) -> dict[str, Any]:
         """All that was told of a call so far."""
         known = self._calls.setdefault(call.tool_call_id, {})
         known |= _dumped(call)
@@ -112,7 +112,7 @@ class Client:
 
     async def _decision(self, call: dict[str, Any]) -> bool | None:
         """Whether the agent may; None where the question was withdrawn."""
-        asking = asyncio.ensure_future(self._asked(call))
+        asking = asyncio.ensure_future(self._ask_permission(call))
         self._asking.add(asking)
         try:
             await asyncio.wait([asking])
@@ -121,12 +121,14 @@ class Client:
             asking.cancel()
         return None if asking.cancelled() else asking.exception() is None and asking.result()
 
-    async def _asked(self, call: dict[str, Any]) -> bool:
+    async def _ask_permission(self, call: dict[str, Any]) -> bool:
         if self._permit is None:
             return False
         title, kind = str(call.get("title", "")), str(call.get("kind", ""))
         arguments = json.dumps(call.get("rawInput"), ensure_ascii=False)
-        said = self._permit(Asked(title, kind, arguments, self._place.lane, self._place.conversation))
+        said = self._permit(
+            PermissionRequest(title, kind, arguments, self._place.lane, self._place.conversation)
+        )
         return bool(await said if inspect.isawaitable(said) else said)
 
 

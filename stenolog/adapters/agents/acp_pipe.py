@@ -6,9 +6,9 @@ import json
 from collections import deque
 from typing import Any
 
-from stenolog.domain.errors import ModelFailed
+from stenolog.domain.errors import ModelError
 
-from .hearing import Rows, parsed
+from .hearing import JsonRows, parsed
 from .listening import LIMIT
 from .process import Process
 
@@ -17,16 +17,16 @@ class Pipe:
     """What the protocol's library takes for a transport. `fault` ended it, if the process did not."""
 
     def __init__(self, process: Process) -> None:
-        self.fault: ModelFailed | None = None
+        self.fault: ModelError | None = None
         self._process = process
-        self._rows = Rows()
+        self._rows = JsonRows()
         self._messages: deque[dict[str, Any]] = deque()
 
     async def send(self, message: dict[str, Any]) -> None:
         """Send a message. Raises `ConnectionError` where nobody takes it."""
         if not self._process.alive:
             raise ConnectionError("the process has ended")
-        self._process.tell(json.dumps(message).encode() + b"\n")
+        self._process.write(json.dumps(message).encode() + b"\n")
 
     async def receive(self) -> dict[str, Any] | None:
         """The next message; None when there will be no more."""
@@ -45,6 +45,6 @@ class Pipe:
                 found for row in self._rows.take(data) if (found := parsed(row)) is not None
             )
             if self._rows.held > LIMIT:
-                raise ModelFailed("invalid_response", f"more than {LIMIT:,} bytes in one line")
-        except ModelFailed as error:
+                raise ModelError("invalid_response", f"more than {LIMIT:,} bytes in one line")
+        except ModelError as error:
             self.fault = error

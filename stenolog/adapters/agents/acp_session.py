@@ -21,15 +21,15 @@ from pydantic import ValidationError
 from stenolog import __version__
 from stenolog.adapters.llms.port import StreamItem
 from stenolog.adapters.transcripts.failures import category
-from stenolog.domain.errors import CallerError, ModelFailed
+from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.values import Usage
 
 from .acp_client import Client
 from .acp_pipe import Pipe
 from .permission import Permit
 from .process import LINGER, Process
-from .residents import Place, Resident
-from .turn import Turn
+from .residents import AgentSession, SessionPlace
+from .turn import ResponseBuilder
 
 AUTH_REQUIRED, INTERNAL_ERROR = -32000, -32603
 
@@ -46,10 +46,10 @@ def servers(given: Sequence[Mapping[str, Any]]) -> list[Any]:
     return found
 
 
-class Session(Resident):
+class Session(AgentSession):
     """A session with an agent in a process of its own. `open` must be awaited before it is asked anything."""
 
-    def __init__(self, process: Process, place: Place, permit: Permit | None, patience: float) -> None:
+    def __init__(self, process: Process, place: SessionPlace, permit: Permit | None, patience: float) -> None:
         self.session = ""
         self._process = process
         self._pipe = Pipe(process)
@@ -69,7 +69,7 @@ class Session(Resident):
     async def open(self, cwd: str, servers: list[Any], session: str) -> None:
         """Greet the agent, and take up the session where it can; else begin a new one.
 
-        Raises `ModelFailed`.
+        Raises `ModelError`.
         """
         try:
             greeted = await self._agent.initialize(
@@ -79,7 +79,7 @@ class Session(Resident):
             )
             if greeted.protocol_version != PROTOCOL_VERSION:
                 found = f"found version {greeted.protocol_version}"
-                raise ModelFailed("other", f"expected version {PROTOCOL_VERSION} of the protocol, {found}")
+                raise ModelError("other", f"expected version {PROTOCOL_VERSION} of the protocol, {found}")
             if session and await self._takes_up(greeted, cwd, servers, session):
                 self.session = session
             else:
@@ -141,14 +141,14 @@ class Session(Resident):
             return False
         return True
 
-    def _end(self, turn: Turn, response: PromptResponse) -> None:
+    def _end(self, turn: ResponseBuilder, response: PromptResponse) -> None:
         """The turn as the agent's last word has it. What it refuses, it forgets."""
         if response.stop_reason == "refusal":
-            turn.fails("the agent refused to go on", "refused")
+            turn.fail("the agent refused to go on", "refused")
         if response.stop_reason == "cancelled":
-            turn.fails("the agent cancelled its turn", "cancelled")
+            turn.fail("the agent cancelled its turn", "cancelled")
         turn.finish_reason = response.stop_reason
-        turn.ends()
+        turn.finish()
 
     async def _hush(self, call: asyncio.Future[PromptResponse]) -> None:
         """Have the agent end its turn, or end it."""
@@ -173,18 +173,18 @@ class Session(Resident):
             words = f"{error}: {error.data}" if error.data else str(error)
             if error.code == INTERNAL_ERROR and (last := self._process.last_words):
                 words = f"{words} ({last})"
-            raise ModelFailed(
+            raise ModelError(
                 "unauthorized" if error.code == AUTH_REQUIRED else category(words), words
             ) from None
         if isinstance(error, ValidationError):
-            raise ModelFailed("invalid_response", f"the agent's answer: {error.errors()[0]['msg']}") from None
+            raise ModelError("invalid_response", f"the agent's answer: {error.errors()[0]['msg']}") from None
         if self._pipe.fault:
             raise self._pipe.fault
         await self._process.ends(LINGER)
-        raise ModelFailed("process_exited", self._process.end) from None
+        raise ModelError("process_exited", self._process.end) from None
 
 
-def _counted(told: Counted | None, turn: Turn) -> Usage | None:
+def _counted(told: Counted | None, turn: ResponseBuilder) -> Usage | None:
     """Return the tokens of one turn, with its cost.
 
     The schema speaks of the whole session; claude-agent-acp and opencode, which alone tell usage, tell the

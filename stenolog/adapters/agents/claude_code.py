@@ -10,10 +10,10 @@ from functools import reduce
 from typing import Any
 
 from stenolog.adapters.transcripts.claude.blocks import usage
-from stenolog.adapters.transcripts.fields import items, obj, text
+from stenolog.adapters.transcripts.fields import as_dict, as_list, as_str
 from stenolog.domain.values import Usage
 
-from .turn import Turn
+from .turn import ResponseBuilder
 
 RESUME = ("--resume", "{session}")
 SPEAK = ("--output-format", "stream-json", "--verbose", "--include-partial-messages")
@@ -29,59 +29,59 @@ def ask(prompt: str) -> dict[str, Any]:
     return {"type": "user", "message": {"role": "user", "content": prompt}}
 
 
-def read(line: dict[str, Any], turn: Turn) -> None:
+def read(line: dict[str, Any], turn: ResponseBuilder) -> None:
     """Tell the turn what a line says."""
-    turn.session = text(line.get("session_id")) or turn.session
-    message = obj(line.get("message"))
-    if parent := text(line.get("parent_tool_use_id")):
+    turn.session = as_str(line.get("session_id")) or turn.session
+    message = as_dict(line.get("message"))
+    if parent := as_str(line.get("parent_tool_use_id")):
         for block in _blocks(message):
             if block.get("type") in ("tool_use", "tool_result"):
-                turn.does({**block, "parent_tool_use_id": parent})
+                turn.add_note({**block, "parent_tool_use_id": parent})
         return
     match line.get("type"):
         case "stream_event":
-            _event(obj(line.get("event")), turn)
+            _event(as_dict(line.get("event")), turn)
         case "assistant" if message.get("model") != SYNTHETIC:
             _message(message, turn)
         case "user":
             for block in _blocks(message):
                 if block.get("type") == "tool_result":
-                    turn.does(block)
+                    turn.add_note(block)
         case "result":
             _result(line, turn)
         case _:
             pass
 
 
-def _event(event: dict[str, Any], turn: Turn) -> None:
+def _event(event: dict[str, Any], turn: ResponseBuilder) -> None:
     """A piece of a message that will come again as a whole."""
     match event.get("type"):
         case "message_start":
-            message = obj(event.get("message"))
-            turn.current = text(message.get("id"))
+            message = as_dict(event.get("message"))
+            turn.current = as_str(message.get("id"))
             turn.heard.add(turn.current)
-            _count(turn, obj(message.get("usage")))
+            _count(turn, as_dict(message.get("usage")))
         case "message_delta":
-            _count(turn, obj(event.get("usage")))
+            _count(turn, as_dict(event.get("usage")))
         case "content_block_start":
-            turn.pauses()
+            turn.break_part()
         case "content_block_delta":
-            _delta(obj(event.get("delta")), turn)
+            _delta(as_dict(event.get("delta")), turn)
         case _:
             pass
 
 
-def _delta(delta: dict[str, Any], turn: Turn) -> None:
+def _delta(delta: dict[str, Any], turn: ResponseBuilder) -> None:
     match delta.get("type"):
         case "text_delta":
-            turn.says(text(delta.get("text")))
+            turn.add_text(as_str(delta.get("text")))
         case "thinking_delta" | "signature_delta":
-            turn.thinks(text(delta.get("thinking")), text(delta.get("signature")))
+            turn.add_reasoning(as_str(delta.get("thinking")), as_str(delta.get("signature")))
         case _:
             pass
 
 
-def _count(turn: Turn, counted: dict[str, Any]) -> None:
+def _count(turn: ResponseBuilder, counted: dict[str, Any]) -> None:
     """Count a message that is still under way; its later counts replace those fields that they have."""
     if not counted:
         return
@@ -99,41 +99,41 @@ def _sum(one: Usage, other: Usage) -> Usage:
     )
 
 
-def _message(message: dict[str, Any], turn: Turn) -> None:
-    turn.model = text(message.get("model")) or turn.model
-    name = text(message.get("id"))
+def _message(message: dict[str, Any], turn: ResponseBuilder) -> None:
+    turn.model = as_str(message.get("model")) or turn.model
+    name = as_str(message.get("id"))
     streamed = name in turn.heard
     if not streamed:
         turn.current = name
-        _count(turn, obj(message.get("usage")))
+        _count(turn, as_dict(message.get("usage")))
     for block in _blocks(message):
         match block.get("type"):
             case "text" | "thinking" if streamed:
                 pass
             case "text":
-                turn.pauses()
-                turn.says(text(block.get("text")))
+                turn.break_part()
+                turn.add_text(as_str(block.get("text")))
             case "thinking":
-                turn.pauses()
-                turn.thinks(text(block.get("thinking")), text(block.get("signature")))
+                turn.break_part()
+                turn.add_reasoning(as_str(block.get("thinking")), as_str(block.get("signature")))
             case _:
-                turn.does(block)
+                turn.add_note(block)
 
 
-def _result(line: dict[str, Any], turn: Turn) -> None:
-    words = text(line.get("result"))
+def _result(line: dict[str, Any], turn: ResponseBuilder) -> None:
+    words = as_str(line.get("result"))
     turn.usage = usage(line.get("usage")) or turn.usage
     turn.costs(line.get("total_cost_usd"))
     if line.get("is_error") or line.get("subtype", "success") != "success":
-        subtype = text(line.get("subtype")).replace("_", " ")
-        reasons = [reason for reason in items(line.get("errors")) if isinstance(reason, str)]
+        subtype = as_str(line.get("subtype")).replace("_", " ")
+        reasons = [reason for reason in as_list(line.get("errors")) if isinstance(reason, str)]
         if any(GONE in reason.lower() for reason in reasons):
             turn.resumes = False
-            turn.fails("; ".join(reasons), "process_exited")
-        turn.fails("; ".join(filter(None, [words or subtype, *reasons])))
-    turn.finish_reason = text(line.get("stop_reason"))
-    turn.ends(words)
+            turn.fail("; ".join(reasons), "process_exited")
+        turn.fail("; ".join(filter(None, [words or subtype, *reasons])))
+    turn.finish_reason = as_str(line.get("stop_reason"))
+    turn.finish(words)
 
 
 def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
-    return [block for block in items(message.get("content")) if isinstance(block, dict)]
+    return [block for block in as_list(message.get("content")) if isinstance(block, dict)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from stenolog.adapters.transcripts.codex.items import usage
-from stenolog.adapters.transcripts.fields import obj, text
+from stenolog.adapters.transcripts.fields import as_dict, as_str
 
-from .turn import Turn
+from .turn import ResponseBuilder
 
 SPEAK = ("--json",)
 RESUME = ("resume", "{session}", "-")
@@ -16,33 +16,33 @@ WORDS = ("agent_message", "reasoning")
 """The items that are words; all others are things that it did."""
 
 
-def read(line: dict[str, Any], turn: Turn) -> None:
+def read(line: dict[str, Any], turn: ResponseBuilder) -> None:
     """Tell the turn what a line says. An `error` is passed over: Codex goes on trying, and where it gives up
     the turn fails."""
     match line.get("type"):
         case "thread.started":
-            turn.session = text(line.get("thread_id")) or turn.session
+            turn.session = as_str(line.get("thread_id")) or turn.session
         case "item.started" | "item.updated":
-            item = obj(line.get("item"))
+            item = as_dict(line.get("item"))
             if item.get("type") not in WORDS:
-                turn.does(item, text(item.get("id")))
+                turn.add_note(item, as_str(item.get("id")))
         case "item.completed":
-            _item(obj(line.get("item")), turn)
+            _item(as_dict(line.get("item")), turn)
         case "turn.completed":
             turn.usage, turn.usage_is_total = usage(line.get("usage")), True
-            turn.ends()
+            turn.finish()
         case "turn.failed":
-            turn.fails(text(obj(line.get("error")).get("message")))
+            turn.fail(as_str(as_dict(line.get("error")).get("message")))
         case _:
             pass
 
 
-def _item(item: dict[str, Any], turn: Turn) -> None:
-    turn.pauses()
+def _item(item: dict[str, Any], turn: ResponseBuilder) -> None:
+    turn.break_part()
     match item.get("type"):
         case "agent_message":
-            turn.says(text(item.get("text")))
+            turn.add_text(as_str(item.get("text")))
         case "reasoning":
-            turn.thinks(text(item.get("text")))
+            turn.add_reasoning(as_str(item.get("text")))
         case _:
-            turn.does(item, text(item.get("id")))
+            turn.add_note(item, as_str(item.get("id")))

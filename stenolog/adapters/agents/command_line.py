@@ -12,26 +12,26 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from stenolog.adapters.llms.port import Model, Prompt, StreamItem, Timeouts
-from stenolog.domain.errors import CallerError, ModelFailed
+from stenolog.adapters.llms.port import Model, ModelCall, StreamItem, Timeouts
+from stenolog.domain.errors import CallerError, ModelError
 
 from .command import Command
 from .formats import JsonLines, lines
-from .hearing import Ear, LinesEar, TextEar
+from .hearing import LinesParser, OutputParser, TextParser
 from .listening import heard_out
 from .process import launch
 from .program import Program
-from .residents import Place, Residents
-from .turn import Turn
+from .residents import SessionPlace, SessionPool
+from .turn import ResponseBuilder
 
 Mode: TypeAlias = Literal["one-shot", "long-lived"]
-PATIENT = Timeouts(connect=60.0, first=600.0, between=600.0, whole=3600.0)
+PATIENT = Timeouts(connect=60.0, first_token=600.0, idle=600.0, total=3600.0)
 """For agents that work for themselves before they speak."""
 END = "<<<end>>>"
 
 
 @dataclass(frozen=True)
-class Health:
+class HealthCheck:
     """How a program that runs on is asked whether it is well.
 
     One that has been silent for `after` seconds is sent `ping` before the next request, framed as a request
@@ -60,7 +60,7 @@ class CommandLine(Model):
     """
 
     provider: ClassVar[str] = "command-line"
-    wire = "plain"
+    api = "plain"
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class CommandLine(Model):
         cwd: str | os.PathLike[str] | None = None,
         timeouts: Timeouts = PATIENT,
         end: str = END,
-        health: Health | None = None,
+        health: HealthCheck | None = None,
         interrupt: int = signal.SIGINT,
         patience: float = 5.0,
         most: int = 100,
@@ -94,7 +94,7 @@ class CommandLine(Model):
         self._patience = patience
         self._resume = form.resume if form else ()
         self.remembers = mode == "long-lived" or bool(self._resume)
-        self._residents = Residents(self._begin, most, resumes=bool(self._resume))
+        self._residents = SessionPool(self._begin, most, resumes=bool(self._resume))
         self.name = name or self._command.name
         self.timeouts = timeouts
         self.charges = "stated" if format == "claude-code" else "listed"  # Claude Code states what it cost
@@ -102,25 +102,25 @@ class CommandLine(Model):
     def __repr__(self) -> str:
         return f"CommandLine({self._command.name!r}, mode={self._mode!r})"
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[StreamItem, None]:
+    async def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
         text = prompt.body["prompt"]
         if self._mode == "one-shot":
             answer = self._once(text, prompt.session)
         else:
-            answer = self._residents.ask(_place(prompt), prompt.session, text)
+            answer = self._residents.ask(_target(prompt), prompt.session, text)
         try:
             async with aclosing(answer) as pieces:
                 async for piece in pieces:
                     yield piece
-        except ModelFailed as error:
+        except ModelError as error:
             hidden = self._command.hide(error.message)
-            raise ModelFailed(error.category, hidden, retry_after=error.retry_after) from None
+            raise ModelError(error.category, hidden, retry_after=error.retry_after) from None
 
     async def lost(self, lane: str, conversation: str, session: str) -> str:
         if not session or self._mode == "one-shot" or self._resume:
             return ""
         await asyncio.sleep(0)  # so that the loop has noticed an end
-        place = Place(conversation, lane)
+        place = SessionPlace(conversation, lane)
         return self._residents.lost(place, session) or await self._residents.check(place, self._unwell)
 
     def is_alive(self, lane: str, conversation: str) -> bool:
@@ -129,7 +129,7 @@ class CommandLine(Model):
 
     def pid(self, lane: str, conversation: str) -> int | None:
         """The process id of the program that runs for that lane; None where none runs."""
-        who = self._residents.at(Place(conversation, lane))
+        who = self._residents.at(SessionPlace(conversation, lane))
         return who.pid if who is not None and who.alive else None
 
     async def close(self) -> None:
@@ -139,18 +139,18 @@ class CommandLine(Model):
         process = await launch(self._command, self._command.arguments(prompt, session, self._resume))
         try:
             if not self._command.takes_prompt:
-                process.tell(prompt.encode("utf-8", "replace"))
-            process.hang_up()
-            async with aclosing(heard_out(process, self._ear(session), self._patience)) as pieces:
+                process.write(prompt.encode("utf-8", "replace"))
+            process.close_stdin()
+            async with aclosing(heard_out(process, self._parser(session), self._patience)) as pieces:
                 async for piece in pieces:
                     yield piece
         finally:
             await process.stop(self._patience, politely=False)
 
-    async def _begin(self, place: Place, session: str) -> Program:
+    async def _begin(self, place: SessionPlace, session: str) -> Program:
         process = await launch(self._command, self._command.arguments(session=session, resume=self._resume))
         name = session or secrets.token_hex(8)
-        return Program(process, name, self._ear, self._framed, self._interrupt, self._patience)
+        return Program(process, name, self._parser, self._framed, self._interrupt, self._patience)
 
     async def _unwell(self, who: Program) -> str:
         """Why it is not well, having been ended; empty where it is."""
@@ -163,16 +163,16 @@ class CommandLine(Model):
         except TimeoutError:
             await who.stop()
             return f"{self._command.name} did not answer {self._health.ping!r} in {self._health.timeout:g} s"
-        except ModelFailed as error:
+        except ModelError as error:
             await who.stop()
             return self._command.hide(error.message)
         return ""
 
-    def _ear(self, session: str) -> Ear:
-        turn = Turn(self._marks, session, resumes=bool(self._resume))
+    def _parser(self, session: str) -> OutputParser:
+        turn = ResponseBuilder(self._marks, session, resumes=bool(self._resume))
         if self._lines is not None:
-            return LinesEar(turn, self._lines.read)
-        return TextEar(turn, self._end if self._mode == "long-lived" else "")
+            return LinesParser(turn, self._lines.read)
+        return TextParser(turn, self._end if self._mode == "long-lived" else "")
 
     def _framed(self, prompt: str) -> bytes:
         if self._lines is not None:
@@ -182,8 +182,8 @@ class CommandLine(Model):
         return "\n".join((*rows, self._end, "")).encode("utf-8", "replace")
 
 
-def _place(prompt: Prompt) -> Place:
-    return Place(prompt.conversation, prompt.lane)
+def _target(prompt: ModelCall) -> SessionPlace:
+    return SessionPlace(prompt.conversation, prompt.lane)
 
 
 def _check(mode: str, command: Command, end: str) -> None:

@@ -9,15 +9,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from stenolog.adapters.transcripts.fields import text, whole
+from stenolog.adapters.transcripts.fields import as_int, as_str
 from stenolog.domain.errors import CallerError
 from stenolog.domain.values import Usage
 
 from . import claude_code, codex
-from .turn import Turn
+from .turn import ResponseBuilder
 
-Reader: TypeAlias = Callable[[dict[str, Any], Turn], None]
-"""Tells the turn what one line says, and nothing where it says nothing. Raises `ModelFailed`."""
+Reader: TypeAlias = Callable[[dict[str, Any], ResponseBuilder], None]
+"""Tells the turn what one line says, and nothing where it says nothing. Raises `ModelError`."""
 
 
 def prompted(prompt: str) -> dict[str, Any]:
@@ -43,7 +43,7 @@ class JsonLines:
     listen: tuple[str, ...] = ()
 
 
-def read(line: dict[str, Any], turn: Turn) -> None:
+def read(line: dict[str, Any], turn: ResponseBuilder) -> None:
     """The form for programs of one's own. Lines by their `type`; others are passed over:
 
     - `text`, `reasoning`: more of it, in `text`
@@ -55,29 +55,29 @@ def read(line: dict[str, Any], turn: Turn) -> None:
     """
     match line.get("type"):
         case "text":
-            turn.says(text(line.get("text")))
+            turn.add_text(as_str(line.get("text")))
         case "reasoning":
-            turn.thinks(text(line.get("text")))
+            turn.add_reasoning(as_str(line.get("text")))
         case "session":
-            turn.session = text(line.get("id")) or turn.session
+            turn.session = as_str(line.get("id")) or turn.session
         case "note":
-            turn.does(line)
+            turn.add_note(line)
         case "result":
             _result(line, turn)
         case "error":
-            turn.fails(text(line.get("message")), text(line.get("category")), line.get("retry_after"))
+            turn.fail(as_str(line.get("message")), as_str(line.get("category")), line.get("retry_after"))
         case _:
             pass
 
 
-def _result(line: dict[str, Any], turn: Turn) -> None:
-    turn.session = text(line.get("session")) or turn.session
-    turn.model = text(line.get("model")) or turn.model
-    turn.finish_reason = text(line.get("finish_reason"))
+def _result(line: dict[str, Any], turn: ResponseBuilder) -> None:
+    turn.session = as_str(line.get("session")) or turn.session
+    turn.model = as_str(line.get("model")) or turn.model
+    turn.finish_reason = as_str(line.get("finish_reason"))
     if isinstance(counted := line.get("usage"), dict):
         names = ("input", "output", "cache_read", "cache_write", "reasoning")
-        turn.usage = Usage(**{name: whole(counted.get(name)) for name in names})
-    turn.ends(text(line.get("text")))
+        turn.usage = Usage(**{name: as_int(counted.get(name)) for name in names})
+    turn.finish(as_str(line.get("text")))
 
 
 FORMATS: Mapping[str, JsonLines] = MappingProxyType(
@@ -92,7 +92,7 @@ FORMATS: Mapping[str, JsonLines] = MappingProxyType(
 """The forms of JSON lines that are known by name."""
 
 
-def known(command: str) -> tuple[str, str]:
+def split_command(command: str) -> tuple[str, str]:
     """Return a command line as its program needs it, and the name of the format that the program speaks.
 
     Claude Code and Codex are known by their names; what they are told to write otherwise is plain text.

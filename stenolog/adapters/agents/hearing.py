@@ -8,38 +8,38 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
-from stenolog.domain.errors import ModelFailed
+from stenolog.domain.errors import ModelError
 
 from .escapes import BEGUN_ESCAPE, ESCAPES
 from .formats import Reader
-from .turn import Turn
+from .turn import ResponseBuilder
 
 LONGEST_ESCAPE = 4_096
 SHOWN = 200
 """So many characters of a line that cannot be read are shown in an error."""
 
 
-class Ear(ABC):
+class OutputParser(ABC):
     """Takes in what a program writes, and tells a turn."""
 
-    turn: Turn
+    turn: ResponseBuilder
 
     @abstractmethod
-    def hear(self, data: bytes) -> None:
-        """Take in more output. Raises `ModelFailed`."""
+    def feed(self, data: bytes) -> None:
+        """Take in more output. Raises `ModelError`."""
 
     @abstractmethod
-    def silence(self) -> None:
-        """The output is at its end. Raises `ModelFailed` where it ends in the middle of something."""
+    def close(self) -> None:
+        """The output is at its end. Raises `ModelError` where it ends in the middle of something."""
 
 
-class TextEar(Ear):
+class TextParser(OutputParser):
     """Everything on stdout is the answer; with an `end`, up to the line that consists of it alone.
 
     Bytes that are not UTF-8 become U+FFFD; escape sequences of terminals go, and line breaks at the end.
     """
 
-    def __init__(self, turn: Turn, end: str = "") -> None:
+    def __init__(self, turn: ResponseBuilder, end: str = "") -> None:
         self.turn = turn
         self._end = end
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -48,11 +48,11 @@ class TextEar(Ear):
         self._within = False  # some of the line has been said
         self._breaks = ""  # line breaks that are said when something follows
 
-    def hear(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> None:
         if not self.turn.ended:
             self._take(self._raw + self._decoder.decode(data))
 
-    def silence(self) -> None:
+    def close(self) -> None:
         self._take(self._raw + self._decoder.decode(b"", final=True) + "\n")
 
     def _take(self, text: str) -> None:
@@ -68,7 +68,7 @@ class TextEar(Ear):
         *lines, rest = (self._line + text).split("\n")
         for line in lines:
             if not self._within and line.rstrip("\r") == self._end:
-                self.turn.ends()
+                self.turn.finish()
                 return
             self._say(line + "\n")
             self._within = False
@@ -84,29 +84,29 @@ class TextEar(Ear):
         said = text.rstrip("\r\n")
         self._breaks = text[len(said) :]
         if said:
-            self.turn.says(said)
+            self.turn.add_text(said)
 
 
-class LinesEar(Ear):
+class LinesParser(OutputParser):
     """Each line is a JSON object, which the reader understands. See `parsed` for what is none."""
 
-    def __init__(self, turn: Turn, read: Reader) -> None:
+    def __init__(self, turn: ResponseBuilder, read: Reader) -> None:
         self.turn = turn
         self._read = read
-        self._rows = Rows()
+        self._rows = JsonRows()
         self._noise = b""
         self._understood = False
 
-    def hear(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> None:
         for row in self._rows.take(data):
             self._line(row)
 
-    def silence(self) -> None:
+    def close(self) -> None:
         for row in self._rows.take(b"\n"):
             self._line(row)
         if not self._understood:
-            found = repr(_shown(self._noise)) if self._noise else "nothing"
-            raise ModelFailed("invalid_response", f"expected JSON lines, found {found}")
+            found = repr(_preview(self._noise)) if self._noise else "nothing"
+            raise ModelError("invalid_response", f"expected JSON lines, found {found}")
 
     def _line(self, row: bytes) -> None:
         if self.turn.ended:
@@ -117,15 +117,15 @@ class LinesEar(Ear):
             return
         try:
             self._read(line, self.turn)
-        except ModelFailed:
+        except ModelError:
             raise
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
-            raise ModelFailed("invalid_response", f"{what:.200} in the line {_shown(row)!r}") from error
+            raise ModelError("invalid_response", f"{what:.200} in the line {_preview(row)!r}") from error
         self._understood = self.turn.alive = True
 
 
-class Rows:
+class JsonRows:
     """Lines of any length out of pieces of any length. `held`: so many bytes have no end of a line yet."""
 
     def __init__(self) -> None:
@@ -155,10 +155,10 @@ def parsed(row: bytes) -> dict[str, Any] | None:
     try:
         found: dict[str, Any] = json.loads(line)
     except (ValueError, RecursionError) as error:
-        what = f"expected a JSON object in a line, found {_shown(row)!r} ({type(error).__name__})"
-        raise ModelFailed("invalid_response", what) from None
+        what = f"expected a JSON object in a line, found {_preview(row)!r} ({type(error).__name__})"
+        raise ModelError("invalid_response", what) from None
     return found
 
 
-def _shown(row: bytes) -> str:
+def _preview(row: bytes) -> str:
     return row.strip()[:SHOWN].decode("utf-8", "replace")

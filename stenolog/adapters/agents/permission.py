@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeAlias
 
 
-class Asked(NamedTuple):
+class PermissionRequest(NamedTuple):
     """A permission that an agent asks for: `title` and `kind` (read, edit, execute …) say what it is about to
     do, `arguments` is the raw JSON of what with; the lane is the one that it works for."""
 
@@ -17,5 +17,5 @@ class Asked(NamedTuple):
     conversation: str
 
 
-Permit: TypeAlias = Callable[[Asked], bool | Awaitable[bool]]
+Permit: TypeAlias = Callable[[PermissionRequest], bool | Awaitable[bool]]
 """Whether it may, this once. An error is a no."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from subprocess import PIPE
 
-from stenolog.domain.errors import ModelFailed
+from stenolog.domain.errors import ModelError
 
 from . import groups
 from .command import Command
@@ -34,8 +34,8 @@ _FAULT = re.compile(r"\s*(?:error|fatal|panic)\b", re.IGNORECASE)
 class Process(asyncio.SubprocessProtocol):
     """A running program. `launch` makes one; `stop` must be awaited, unless it has ended by itself.
 
-    What it writes between `deafen` and `listen` is dropped, so that nothing said between two turns is taken
-    for an answer. What it is told is held in memory until it reads, so telling never waits.
+    What it writes between `discard_output` and `resume_output` is dropped, so that nothing said between two
+    turns is taken for an answer. What it is told is held in memory until it reads, so telling never waits.
     """
 
     def __init__(self, command: Command, mark: str) -> None:
@@ -82,33 +82,33 @@ class Process(asyncio.SubprocessProtocol):
         fault = next((nth for nth, line in enumerate(lines) if _FAULT.match(line)), len(lines) - LAST_LINES)
         return " / ".join(lines[max(0, fault) :][:LAST_LINES])
 
-    def tell(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
         """Write to its stdin. What a process that has ended does not take is dropped."""
         if (pipe := self._stdin) is not None and not pipe.is_closing():
             pipe.write(data)
 
-    def hang_up(self) -> None:
+    def close_stdin(self) -> None:
         """Close its stdin, once it has taken all it was told."""
         self._open.discard(IN)
         if (pipe := self._stdin) is not None and not pipe.is_closing():
             pipe.write_eof()
 
-    def listen(self) -> None:
+    def resume_output(self) -> None:
         """Keep what it says from now on, and only that."""
-        self._taken()
+        self._take_output()
         self._listening = True
 
-    def deafen(self) -> None:
+    def discard_output(self) -> None:
         """Drop what it has said, and what it says from now on."""
         self._listening = False
-        self._taken()
+        self._take_output()
 
     async def read(self) -> bytes:
         """What it has written to stdout since; empty when there will be no more."""
         while not self._chunks and OUT in self._open:
             self._more.clear()
             await self._more.wait()
-        return self._taken()
+        return self._take_output()
 
     async def ends(self, within: float) -> bool:
         """Whether it ends within so many seconds; once it has, the last it wrote is read, to stderr too."""
@@ -135,9 +135,9 @@ class Process(asyncio.SubprocessProtocol):
         if self._loop.is_closed():
             self.kill()
             return
-        self.deafen()
+        self.discard_output()
         try:
-            for step in (self.hang_up, self._terminate, self.kill)[0 if politely else 1 :]:
+            for step in (self.close_stdin, self._terminate, self.kill)[0 if politely else 1 :]:
                 if not self._ended.is_set():
                     step()
                     await self._exits(patience)
@@ -200,7 +200,7 @@ class Process(asyncio.SubprocessProtocol):
     def _terminate(self) -> None:
         self.signal(signal.SIGTERM)
 
-    def _taken(self) -> bytes:
+    def _take_output(self) -> bytes:
         taken = b"".join(self._chunks)
         self._chunks.clear()
         self._held = 0
@@ -221,7 +221,7 @@ class Process(asyncio.SubprocessProtocol):
 
 
 async def launch(command: Command, args: Sequence[str]) -> Process:
-    """Start the program with these arguments. Raises `ModelFailed`: `other` for what cannot be started."""
+    """Start the program with these arguments. Raises `ModelError`: `other` for what cannot be started."""
     loop = asyncio.get_running_loop()
     mark = secrets.token_hex(8)
     try:
@@ -237,7 +237,7 @@ async def launch(command: Command, args: Sequence[str]) -> Process:
         )
     except (OSError, ValueError) as error:
         category, why = _refused(error)
-        raise ModelFailed(category, f"{command.name} could not be started: {why}") from None
+        raise ModelError(category, f"{command.name} could not be started: {why}") from None
     return process
 
 

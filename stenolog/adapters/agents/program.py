@@ -7,15 +7,15 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from stenolog.adapters.llms.port import StreamItem
-from stenolog.domain.errors import ModelFailed
+from stenolog.domain.errors import ModelError
 
-from .hearing import Ear
-from .listening import heard
+from .hearing import OutputParser
+from .listening import read_answer
 from .process import LINGER, Process
-from .residents import Resident
+from .residents import AgentSession
 
 
-class Program(Resident):
+class Program(AgentSession):
     """A process that answers one request after the other.
 
     `ear` makes what hears an answer, for a session; `frame` puts a request into bytes. Whoever stops
@@ -26,7 +26,7 @@ class Program(Resident):
         self,
         process: Process,
         session: str,
-        ear: Callable[[str], Ear],
+        ear: Callable[[str], OutputParser],
         frame: Callable[[str], bytes],
         interrupt: int,
         patience: float,
@@ -62,19 +62,19 @@ class Program(Resident):
         self.told = True
         ear = self._ear(self.session)
         ear.turn.spent = self._spent
-        self._process.listen()
-        self._process.tell(self._frame(prompt))
+        self._process.resume_output()
+        self._process.write(self._frame(prompt))
         try:
-            async with aclosing(heard(self._process, ear)) as pieces:
+            async with aclosing(read_answer(self._process, ear)) as pieces:
                 async for piece in pieces:
                     yield piece
             if not ear.turn.ended:
                 await self._process.ends(LINGER)
-                raise ModelFailed("process_exited", self.why)
+                raise ModelError("process_exited", self.why)
         finally:
             if not ear.turn.ended:
                 await self._hush(ear)
-            self._process.deafen()
+            self._process.discard_output()
             self._spoken = self._now()
             self.session, self._spent = ear.turn.session, ear.turn.spent
         yield ear.turn.answer
@@ -82,15 +82,15 @@ class Program(Resident):
     async def stop(self) -> None:
         await self._process.stop(self._patience)
 
-    async def _hush(self, ear: Ear) -> None:
+    async def _hush(self, ear: OutputParser) -> None:
         """Have it end its turn, or end it."""
         try:
             if self.alive:
                 self._process.signal(self._interrupt)
                 async with asyncio.timeout(self._patience):
-                    async for _ in heard(self._process, ear):
+                    async for _ in read_answer(self._process, ear):
                         pass
-        except (TimeoutError, ModelFailed):
+        except (TimeoutError, ModelError):
             pass
         except BaseException:
             self._process.kill()

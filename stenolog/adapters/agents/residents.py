@@ -9,17 +9,17 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Generic, NamedTuple, TypeVar
 
 from stenolog.adapters.llms.port import StreamItem
-from stenolog.domain.errors import ModelFailed
+from stenolog.domain.errors import ModelError
 
 
-class Place(NamedTuple):
+class SessionPlace(NamedTuple):
     """A conversation, and the address of a lane in it."""
 
     conversation: str
     lane: str
 
 
-class Resident(ABC):
+class AgentSession(ABC):
     """An agent that goes on running between two requests.
 
     `session` names what it remembers; `told`: it has been told something since it was started.
@@ -47,7 +47,7 @@ class Resident(ABC):
         """End it; once more does nothing."""
 
 
-R = TypeVar("R", bound=Resident)
+R = TypeVar("R", bound=AgentSession)
 
 
 class _Home(Generic[R]):
@@ -69,7 +69,7 @@ class _Home(Generic[R]):
             self.busy -= 1
 
 
-class Residents(Generic[R]):
+class SessionPool(Generic[R]):
     """Who lives where. Beyond `most`, the one that has been silent longest is stopped: its lane will be told
     everything again.
 
@@ -77,37 +77,39 @@ class Residents(Generic[R]):
     that no process here remembers, and then has that session.
     """
 
-    def __init__(self, begin: Callable[[Place, str], Awaitable[R]], most: int, resumes: bool = False) -> None:
+    def __init__(
+        self, begin: Callable[[SessionPlace, str], Awaitable[R]], most: int, resumes: bool = False
+    ) -> None:
         self._begin = begin
         self._most = most
         self._resumes = resumes
-        self._homes: dict[Place, _Home[R]] = {}  # in the order of their last turns
+        self._homes: dict[SessionPlace, _Home[R]] = {}  # in the order of their last turns
 
-    def at(self, place: Place) -> R | None:
+    def at(self, place: SessionPlace) -> R | None:
         """Who lives there, dead or alive."""
         home = self._homes.get(place)
         return home.who if home else None
 
-    def lost(self, place: Place, session: str) -> str:
+    def lost(self, place: SessionPlace, session: str) -> str:
         """Why nobody there remembers the session; empty where somebody does."""
         who = self.at(place)
         if who is None or who.session != session:
             return "no process that remembers its session runs here"
         return "" if who.alive else who.why
 
-    async def recover(self, place: Place, session: str) -> str:
+    async def recover(self, place: SessionPlace, session: str) -> str:
         """The same, once a new one has tried to take it up."""
         try:
             async with self._turn(place) as home:
                 await self._welcomed(home, place, session)
-        except ModelFailed as error:
+        except ModelError as error:
             return error.message
         return ""
 
-    async def ask(self, place: Place, session: str, prompt: str) -> AsyncGenerator[StreamItem, None]:
+    async def ask(self, place: SessionPlace, session: str, prompt: str) -> AsyncGenerator[StreamItem, None]:
         """The answer of who lives there and remembers the session; of a new one where there is no session.
 
-        Raises `ModelFailed`: `process_exited` where the session is lost: the prompt then tells too little.
+        Raises `ModelError`: `process_exited` where the session is lost: the prompt then tells too little.
         """
         async with self._turn(place) as home:
             who = await self._welcomed(home, place, session)
@@ -115,7 +117,7 @@ class Residents(Generic[R]):
                 async for piece in pieces:
                     yield piece
 
-    async def check(self, place: Place, health: Callable[[R], Awaitable[str]]) -> str:
+    async def check(self, place: SessionPlace, health: Callable[[R], Awaitable[str]]) -> str:
         """What is wrong with who lives there, unless it is in the middle of a turn."""
         home = self._homes.get(place)
         if home is None or home.who is None or home.busy:
@@ -129,13 +131,13 @@ class Residents(Generic[R]):
         await asyncio.gather(*(home.who.stop() for home in homes.values() if home.who))
 
     @asynccontextmanager
-    async def _turn(self, place: Place) -> AsyncIterator[_Home[R]]:
+    async def _turn(self, place: SessionPlace) -> AsyncIterator[_Home[R]]:
         home = self._homes.pop(place, None) or _Home()
         self._homes[place] = home
         async with home.turn():
             yield home
 
-    async def _welcomed(self, home: _Home[R], place: Place, session: str) -> R:
+    async def _welcomed(self, home: _Home[R], place: SessionPlace, session: str) -> R:
         who = home.who
         if who is not None and who.alive and (who.session == session if session else not who.told):
             return who
@@ -147,7 +149,7 @@ class Residents(Generic[R]):
             await self._make_room()
             home.who = who = await self._begin(place, session)
         if who is None or (why and who.session != session):
-            raise ModelFailed("process_exited", why)
+            raise ModelError("process_exited", why)
         return who
 
     async def _make_room(self) -> None:

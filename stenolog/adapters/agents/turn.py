@@ -7,11 +7,11 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NoReturn, get_args
 
-from stenolog.adapters.llms.port import Answer, Progress, Said
+from stenolog.adapters.llms.port import ModelResponse, Progress, ResponseDelta
 from stenolog.adapters.transcripts.failures import category as category_of
-from stenolog.domain.errors import ModelFailed
+from stenolog.domain.errors import ModelError
 from stenolog.domain.events import ErrorCategory
-from stenolog.domain.parts import AssistantPart, Opaque, Reasoning, Text
+from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, TextPart
 from stenolog.domain.values import Usage
 
 LARGEST_NOTE = 64_000
@@ -38,7 +38,7 @@ class _Words:
     signature: str = ""
 
 
-class Turn:
+class ResponseBuilder:
     """One answer while it is being heard: a reader of an agent's output tells it what it finds.
 
     `provider` marks what only this agent understands. `session`, `model`, `usage` and `finish_reason` are set
@@ -67,23 +67,23 @@ class Turn:
         self.heard: set[str] = set()
         self._parts: list[_Words | _Act] = []
         self._acts: dict[str, _Act] = {}
-        self._new: list[Said] = []
+        self._new: list[ResponseDelta] = []
         self._told = Progress()
         self._pausing = False
 
-    def says(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         """More text."""
         self._add("text", text)
 
-    def thinks(self, text: str, signature: str = "") -> None:
+    def add_reasoning(self, text: str, signature: str = "") -> None:
         """More of what it thinks, and at the end the proof of it."""
         self._add("reasoning", text).signature += signature
 
-    def pauses(self) -> None:
+    def break_part(self) -> None:
         """What it says next is a part of its own."""
         self._pausing = True
 
-    def does(self, thing: dict[str, Any], key: str = "") -> None:
+    def add_note(self, thing: dict[str, Any], key: str = "") -> None:
         """Something that the agent does by itself, such as a call of its own tools: kept, never run by us.
 
         A thing with the key of an earlier one takes its place.
@@ -97,7 +97,7 @@ class Turn:
                 self._acts[key] = act
         act.raw = raw
         self._new = [piece for piece in self._new if piece.part != act.index]
-        self._new.append(Said(act.index, "act", raw, self.provider))
+        self._new.append(ResponseDelta(act.index, "act", raw, self.provider))
 
     def costs(self, dollars: object) -> None:
         """The agent says what its process has cost so far; this answer costs the difference."""
@@ -107,18 +107,18 @@ class Turn:
         self.usage = replace(self.usage or Usage(), cost=cost)
         self.spent = float(dollars)
 
-    def ends(self, text: str = "") -> None:
+    def finish(self, text: str = "") -> None:
         """The answer is whole; `text` is all of it, for an agent that has not said it piece by piece."""
         if text and not self.said_something:
-            self.says(text)
+            self.add_text(text)
         self.ended = True
 
-    def fails(self, words: str, category: str = "", retry_after: object = None) -> NoReturn:
+    def fail(self, words: str, category: str = "", retry_after: object = None) -> NoReturn:
         """The agent says that it failed: in this category, or in the one that its words name."""
         known = category if category in get_args(ErrorCategory) else category_of(words)
         wait = float(retry_after) if isinstance(retry_after, int | float) else None
         self.ended = True
-        raise ModelFailed(known, words or "it failed, and did not say why", retry_after=wait)
+        raise ModelError(known, words or "it failed, and did not say why", retry_after=wait)
 
     @property
     def said_something(self) -> bool:
@@ -131,9 +131,9 @@ class Turn:
         session = self.session if self.resumes else ""
         return Progress(session, self.model, None if self.usage_is_total else self.usage, self.process)
 
-    def pieces(self) -> list[Said | Progress]:
+    def pieces(self) -> list[ResponseDelta | Progress]:
         """Yield the pieces since the last call, or a sign of life if there are none."""
-        new: list[Said | Progress] = [*self._new]
+        new: list[ResponseDelta | Progress] = [*self._new]
         progress = self.progress
         if progress != self._told or (self.alive and not new):
             new.insert(0, progress)
@@ -141,10 +141,12 @@ class Turn:
         return new
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> ModelResponse:
         """All of it; a part without any words is left out."""
-        parts = tuple(part for each in self._parts if (part := self._whole(each)) is not None)
-        return Answer(parts, self.model, self.finish_reason, self.usage, self.session, self.usage_is_total)
+        parts = tuple(part for each in self._parts if (part := self._complete_part(each)) is not None)
+        return ModelResponse(
+            parts, self.model, self.finish_reason, self.usage, self.session, self.usage_is_total
+        )
 
     def _add(self, kind: Literal["text", "reasoning"], text: str) -> _Words:
         last = self._parts[-1] if self._parts else None
@@ -154,18 +156,18 @@ class Turn:
             self._pausing = False
         if text := _sound(text):
             last.pieces.append(text)
-            self._new.append(Said(last.index, kind, text))
+            self._new.append(ResponseDelta(last.index, kind, text))
         return last
 
-    def _whole(self, part: _Words | _Act) -> AssistantPart | None:
+    def _complete_part(self, part: _Words | _Act) -> AssistantPart | None:
         if isinstance(part, _Act):
-            return Opaque(provider=self.provider, raw=part.raw)
+            return ProviderPart(provider=self.provider, raw=part.raw)
         text = "".join(part.pieces)
         if part.kind == "text":
-            return Text(text=text) if text.strip() else None
+            return TextPart(text=text) if text.strip() else None
         if not text and not part.signature:
             return None
-        return Reasoning(text=text, provider=self.provider, signature=part.signature)
+        return ReasoningPart(text=text, provider=self.provider, signature=part.signature)
 
 
 def _sound(text: str) -> str:

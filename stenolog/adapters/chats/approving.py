@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.engine.waiting import Waiting
+from stenolog.adapters.engine.waiting import PendingApproval
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.values import CallRef
@@ -24,7 +24,7 @@ CODE = re.compile(f"[{LETTERS}]{{{CODE_LENGTH}}}")
 class Chosen(NamedTuple):
     """The call that is meant, and what is said about it: a reason, or other arguments."""
 
-    call: Waiting
+    call: PendingApproval
     rest: str
 
 
@@ -35,7 +35,7 @@ class Unclear(NamedTuple):
 
 
 def chosen(
-    action: Action, calls: Sequence[Waiting], rest: str, about: str, shown: Collection[str]
+    action: Action, calls: Sequence[PendingApproval], rest: str, about: str, shown: Collection[str]
 ) -> Chosen | Unclear:
     """Return the call that a person means, of those that wait.
 
@@ -60,14 +60,14 @@ def chosen(
     return Unclear(word)
 
 
-def questions(calls: Iterable[Waiting]) -> Iterator[str]:
+def questions(calls: Iterable[PendingApproval]) -> Iterator[str]:
     """Yield the question of each call that waits, in Markdown."""
     return (question(call.lane, call.code, call.name, call.arguments) for call in calls)
 
 
-def was_there(talk: Conversation, code: str) -> bool:
+def was_there(conversation: Conversation, code: str) -> bool:
     """Return whether the code names one of the last calls of the conversation, decided or not."""
-    for entry in islice(_backwards(talk), REMEMBERED):
+    for entry in islice(_backwards(conversation), REMEMBERED):
         if isinstance(entry.event, AssistantMessage):
             for nth, call in enumerate(entry.event.tool_calls):
                 if call_code(CallRef(entry=entry.id, index=nth), call.name, call.arguments) == code:
@@ -75,9 +75,9 @@ def was_there(talk: Conversation, code: str) -> bool:
     return False
 
 
-def last_word(talk: Conversation, author: str) -> int:
+def last_word(conversation: Conversation, author: str) -> int:
     """Return the position of what an author said last, commands that decided something too; 0: nothing."""
-    for entry in _backwards(talk):
+    for entry in _backwards(conversation):
         match entry.event:
             case UserMessage(author=by, author_kind="person") if by == author:
                 return entry.position
@@ -86,9 +86,9 @@ def last_word(talk: Conversation, author: str) -> int:
     return 0
 
 
-def _backwards(talk: Conversation) -> Iterator[Entry]:
-    upto = talk.position
-    while upto:
-        after = max(0, upto - PAGE)
-        yield from reversed([*talk.entries(after, upto)])
-        upto = after
+def _backwards(conversation: Conversation) -> Iterator[Entry]:
+    at = conversation.position
+    while at:
+        after = max(0, at - PAGE)
+        yield from reversed([*conversation.entries(after, at)])
+        at = after

@@ -13,16 +13,16 @@ from typing import Literal, NamedTuple, TypeAlias
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.engine.editing import approval
 from stenolog.adapters.engine.team import Team
-from stenolog.adapters.engine.waiting import Waiting, waiting
+from stenolog.adapters.engine.waiting import PendingApproval, waiting
 from stenolog.adapters.stores import reading
 from stenolog.domain.decide import decide
-from stenolog.domain.entry import Draft, Entry
-from stenolog.domain.errors import CallerError, StaleAppend, UnknownAgent
+from stenolog.domain.entry import Entry, NewEntry
+from stenolog.domain.errors import AgentNotFoundError, CallerError, VersionConflictError
 from stenolog.domain.events import Event, ModeSwitch, UserMessage
 from stenolog.domain.lifecycle import BUSY
-from stenolog.domain.state import Lane, State, decision
+from stenolog.domain.state import LaneState, State, decision
 from stenolog.domain.values import Control
-from stenolog.projections.requests import Wire
+from stenolog.projections.requests import Api
 
 from .approving import Action, Unclear, chosen, questions, was_there
 from .outline import outline
@@ -30,17 +30,17 @@ from .outline import outline
 COMMAND = re.compile(r"/(\w{1,32})(?:@(\w+))?(?:\s+(.*))?", re.DOTALL)
 DECIDED = "That was decided."
 
-Command: TypeAlias = Callable[["Told"], Awaitable[str]]
+Command: TypeAlias = Callable[["CommandContext"], Awaitable[str]]
 COMMANDS: dict[str, Command] = {}
 """Those of every chat that is not given its own."""
 
 
-class Told(NamedTuple):
+class CommandContext(NamedTuple):
     """A command as it was given: where, to which team, what stands behind its name, under which entry id, by
     whom; and all that there are. `about` is the code of the call that it answers, by a reply or a button;
     `shown` are the codes of the calls that its author was shown since that author last said something."""
 
-    talk: Conversation
+    conversation: Conversation
     team: Team
     rest: str = ""
     id: str = ""
@@ -49,27 +49,32 @@ class Told(NamedTuple):
     about: str = ""
     shown: Collection[str] = ()
 
-    def at(self, worker: str) -> Told:
+    def at(self, worker: str) -> CommandContext:
         """The same, told to a worker of the conversation; ids of several conversations may be there."""
-        return self._replace(talk=self.talk.log[worker], id=self.id and f"{self.id}@{self.talk.name}")
+        return self._replace(
+            conversation=self.conversation.log[worker], id=self.id and f"{self.id}@{self.conversation.name}"
+        )
 
     @property
     def is_done(self) -> bool:
         """Whether it was told before, and stands in the log."""
-        return bool(self.id) and reading.find(self.talk.log.datastore, self.talk.stream, self.id) is not None
+        return (
+            bool(self.id)
+            and reading.find(self.conversation.log.datastore, self.conversation.stream, self.id) is not None
+        )
 
     def submit(self, command: Callable[[State], Event]) -> list[Entry]:
-        """Record what it tells, under its id: once. Raises `IllegalCommand`."""
+        """Record what it tells, under its id: once. Raises `IllegalCommandError`."""
         while not self.is_done:
-            state = self.talk.state()
+            state = self.conversation.state()
             events = decide(state, command(state))
             drafts = [
-                Draft(event, f"{self.id}:{nth}" if nth else self.id or None)
+                NewEntry(event, f"{self.id}:{nth}" if nth else self.id or None)
                 for nth, event in enumerate(events)
             ]
             try:
-                return self.talk.extend(drafts, expected=state.position)
-            except StaleAppend:
+                return self.conversation.extend(drafts, expected=state.position)
+            except VersionConflictError:
                 continue
         return []
 
@@ -99,7 +104,7 @@ def typed(text: str) -> Typed | None:
     return Typed(found[1].lower(), found[2] or "", (found[3] or "").strip()) if found else None
 
 
-async def call(name: str, told: Told) -> str:
+async def call(name: str, told: CommandContext) -> str:
     """Do what was told; what to say to that, in Markdown."""
     known = told.commands.get(name)
     if known is None:
@@ -111,34 +116,34 @@ async def call(name: str, told: Told) -> str:
 
 
 @command
-async def start(told: Told) -> str:
+async def start(told: CommandContext) -> str:
     """who is here"""
     return f"Here are {', '.join(told.team.agents)}. Write, and they will hear it. /help lists the commands."
 
 
 @command
-async def _help(told: Told) -> str:
+async def _help(told: CommandContext) -> str:
     """this list"""
     return "\n".join(f"/{name} {function.__doc__}" for name, function in told.commands.items())
 
 
 @command
-async def status(told: Told) -> str:
+async def status(told: CommandContext) -> str:
     """whose turn it is, and what each agent does"""
-    state = await asyncio.to_thread(told.talk.state)
+    state = await asyncio.to_thread(told.conversation.state)
     names = dict.fromkeys([*told.team.agents, *state.lanes])
     lanes = (f"- {name}: {_doing(state, state.lane(name))}" for name in names)
-    calls = questions(await told.team.waiting(told.talk))
+    calls = questions(await told.team.pending_approvals(told.conversation))
     return "\n".join([f"{state.position} entries. {_turn(state)}", *lanes, *calls])
 
 
 def _turn(state: State) -> str:
-    if state.floor.holds:
-        return f"The turn is with {', '.join(state.floor.holds)}."
-    return f"Nobody has the turn{f': {state.floor.ended}' if state.floor.ended else ''}."
+    if state.floor.holders:
+        return f"The turn is with {', '.join(state.floor.holders)}."
+    return f"Nobody has the turn{f': {state.floor.end_reason}' if state.floor.end_reason else ''}."
 
 
-def _doing(state: State, lane: Lane) -> str:
+def _doing(state: State, lane: LaneState) -> str:
     """What a lane does, in a few words."""
     match decision(state, lane).do:
         case "call_model" if lane.retry_at:
@@ -154,42 +159,42 @@ def _doing(state: State, lane: Lane) -> str:
 
 
 @command
-async def reset(told: Told) -> str:
+async def reset(told: CommandContext) -> str:
     """a new start for the agents; the log keeps everything"""
     return await asyncio.to_thread(_reset, told)
 
 
-def _reset(told: Told) -> str:
-    state = told.talk.state()
+def _reset(told: CommandContext) -> str:
+    state = told.conversation.state()
     if not state.position:
         return "Nothing was said yet."
     if not told.is_done and any(lane.status in BUSY for lane in state.lanes.values()):
         told._replace(id="").control(Control(action="cancel"))
     told.submit(lambda now: ModeSwitch(context_from=now.position + 1))
-    start = told.talk.settings().context_from
+    start = told.conversation.settings().context_from
     return f"A new start: the agents no longer see entries 1 to {start - 1}. The log keeps them."
 
 
 @command
-async def cancel(told: Told) -> str:
+async def cancel(told: CommandContext) -> str:
     """[AGENT] stops who is at work"""
     return await asyncio.to_thread(_stop, told)
 
 
-def _stop(told: Told) -> str:
-    at_work = any(lane.status in BUSY for lane in told.talk.state().lanes.values())
+def _stop(told: CommandContext) -> str:
+    at_work = any(lane.status in BUSY for lane in told.conversation.state().lanes.values())
     done = told.control(_to_lane("cancel", told.rest)) if at_work or told.rest else []
     return "Stopped." if done else "Nobody is at work."
 
 
 @command
-async def _continue(told: Told) -> str:
+async def _continue(told: CommandContext) -> str:
     """[AGENT] goes on after an error, or after /cancel"""
     return await asyncio.to_thread(_go_on, told)
 
 
-def _go_on(told: Told) -> str:
-    state = told.talk.state()
+def _go_on(told: CommandContext) -> str:
+    state = told.conversation.state()
     failed = any(lane.status == "failed" for lane in state.lanes.values())
     if told.rest or failed:
         done = told.control(_to_lane("continue", told.rest))
@@ -211,29 +216,29 @@ def _to_lane(action: Literal["cancel", "continue"], where: str) -> Control:
 
 
 @command
-async def approve(told: Told) -> str:
+async def approve(told: CommandContext) -> str:
     """[CODE] [JSON] lets the call run that waits for you, with other arguments where some are given"""
     return await asyncio.to_thread(_judge, told, "approve")
 
 
 @command
-async def refuse(told: Told) -> str:
+async def refuse(told: CommandContext) -> str:
     """[CODE] [REASON] does not let it run"""
     return await asyncio.to_thread(_judge, told, "refuse")
 
 
-def _judge(told: Told, action: Action) -> str:
+def _judge(told: CommandContext, action: Action) -> str:
     """Decide about the call that is meant; one message decides one, however often it is told."""
     if told.is_done or any(judged.is_done for judged in _at_workers(told)):
         return DECIDED
-    calls = waiting(told.talk)
+    calls = waiting(told.conversation)
     meant = chosen(action, calls, told.rest, told.about, told.shown)
     if isinstance(meant, Unclear):
-        return _unclear(told.talk, meant.code, calls)
+        return _unclear(told.conversation, meant.code, calls)
     call, rest = meant
-    judged = told if call.conversation == told.talk.name else told.at(call.conversation)
+    judged = told if call.conversation == told.conversation.name else told.at(call.conversation)
     if action == "approve":
-        made = judged.control(approval(judged.talk, call.call, rest or None))
+        made = judged.control(approval(judged.conversation, call.call, rest or None))
     else:
         made = judged.control(Control(action="refuse", call=call.call), rest, call.lane if rest else "")
     if not made:  # another person was first, perhaps with other arguments
@@ -242,9 +247,9 @@ def _judge(told: Told, action: Action) -> str:
     return "\n".join([done, *questions(other for other in calls if other != call)])
 
 
-def _unclear(talk: Conversation, code: str, calls: Sequence[Waiting]) -> str:
+def _unclear(conversation: Conversation, code: str, calls: Sequence[PendingApproval]) -> str:
     """Say that nothing was decided, and what waits."""
-    if code and was_there(talk, code):
+    if code and was_there(conversation, code):
         said = DECIDED
     elif code:
         said = f"No call {code} waits for you: it was decided, or there was none."
@@ -253,26 +258,26 @@ def _unclear(talk: Conversation, code: str, calls: Sequence[Waiting]) -> str:
     return "\n".join([said, *questions(calls)])
 
 
-def _at_workers(told: Told) -> Iterator[Told]:
+def _at_workers(told: CommandContext) -> Iterator[CommandContext]:
     """The same, told to each worker that anybody ever had: a decision stands where the call does."""
-    return (told.at(name) for name in told.talk.log.names(archived=True, like="~"))
+    return (told.at(name) for name in told.conversation.log.names(archived=True, like="~"))
 
 
 @command
-async def context(told: Told) -> str:
+async def context(told: CommandContext) -> str:
     """[AGENT] what an agent is shown, and what not"""
     name = told.rest or next(iter(told.team.agents))
     agent, _, task = name.partition("/")
     if agent not in told.team.agents:
-        raise UnknownAgent(f"expected one of {', '.join(told.team.agents)}; found {name!r}")
+        raise AgentNotFoundError(f"expected one of {', '.join(told.team.agents)}; found {name!r}")
     llm = told.team.agents[agent].llm
-    return await asyncio.to_thread(_outline, told.talk, agent, task, llm.wire if llm else None)
+    return await asyncio.to_thread(_outline, told.conversation, agent, task, llm.api if llm else None)
 
 
-def _outline(talk: Conversation, agent: str, task: str, wire: str | Wire | None) -> str:
-    if not talk.position:
+def _outline(conversation: Conversation, agent: str, task: str, api: str | Api | None) -> str:
+    if not conversation.position:
         return "Nothing was said yet."
-    return "\n".join(outline(talk.request(agent, wire=wire, task=task)))
+    return "\n".join(outline(conversation.request(agent, api=api, task=task)))
 
 
 def commands() -> Iterator[tuple[str, str]]:

@@ -18,10 +18,10 @@ from stenolog.domain.events import UserMessage
 
 from .commands import COMMANDS, Command, typed
 from .hearing import called, mentioned
-from .outlet import Outlet
-from .port import Piece
-from .rendering import NO_NAMES, pieces
-from .room import Room
+from .outlet import Delivery
+from .port import OutgoingMessage
+from .rendering import NO_NAMES, render_entry
+from .room import ChatSession
 
 
 class Console:
@@ -45,13 +45,13 @@ class Console:
         commands: Mapping[str, Command] = COMMANDS,
     ) -> None:
         self.team = team
-        self.talk = (log.sync if isinstance(log, AsyncLog) else log)[conversation]
+        self.conversation = (log.sync if isinstance(log, AsyncLog) else log)[conversation]
         self.lines = lines
         self.author = author
         self.show = show or _on_terminal
-        render = pieces(names, heading="{name}: " if len(team.agents) > 1 else "")
-        outlet = Outlet(self.talk, f"console:{conversation}", self._send, render=render)
-        self.room = Room(team, outlet, commands=commands)
+        render = render_entry(names, heading="{name}: " if len(team.agents) > 1 else "")
+        outlet = Delivery(self.conversation, f"console:{conversation}", self._send, render=render)
+        self.room = ChatSession(team, outlet, commands=commands)
         self._serving: asyncio.Task[object] | None = None
         self._unread: BrokenPipeError | None = None
 
@@ -70,29 +70,29 @@ class Console:
 
     async def _serve(self) -> None:
         async with self.room.open():
-            await self.room.rest()  # first what is unfinished
+            await self.room.drain()  # first what is unfinished
             if self.lines is None:
                 async for line in _typed_lines(sys.stdin):
                     await self._take(line, "")
                     if not sys.stdin.isatty():
-                        await self.room.rest()
+                        await self.room.drain()
             else:
                 for nth, line in enumerate(self.lines, 1):
                     await self._take(line, f"console:{nth}")
-                    await self.room.rest()
-            await self.room.rest()
+                    await self.room.drain()
+            await self.room.drain()
 
     async def _take(self, line: str, id: str) -> None:
         if command := typed(line):
-            self.show(await self.room.tell(command, id=id, author=self.author))
+            self.show(await self.room.run_command(command, id=id, author=self.author))
         elif line.strip():
             to = mentioned(line, called(self.team.agents))
             try:
-                await self.room.hear(UserMessage(text=line, author=self.author), to=to, id=id)
+                await self.room.receive(UserMessage(text=line, author=self.author), to=to, id=id)
             except CallerError as error:
                 self.show(f"✗ {error}")
 
-    async def _send(self, piece: Piece) -> None:
+    async def _send(self, piece: OutgoingMessage) -> None:
         """Show a piece. A pipe that nobody reads stays so: it is not tried again, as a net would be."""
         try:
             self.show(piece.text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stenolog.adapters.engine.mentions import called, named
+from stenolog.adapters.engine.mentions import called, mentioned_agents
 
 __all__ = ["called", "mentioned"]
 
@@ -12,4 +12,4 @@ __all__ = ["called", "mentioned"]
 def mentioned(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
     """The agents that a text names by `@name`, in the order of their first mention; `names` has the agent of
     each name that it may be called by, in lower case."""
-    return named(text, names)
+    return mentioned_agents(text, names)

@@ -9,13 +9,13 @@ from itertools import islice
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.stores import reading, tracking
-from stenolog.adapters.stores.tracking import Mark
+from stenolog.adapters.stores.tracking import Cursor
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import MachineError
+from stenolog.domain.errors import OperationalError
 from stenolog.domain.settings import NOTHING, configure
 
-from .port import Backoff, Piece, Question, Render, Send, backoff, persistently
-from .rendering import pieces, speaker_of
+from .port import Backoff, OutgoingMessage, Question, Render, Send, backoff, retry_forever
+from .rendering import render_entry, speaker_of
 
 LOGGER = logging.getLogger("stenolog.chats")
 BATCH = 256
@@ -24,7 +24,7 @@ GRACE = 5.0
 """Seconds that a piece has to arrive once it is told to stop."""
 
 
-class Outlet:
+class Delivery:
     """The way of one conversation to one place outside, under a name of its own: `mail:ann`.
 
     Each piece goes by `send` (see `Send` for what it may raise). Once it is there that is noted in the log's
@@ -35,7 +35,7 @@ class Outlet:
 
     def __init__(
         self,
-        talk: Conversation,
+        conversation: Conversation,
         name: str,
         send: Send,
         *,
@@ -43,15 +43,15 @@ class Outlet:
         first: str = "",
         backoff: Backoff = backoff,
     ) -> None:
-        self.talk = talk
+        self.conversation = conversation
         self.name = name
         self.send = send
-        self.render = render or pieces()
+        self.render = render or render_entry()
         self.first = first
         self.backoff = backoff
         self.closed = ""
         """Why nothing goes out any more; empty while it does."""
-        self._at: Mark | None = None
+        self._at: Cursor | None = None
         self._noted = 0
         self._settings = NOTHING
         self._lock = asyncio.Lock()
@@ -63,10 +63,10 @@ class Outlet:
         Whatever goes wrong is logged, and tried again.
         """
         loop, again = asyncio.get_running_loop(), self._woken.set
-        with self.talk.log.datastore.bell.listening(lambda: loop.call_soon_threadsafe(again)):
+        with self.conversation.log.datastore.bell.subscribe(lambda: loop.call_soon_threadsafe(again)):
             while True:
                 self._woken.clear()  # before reading: what comes after that wakes us again
-                await persistently(self.deliver, self.backoff, self._failed, after=Exception, final=())
+                await retry_forever(self.deliver, self.backoff, self._failed, after=Exception, final=())
                 await self._woken.wait()
 
     async def deliver(self) -> int:
@@ -96,31 +96,33 @@ class Outlet:
                 if not await self._sent(piece):
                     return sent
                 sent += 1
-            self._at = Mark(entry.position)
+            self._at = Cursor(entry.position)
             if entry.position - self._noted >= BATCH:  # so that a restart reads no more than that again
                 await self._note(self._at)
         return sent
 
-    def _due(self, entry: Entry, *, hidden: bool) -> tuple[Piece, ...]:
+    def _due(self, entry: Entry, *, hidden: bool) -> tuple[OutgoingMessage, ...]:
         """What of an entry was not delivered yet. What was begun is brought to its end."""
         assert self._at is not None, "the batch was read from there"
         if hidden and not self._at.piece:
             return ()
         texts, speaker = tuple(self.render(entry, self._settings)), speaker_of(entry)
-        made = (_piece(text, speaker, entry.position, nth, len(texts)) for nth, text in enumerate(texts, 1))
+        made = (
+            _outgoing(text, speaker, entry.position, nth, len(texts)) for nth, text in enumerate(texts, 1)
+        )
         return tuple(made)[self._at.piece :]
 
-    async def _sent(self, piece: Piece) -> bool:
+    async def _sent(self, piece: OutgoingMessage) -> bool:
         """Send a piece, however often that takes; whether it is wanted."""
         try:
-            await persistently(partial(self._whole, piece), self.backoff, self._unsent)
+            await retry_forever(partial(self._send_whole, piece), self.backoff, self._unsent)
         except PermissionError as error:
             self.closed = str(error) or "not permitted"
-            LOGGER.warning("%s: nothing goes to %s any more: %s", self.talk.name, self.name, error)
+            LOGGER.warning("%s: nothing goes to %s any more: %s", self.conversation.name, self.name, error)
             return False
         return True
 
-    async def _whole(self, piece: Piece) -> None:
+    async def _send_whole(self, piece: OutgoingMessage) -> None:
         """Send a piece and note that; being told to stop meanwhile does not tear the two apart."""
         sending = asyncio.create_task(self._send_and_note(piece))
         try:
@@ -131,34 +133,36 @@ class Outlet:
             await asyncio.gather(sending, return_exceptions=True)
             raise
 
-    async def _send_and_note(self, piece: Piece) -> None:
+    async def _send_and_note(self, piece: OutgoingMessage) -> None:
         await self.send(piece)
         is_last = piece.nth == piece.number
-        self._at = Mark(piece.position) if is_last else Mark(piece.position - 1, piece.nth)
+        self._at = Cursor(piece.position) if is_last else Cursor(piece.position - 1, piece.nth)
         await self._note(self._at)
 
-    async def _note(self, mark: Mark) -> None:
+    async def _note(self, mark: Cursor) -> None:
         """Note how far it has come, however long that takes: nothing more is sent before."""
         noting = partial(asyncio.to_thread, self._note_now, mark)
-        await persistently(noting, self.backoff, self._failed, after=MachineError)
+        await retry_forever(noting, self.backoff, self._failed, after=OperationalError)
 
     def _unsent(self, error: Exception) -> None:
-        LOGGER.info("%s: %s: %s; it is tried again", self.talk.name, self.name, error)
+        LOGGER.info("%s: %s: %s; it is tried again", self.conversation.name, self.name, error)
 
     def _failed(self, error: Exception) -> None:
         """What should not have happened is told with its traceback; a store that is busy, without."""
-        trace = None if isinstance(error, MachineError) else error
-        LOGGER.warning("%s: %s: %s; it is tried again", self.talk.name, self.name, error, exc_info=trace)
+        trace = None if isinstance(error, OperationalError) else error
+        LOGGER.warning(
+            "%s: %s: %s; it is tried again", self.conversation.name, self.name, error, exc_info=trace
+        )
 
     # What touches the log, in a thread.
 
-    def asked(self, after: int) -> list[str]:
+    def delivered_codes(self, after: int) -> list[str]:
         """Return the codes of the calls that entries behind `after` ask about, as far as they were delivered
         whole, and not hidden."""
         at = self._at or self._begin()
-        settings = self.talk.settings(after) if after else NOTHING
-        codes, hides = list[str](), self.talk.settings().hides
-        for entry in self.talk.entries(after, at.position):
+        settings = self.conversation.settings(after) if after else NOTHING
+        codes, hides = list[str](), self.conversation.settings().hides
+        for entry in self.conversation.entries(after, at.position):
             settings = configure(settings, entry)
             if not any(entry.position in span for span in hides):
                 codes += [piece.code for piece in self.render(entry, settings) if isinstance(piece, Question)]
@@ -169,34 +173,34 @@ class Outlet:
         if self._at is None:
             self._at = self._begin()
             self._noted = self._at.position
-            self._settings = self.talk.settings(self._at.position) if self._at.position else NOTHING
-        return list(islice(self.talk.entries(after=self._at.position), BATCH))
+            self._settings = self.conversation.settings(self._at.position) if self._at.position else NOTHING
+        return list(islice(self.conversation.entries(after=self._at.position), BATCH))
 
-    def _begin(self) -> Mark:
-        key = reading.resolve(self.talk.log.datastore, self.talk.stream)
+    def _begin(self) -> Cursor:
+        key = reading.resolve(self.conversation.log.datastore, self.conversation.stream)
         if key is None:
-            return Mark()
-        with self.talk.log.datastore.reading() as connection:
-            found = tracking.mark(connection, self.name, key)
-        return found if found != Mark() or not self.first else Mark(self._before_first())
+            return Cursor()
+        with self.conversation.log.datastore.reading() as connection:
+            found = tracking.load_cursor(connection, self.name, key)
+        return found if found != Cursor() or not self.first else Cursor(self._before_first())
 
     def _before_first(self) -> int:
         """The position before the first entry that counts; the last one where there is none."""
         position = 0
-        for entry in self.talk.entries():
+        for entry in self.conversation.entries():
             position = entry.position
             if entry.id.startswith(self.first):
                 return position - 1
         return position
 
-    def _note_now(self, mark: Mark) -> None:
-        key = reading.resolve(self.talk.log.datastore, self.talk.stream)
+    def _note_now(self, mark: Cursor) -> None:
+        key = reading.resolve(self.conversation.log.datastore, self.conversation.stream)
         assert key is not None, "what was sent came from there"
-        with self.talk.log.datastore.writing() as connection:
+        with self.conversation.log.datastore.writing() as connection:
             tracking.advance(connection, self.name, mark, key)
         self._noted = mark.position
 
 
-def _piece(made: str | Question, speaker: str, position: int, nth: int, number: int) -> Piece:
+def _outgoing(made: str | Question, speaker: str, position: int, nth: int, number: int) -> OutgoingMessage:
     text, question = (made, None) if isinstance(made, str) else (made.text, made)
-    return Piece(text, speaker, position, nth, number, question)
+    return OutgoingMessage(text, speaker, position, nth, number, question)

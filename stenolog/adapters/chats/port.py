@@ -20,7 +20,7 @@ class Question(NamedTuple):
     is_last: bool = True
 
 
-class Piece(NamedTuple):
+class OutgoingMessage(NamedTuple):
     """A part of what an entry has to say outside: number `nth` of `number`, counted from 1.
 
     `speaker` is the lane that said it, or that it is about. `question`: what is asked, where it asks whether
@@ -35,7 +35,7 @@ class Piece(NamedTuple):
     question: Question | None = None
 
 
-Send: TypeAlias = Callable[[Piece], Awaitable[None]]
+Send: TypeAlias = Callable[[OutgoingMessage], Awaitable[None]]
 """Hands a piece over, and returns when it is there. Raises `OSError` where it may work later, so that it is
 tried again, and `PermissionError` where nothing is wanted there any more."""
 Render: TypeAlias = Callable[[Entry, Settings], Iterable[str | Question]]
@@ -51,7 +51,7 @@ def backoff(failures: int) -> float:
     return float(min(60, 2 ** min(failures - 1, 6)))
 
 
-async def persistently(
+async def retry_forever(
     call: Callable[[], Awaitable[T]],
     wait: Backoff,
     tell: Callable[[Exception], object],

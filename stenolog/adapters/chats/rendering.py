@@ -8,14 +8,14 @@ from types import MappingProxyType
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.floor import is_pass
-from stenolog.domain.parts import Refusal
+from stenolog.domain.parts import RefusalPart
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import address
-from stenolog.domain.values import CallRef, Turns
+from stenolog.domain.values import CallRef, TurnPolicy
 from stenolog.projections.showing import call_code, shown_call
 
 from .port import Question, Render
-from .splitting import LIMIT, Weigh, in_block, split, units
+from .splitting import LIMIT, Weigh, in_block, split, utf16_length
 
 NO_NAMES: Mapping[str, str] = MappingProxyType({})
 WHY = {
@@ -42,8 +42,8 @@ def name_of(lane: str, names: Mapping[str, str]) -> str:
     return names.get(lane) or names.get(lane.partition("/")[0]) or lane
 
 
-def pieces(
-    names: Mapping[str, str] = NO_NAMES, *, heading: str = "", limit: int = LIMIT, weigh: Weigh = units
+def render_entry(
+    names: Mapping[str, str] = NO_NAMES, *, heading: str = "", limit: int = LIMIT, weigh: Weigh = utf16_length
 ) -> Render:
     """A rendering in pieces that weigh at most `limit`. `names` are display names by agent or lane.
 
@@ -72,7 +72,7 @@ def in_words(entry: Entry, settings: Settings, speaker: str) -> str:
     """
     match entry.event:
         case AssistantMessage(purpose="answer", in_context=True) as said:
-            return "" if _passes(said, settings.turns) else "\n\n".join(_said(said))
+            return "" if _passes(said, settings.turns) else "\n\n".join(_answer_texts(said))
         case LlmError(retry_at=None, in_context=True) as error if error.category != "cancelled":
             why = WHY.get(error.category, "something went wrong")
             return f"({speaker} could not answer: {why}. /continue goes on.)"
@@ -80,15 +80,15 @@ def in_words(entry: Entry, settings: Settings, speaker: str) -> str:
             return ""
 
 
-def _passes(said: AssistantMessage, turns: Turns | None) -> bool:
+def _passes(said: AssistantMessage, turns: TurnPolicy | None) -> bool:
     token = turns.options.get("pass_token") if turns is not None else None
     return isinstance(token, str) and bool(token) and is_pass(said, token)
 
 
-def _said(said: AssistantMessage) -> Iterator[str]:
+def _answer_texts(said: AssistantMessage) -> Iterator[str]:
     """Yield the text of an answer, then its refusals."""
     yield from filter(
-        str.strip, (said.text, *(part.text for part in said.parts if isinstance(part, Refusal)))
+        str.strip, (said.text, *(part.text for part in said.parts if isinstance(part, RefusalPart)))
     )
 
 

@@ -46,12 +46,12 @@ def in_block(text: str) -> str:
     return f"{mark}\n{text}\n{mark}"
 
 
-def units(text: str) -> int:
+def utf16_length(text: str) -> int:
     """How long a text is in UTF-16 code units, in which Telegram counts."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def split(text: str, limit: int = LIMIT, weigh: Weigh = units) -> list[str]:
+def split(text: str, limit: int = LIMIT, weigh: Weigh = utf16_length) -> list[str]:
     """The text in pieces that weigh at most `limit`, cut between lines, else between words, else anywhere.
 
     A block of code that goes on in the next piece is closed, and begun there again with its language. Blank
@@ -99,14 +99,14 @@ class _Cutter:
         return self.pieces
 
     def _begin(self, fence: Fence) -> None:
-        if self._room() < self._weighed(fence.line) + self._weighed(fence.mark) + 2:
+        if self._line_limit() < self._weighed(fence.line) + self._weighed(fence.mark) + 2:
             self._flush()
         self._open(fence)
 
     def _text(self, line: str) -> None:
-        if self._weighed(line) > self._room() and not self._is_fresh():
+        if self._weighed(line) > self._line_limit() and not self._is_fresh():
             self._flush()
-        while self._weighed(line) > self._room():
+        while self._weighed(line) > self._line_limit():
             begin, line = self._cut(line)
             self._add(begin)
             self._flush()
@@ -115,7 +115,7 @@ class _Cutter:
     def _weighed(self, line: str) -> int:
         return self.weigh(line) + 1  # with the line break
 
-    def _room(self) -> int:
+    def _line_limit(self) -> int:
         """What a line may weigh; the end of a block of code always finds its place."""
         return self.limit - self._weight - (self._weighed(self.fence.mark) if self.fence else 0)
 
@@ -125,7 +125,7 @@ class _Cutter:
 
     def _cut(self, line: str) -> tuple[str, str]:
         """As much of a line as there is room for, cut behind a blank where there is one, and the rest."""
-        room, at = self._room() - 1, 0
+        room, at = self._line_limit() - 1, 0
         for at, char in enumerate(line):  # noqa: B007 - where the room ends
             room -= self.weigh(char)
             if room < 0:

@@ -11,26 +11,26 @@ import click
 
 from stenolog.adapters.stores import streams
 
-from .answer import Answer
+from .answer import CommandResult
 from .files import there
 from .lines import Piece, line
 from .positions import resolve
-from .shell import command, found, names, opened, takes_db
+from .shell import command, find_conversation, names, open_log, takes_db
 from .words import counted
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
 
-conversation = click.argument("conversation", shell_complete=names)
+target_argument = click.argument("target", metavar="CONVERSATION", shell_complete=names)
 
 
-def done(words: str, **data: object) -> Answer:
+def done(words: str, **data: object) -> CommandResult:
     """What a command says that did what it was asked."""
 
     def draw() -> Iterator[Piece]:
         yield line(("✓ ", "green"), words)
 
-    return Answer(data, draw)
+    return CommandResult(data, draw)
 
 
 @command("fork")
@@ -44,103 +44,109 @@ def done(words: str, **data: object) -> Answer:
     show_default=True,
     help="Calls that were running: closed with `not run in this fork`, or kept open.",
 )
-@conversation
+@target_argument
 @takes_db
 def fork_command(
     db: Path,
-    conversation: str,
+    target: str,
     after: str | None,
     before: str | None,
     name: str | None,
     pending: Literal["close", "keep"],
-) -> Answer:
+) -> CommandResult:
     """Begin a new conversation that shares a beginning. No entry is copied."""
     if (after is None) == (before is None):
         raise click.UsageError("say where: --after POSITION or --before POSITION")
-    talk = found(opened(db), conversation)
-    position = resolve(talk, after, least=0) if after is not None else resolve(talk, str(before)) - 1
-    fork = talk.fork(after=position, name=name, pending=pending)
-    words = f"{fork.name} begins after {talk.name}@{position}, with which it shares {position} entries"
-    return done(words, conversation=fork.name, fork_of=talk.name, after=position, head=fork.position)
+    conversation = find_conversation(open_log(db), target)
+    position = (
+        resolve(conversation, after, least=0) if after is not None else resolve(conversation, str(before)) - 1
+    )
+    fork = conversation.fork(after=position, name=name, pending=pending)
+    words = (
+        f"{fork.name} begins after {conversation.name}@{position}, with which it shares {position} entries"
+    )
+    return done(words, conversation=fork.name, fork_of=conversation.name, after=position, head=fork.position)
 
 
 @command("rename")
-@conversation
+@target_argument
 @click.argument("new")
 @takes_db
-def rename_command(db: Path, conversation: str, new: str) -> Answer:
+def rename_command(db: Path, target: str, new: str) -> CommandResult:
     """Give a conversation another name. Its digests stay what they are."""
-    talk = found(opened(db), conversation)
-    old = talk.name
-    talk.rename(new)
+    conversation = find_conversation(open_log(db), target)
+    old = conversation.name
+    conversation.rename(new)
     return done(f"{old} is now {new}", old=old, conversation=new)
 
 
 @command("archive")
 @click.option("--undo", is_flag=True, help="Bring it back.")
-@conversation
+@target_argument
 @takes_db
-def archive_command(db: Path, conversation: str, undo: bool) -> Answer:
+def archive_command(db: Path, target: str, undo: bool) -> CommandResult:
     """Put a conversation away. `ls` no longer lists it, everything else still finds it."""
-    talk = found(opened(db), conversation)
+    conversation = find_conversation(open_log(db), target)
     if undo:
-        talk.unarchive()
-        return done(f"{talk.name} is back", conversation=talk.name, archived=False)
-    talk.archive()
-    return done(f"{talk.name} is archived", conversation=talk.name, archived=True)
+        conversation.unarchive()
+        return done(f"{conversation.name} is back", conversation=conversation.name, archived=False)
+    conversation.archive()
+    return done(f"{conversation.name} is archived", conversation=conversation.name, archived=True)
 
 
 @command("delete")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@conversation
+@target_argument
 @takes_db
-def delete_command(db: Path, conversation: str, yes: bool) -> Answer:
+def delete_command(db: Path, target: str, yes: bool) -> CommandResult:
     """Delete a conversation for good. One with living forks is not deleted."""
-    log = opened(db)
-    talk = found(log, conversation)
-    if not conversation == talk.name:
-        raise click.UsageError(f"to delete, write the whole name: {talk.name!r}")
+    log = open_log(db)
+    conversation = find_conversation(log, target)
+    if not target == conversation.name:
+        raise click.UsageError(f"to delete, write the whole name: {conversation.name!r}")
     if not yes and not sys.stdin.isatty():
         raise click.UsageError("to delete without being asked, say --yes")
-    entries, words = _own(talk)
+    entries, words = _entry_count(conversation)
     if not yes:
-        click.confirm(f"Delete {talk.name!r} and its {words} for good?", abort=True, err=True)
-    talk.delete()
-    return done(f"{talk.name} is deleted, with {words}", conversation=talk.name, entries=entries)
+        click.confirm(f"Delete {conversation.name!r} and its {words} for good?", abort=True, err=True)
+    conversation.delete()
+    return done(
+        f"{conversation.name} is deleted, with {words}", conversation=conversation.name, entries=entries
+    )
 
 
 @command("erase")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@conversation
+@target_argument
 @click.argument("position")
 @takes_db
-def erase_command(db: Path, conversation: str, position: str, yes: bool) -> Answer:
+def erase_command(db: Path, target: str, position: str, yes: bool) -> CommandResult:
     """Erase what one entry says, for good. Its place and its digest stay, so the log is still provable."""
-    talk = found(opened(db), conversation)
+    conversation = find_conversation(open_log(db), target)
     if not yes and not sys.stdin.isatty():
         raise click.UsageError("to erase without being asked, say --yes")
-    at = resolve(talk, position)
+    at = resolve(conversation, position)
     if not yes:
-        click.confirm(f"Erase what entry {at} of {talk.name!r} says, for good?", abort=True, err=True)
-    talk.erase(at)
-    return done(f"{talk.name}: entry {at} is erased", conversation=talk.name, position=at)
+        click.confirm(f"Erase what entry {at} of {conversation.name!r} says, for good?", abort=True, err=True)
+    conversation.erase(at)
+    return done(f"{conversation.name}: entry {at} is erased", conversation=conversation.name, position=at)
 
 
-def _own(talk: Conversation) -> tuple[int, str]:
+def _entry_count(conversation: Conversation) -> tuple[int, str]:
     """How many entries go with a conversation, and in words: what a fork shares stays with its parent."""
-    with talk.log.datastore.reading() as connection:
-        stream = streams.find(connection, talk.name) or 0
-        shared = streams.lineage(connection, stream, talk.position)[-1].after
-    own = talk.position - shared
+    with conversation.log.datastore.reading() as connection:
+        stream = streams.find(connection, conversation.name) or 0
+        shared = streams.lineage(connection, stream, conversation.position)[-1].after
+    own = conversation.position - shared
     return own, counted(own, "entry", "entries") + (" of its own" if shared else "")
 
 
 @command("backup")
 @click.argument("file", type=click.Path(path_type=Path))
 @takes_db
-def backup_command(db: Path, file: Path) -> Answer:
+def backup_command(db: Path, file: Path) -> CommandResult:
     """Copy the whole database into a file. Others may go on writing to it."""
-    log = opened(db)
+    log = open_log(db)
     if file.exists():
         raise click.UsageError(f"{file} exists; a backup overwrites nothing")
     log.backup(file)
@@ -150,7 +156,7 @@ def backup_command(db: Path, file: Path) -> Answer:
 @command("restore")
 @click.argument("file", type=click.Path(path_type=Path))
 @takes_db
-def restore_command(db: Path, file: Path) -> Answer:
+def restore_command(db: Path, file: Path) -> CommandResult:
     """Put a backup in the place of the database. What is there is moved aside.
 
     The backup is verified first. Nothing is deleted: the files that were there are named. Refused while any
@@ -166,4 +172,4 @@ def restore_command(db: Path, file: Path) -> Answer:
         for moved in done.moved:
             yield f"· moved aside: {moved}"  # no line of a screen's width: nothing of a path may be cut
 
-    return Answer({**done._asdict(), "file": str(file)}, draw)
+    return CommandResult({**done._asdict(), "file": str(file)}, draw)

@@ -38,7 +38,7 @@ def nothing() -> Iterable[Piece]:
     return ()
 
 
-class Answer(NamedTuple):
+class CommandResult(NamedTuple):
     """What a command hands back.
 
     `data` is what `--json` shows, or a function that makes it when it is asked for. `draw` makes what a
@@ -52,7 +52,7 @@ class Answer(NamedTuple):
     failed: bool = False
     diagnostics: tuple[Diagnostic, ...] = ()
     streams: bool = False
-    said: tuple[Diagnostic, ...] | None = None
+    messages: tuple[Diagnostic, ...] | None = None
     closing: tuple[Piece, ...] = ()
 
 
@@ -93,7 +93,7 @@ def entry_data(entry: Entry) -> dict[str, Any]:
         "conversation": entry.conversation,
         "position": entry.position,
         "id": entry.id,
-        "at": when(entry.at),
+        "at": when(entry.time),
         "digest": entry.digest,
         "kind": entry.event.kind,
         "topic": topic,
@@ -101,6 +101,6 @@ def entry_data(entry: Entry) -> dict[str, Any]:
     }
 
 
-def when(at: datetime) -> str:
+def when(time: datetime) -> str:
     """A time as text: ISO, UTC, to the microsecond where there are any."""
-    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .answer import Answer
+from .answer import CommandResult
 from .prices import prices_of
 from .screen import say
-from .shell import command, names, opened, takes_db
+from .shell import command, names, open_log, takes_db
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
     from stenolog.adapters.engine.team import Team
     from stenolog.adapters.llms.port import Model
     from stenolog.domain.policy import Policy
-    from stenolog.domain.values import Card
+    from stenolog.domain.values import AgentCard
 
 NAME, AGENT = "chat", "assistant"
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -27,7 +27,7 @@ ALONE = ("model", "cli", "agent", "persona", "tools")
 
 
 @command("chat")
-@click.argument("conversation", metavar="[TALK]", required=False, default="", shell_complete=names)
+@click.argument("target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names)
 @click.option("--model", help="Who answers, such as openai:gpt-5.2; else $STENOLOG_MODEL.")
 @click.option("--cli", help="A program that answers, with its arguments.")
 @click.option("--team", type=FILE, help="A team, from its file.")
@@ -40,13 +40,13 @@ ALONE = ("model", "cli", "agent", "persona", "tools")
 @takes_db
 def chat_command(
     db: Path,
-    conversation: str,
+    target: str,
     team: Path | None,
     to: tuple[str, ...],
     prices: Path | None,
     yes: bool,
     **alone: Any,
-) -> Answer:
+) -> CommandResult:
     """Talk with an agent, or with a team. In a pipe every line is a message.
 
     \b
@@ -55,27 +55,27 @@ def chat_command(
     """
     from .chat_loop import Chat
     from .chat_standing import Hints
-    from .run_desk import desk
+    from .run_desk import open_session
 
-    name, title, made = conversation or NAME, "", None
+    name, title, made = target or NAME, "", None
     if team is not None:
         from stenolog.adapters.teamfile import load
 
         if given := [f"--{option}" for option in ALONE if alone[option]]:
             raise click.UsageError(f"the agents are those of --team: leave out {', '.join(given)}")
         described = load(team)
-        name, title, made = conversation or described.talk, described.title, described.team
+        name, title, made = target or described.conversation, described.title, described.team
     llm = None if made else _model(alone["model"], alone["cli"])
     table = prices_of(prices) if prices else None
-    talk = opened(db, create=True)[name]
+    conversation = open_log(db, create=True)[name]
     if made is None:
         assert llm is not None, "somebody answers"
-        made, to = _single(talk, llm, to, **alone)
-        if talk.position and not conversation:
+        made, to = _single(conversation, llm, to, **alone)
+        if conversation.position and not target:
             say(f"{name} goes on; `stenolog chat NAME` begins another conversation", mark="·", style="cyan")
     if table is not None:
         made.options = replace(made.options, prices=table)
-    with desk(talk, made, Hints(), yes=yes, cancels=True, leave=False) as at:
+    with open_session(conversation, made, Hints(), yes=yes, cancels=True, leave=False) as at:
         at.entitle(title)
         Chat(at, to).loop()
         return at.outcome()
@@ -85,35 +85,38 @@ def _model(model: str | None, cli: str | None) -> Model:
     """Who answers."""
     import os
 
-    from stenolog.adapters.llms.named import model_of
+    from stenolog.adapters.llms.named import model_from_string
 
     if model and cli:
         raise click.UsageError("--model or --cli: choose one")
     if cli:
-        from stenolog.adapters.agents.formats import known
+        from stenolog.adapters.agents.formats import split_command
 
-        command, form = known(cli)
-        return model_of(f"cli:{command}", folder=Path.cwd(), format=form)
+        command, form = split_command(cli)
+        return model_from_string(f"cli:{command}", folder=Path.cwd(), format=form)
     written = model or os.environ.get("STENOLOG_MODEL")
     if not written:
         raise click.UsageError(
             "say who answers: --model openai:gpt-5.2 (or anthropic:…, gemini:…, http://…), --cli or --team"
         )
-    return model_of(written, folder=Path.cwd())
+    return model_from_string(written, folder=Path.cwd())
 
 
-def _policy(card: Card, llm: Model) -> Policy | None:
-    """Return the card's policy; `Delta` was the default of a model that remembered, and is for such alone."""
-    from stenolog.domain.policy import Delta, policy
+def _policy(card: AgentCard, llm: Model) -> Policy | None:
+    """Return the card's policy; `SinceLastTurn` was the default of a model that remembered, and is for such
+    alone."""
+    from stenolog.domain.policy import SinceLastTurn, policy
 
     if not card.policy:
         return None
     kept = policy(card.policy)
-    return replace(kept, chosen=None) if isinstance(kept.chosen, Delta) and not llm.remembers else kept
+    return (
+        replace(kept, chosen=None) if isinstance(kept.chosen, SinceLastTurn) and not llm.remembers else kept
+    )
 
 
 def _single(
-    talk: Conversation,
+    conversation: Conversation,
     llm: Model,
     to: tuple[str, ...],
     *,
@@ -130,7 +133,7 @@ def _single(
     from stenolog.adapters.engine.team import Team
     from stenolog.adapters.teamfile.named import tools_of
 
-    settings = talk.settings()
+    settings = conversation.settings()
     members = settings.members
     name = agent or (members[0] if len(members) == 1 else AGENT)
     card = settings.card_of(name)

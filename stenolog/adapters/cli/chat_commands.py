@@ -7,11 +7,11 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
-from stenolog.domain.errors import InvalidEvent
+from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
 from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.state import address
-from stenolog.domain.values import Span
+from stenolog.domain.values import PositionRange
 
 from .chat_standing import at_work, awaiting, failed, is_words, stopped
 from .lines import Piece
@@ -44,7 +44,7 @@ def call(chat: Chat, typed: str) -> None:
     if name not in COMMANDS:
         near = get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean /{near[0]}?" if near else "/help lists them"
-        raise InvalidEvent(f"no command /{name}: {hint} (a message may begin with //)")
+        raise InvalidEventError(f"no command /{name}: {hint} (a message may begin with //)")
     COMMANDS[name](chat, rest.strip())
 
 
@@ -66,9 +66,9 @@ def to(chat: Chat, rest: str) -> None:
     """NAME TEXT: say something to one agent"""
     name, _, text = rest.partition(" ")
     if not text.strip():
-        raise InvalidEvent("expected /to NAME TEXT")
+        raise InvalidEventError("expected /to NAME TEXT")
     if name.partition("/")[0] not in chat.team.agents:
-        raise InvalidEvent(f"expected one of {', '.join(chat.team.agents)}; found {name!r}")
+        raise InvalidEventError(f"expected one of {', '.join(chat.team.agents)}; found {name!r}")
     chat.say(text.strip(), to=[name])
 
 
@@ -82,16 +82,16 @@ def why(chat: Chat, rest: str) -> None:
     lane, view = _last_request(chat, rest)
     agent, _, task = lane.partition("/")
     llm = chat.team.agents[agent].llm
-    request = chat.talk.request(agent, view, llm.wire if llm else None, task=task)
-    log = list(chat.talk.entries(upto=request.upto))
+    request = chat.conversation.request(agent, view, llm.api if llm else None, task=task)
+    log = list(chat.conversation.entries(at=request.at))
     chat.paper.drawn(reasons_drawn(request, reasons(request, log), False))
 
 
 def _last_request(chat: Chat, lane: str) -> tuple[str, int | None]:
     """The lane whose request was sent last, and where it was built; now, where none was sent yet."""
     if lane and lane.partition("/")[0] not in chat.team.agents:
-        raise InvalidEvent(f"expected one of {', '.join(chat.team.agents)}; found {lane!r}")
-    for entry in backwards(chat.talk, chat.talk.position):
+        raise InvalidEventError(f"expected one of {', '.join(chat.team.agents)}; found {lane!r}")
+    for entry in backwards(chat.conversation, chat.conversation.position):
         match entry.event:
             case AssistantMessage(receipt=receipt) | LlmError(receipt=receipt) if receipt is not None:
                 where = address(entry.event.agent, entry.event.task)
@@ -106,8 +106,10 @@ def _last_request(chat: Chat, lane: str) -> tuple[str, int | None]:
 def log(chat: Chat, rest: str) -> None:
     """[N]: the last entries of the log"""
     number = int(rest) if rest.isdecimal() and int(rest) else SHOWN
-    last = list(islice(backwards(chat.talk, chat.talk.position), number))
-    chat.paper.drawn(entry_line(entry, len(str(chat.talk.position)), chat.talk) for entry in reversed(last))
+    last = list(islice(backwards(chat.conversation, chat.conversation.position), number))
+    chat.paper.drawn(
+        entry_line(entry, len(str(chat.conversation.position)), chat.conversation) for entry in reversed(last)
+    )
 
 
 @command
@@ -119,7 +121,7 @@ def agents(chat: Chat, rest: str) -> None:
 def _agents(chat: Chat) -> Iterator[Piece]:
     from .drawing import table
 
-    settings, state = chat.talk.settings(), chat.talk.state()
+    settings, state = chat.conversation.settings(), chat.conversation.state()
     rows = []
     for name in dict.fromkeys([*chat.team.agents, *settings.members]):
         card = settings.card_of(name)
@@ -134,7 +136,7 @@ def _cost(chat: Chat, rest: str) -> None:
     from .draw_stats import drawn
     from .stats import USAGE
 
-    rows = list(chat.talk.fold(USAGE).by("model"))
+    rows = list(chat.conversation.fold(USAGE).by("model"))
     chat.paper.drawn(drawn(rows, "model", chat.team.options.prices, ""))
 
 
@@ -142,37 +144,39 @@ def _cost(chat: Chat, rest: str) -> None:
 def mode(chat: Chat, rest: str) -> None:
     """chat | agent | run | …: change the mode"""
     if not rest:
-        raise InvalidEvent(f"expected a mode such as chat, agent or run; it is {chat.talk.settings().mode}")
+        raise InvalidEventError(
+            f"expected a mode such as chat, agent or run; it is {chat.conversation.settings().mode}"
+        )
     chat.submit(ModeSwitch(mode=rest))
 
 
 @command
 def _continue(chat: Chat, rest: str) -> None:
     """[AGENT]: go on after an error, an interruption, or Ctrl-C"""
-    state, agents = chat.talk.state(), chat.team.agents
-    halted = [*failed(state, agents), *stopped(chat.talk, agents)]
+    state, agents = chat.conversation.state(), chat.team.agents
+    halted = [*failed(state, agents), *stopped(chat.conversation, agents)]
     if rest and (rest in halted or rest not in state.lanes):
         _proceed(chat, rest)
     elif failed(state, agents) and not rest:
-        chat.desk.work.do(chat.team.proceed(chat.talk))
+        chat.desk.work.do(chat.team.resume(chat.conversation))
     elif not (at_work(state, agents) or any(awaiting(state, agents))):
         if rest or not halted:
-            raise InvalidEvent("nothing to go on with: nobody has failed, or was stopped or interrupted")
+            raise InvalidEventError("nothing to go on with: nobody has failed, or was stopped or interrupted")
         for where in halted:
             _proceed(chat, where)
     chat.desk.go()
 
 
 def _proceed(chat: Chat, lane: str) -> None:
-    chat.desk.work.do(chat.team.proceed(chat.talk, *lane.split("/", 1)))
+    chat.desk.work.do(chat.team.resume(chat.conversation, *lane.split("/", 1)))
 
 
 @command
 def cancel(chat: Chat, rest: str) -> None:
     """[AGENT]: give up what waits for an approval, or was interrupted"""
-    if not rest and all(lane.status not in BUSY for lane in chat.talk.state().lanes.values()):
-        raise InvalidEvent("nothing to cancel: nobody is at work, or waits for an approval")
-    chat.desk.work.do(chat.team.cancel(chat.talk, *rest.split("/", 1) if rest else ()))
+    if not rest and all(lane.status not in BUSY for lane in chat.conversation.state().lanes.values()):
+        raise InvalidEventError("nothing to cancel: nobody is at work, or waits for an approval")
+    chat.desk.work.do(chat.team.cancel(chat.conversation, *rest.split("/", 1) if rest else ()))
     chat.desk.watching.catch_up()
 
 
@@ -180,21 +184,21 @@ def cancel(chat: Chat, rest: str) -> None:
 def approve(chat: Chat, rest: str) -> None:
     """ask again about the calls that wait for you"""
     if not chat.desk.approvals.judge():
-        raise InvalidEvent("no call waits for you")
+        raise InvalidEventError("no call waits for you")
     chat.desk.go()
 
 
 @command
 def undo(chat: Chat, rest: str) -> None:
     """take your last message, and what followed, out of the context"""
-    hidden = chat.talk.settings().hides
-    mine = (entry for entry in backwards(chat.talk, chat.talk.position) if is_words(entry))
+    hidden = chat.conversation.settings().hides
+    mine = (entry for entry in backwards(chat.conversation, chat.conversation.position) if is_words(entry))
     last = next(
         (entry.position for entry in mine if not any(entry.position in span for span in hidden)), None
     )
     if last is None:
-        raise InvalidEvent("nothing was said yet")
-    span = Span(first=last, last=chat.talk.position)
+        raise InvalidEventError("nothing was said yet")
+    span = PositionRange(first=last, last=chat.conversation.position)
     taken = sum(not any(position in other for other in hidden) for position in range(last, span.last + 1))
     chat.submit(ModeSwitch(hides=[*hidden, span]), f"taken back: {counted(taken, 'entry', 'entries')}")
 
@@ -202,7 +206,7 @@ def undo(chat: Chat, rest: str) -> None:
 @command
 def reset(chat: Chat, rest: str) -> None:
     """begin anew: nothing before this is in context any more; the log keeps it"""
-    switch = ModeSwitch(context_from=chat.talk.position + 1)
+    switch = ModeSwitch(context_from=chat.conversation.position + 1)
     chat.submit(switch, "begun anew: nothing before this is in context")
 
 

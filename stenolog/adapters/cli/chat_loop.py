@@ -15,7 +15,7 @@ from .chat_standing import last_exchange
 from .chat_words import minute
 from .exits import Terminated
 from .positions import backwards
-from .run_desk import Desk
+from .run_desk import RunSession
 from .words import counted
 
 PROMPT, MORE = "> ", "… "
@@ -25,7 +25,7 @@ ONCE_MORE = "Ctrl-C once more ends; so does Ctrl-D"
 class Chat:
     """One conversation with a team, at a terminal or over a pipe."""
 
-    def __init__(self, desk: Desk, to: Collection[str] = ()) -> None:
+    def __init__(self, desk: RunSession, to: Collection[str] = ()) -> None:
         self.desk = desk
         self.paper, self.lines = desk.paper, desk.lines
         self.to = to
@@ -36,9 +36,9 @@ class Chat:
         return self.desk.team
 
     @property
-    def talk(self) -> Conversation:
+    def conversation(self) -> Conversation:
         """The conversation."""
-        return self.desk.talk
+        return self.desk.conversation
 
     def loop(self) -> None:
         """Until the person ends it. Raises KeyboardInterrupt where that was by Ctrl-C."""
@@ -80,7 +80,7 @@ class Chat:
 
     def submit(self, switch: ModeSwitch, words: str = "") -> None:
         """Change a setting, and show it, in these words if there are any."""
-        self.talk.submit(switch)
+        self.conversation.submit(switch)
         self.desk.watching.catch_up(words)
 
     def note(self, words: str) -> None:
@@ -94,11 +94,11 @@ class Chat:
                 f"{name} ({agent.llm.name})" if agent.llm else name
                 for name, agent in self.team.agents.items()
             )
-            head = self.talk.position
-            last = next(backwards(self.talk, head), None)
-            since = f"{counted(head, 'entry', 'entries')}, the last of {minute(last.at)}" if last else "new"
-            self.paper.text(f"{self.talk.name} · {since} · /help · {names}", "dim")
-            for said in last_exchange(self.talk):
+            head = self.conversation.position
+            last = next(backwards(self.conversation, head), None)
+            since = f"{counted(head, 'entry', 'entries')}, the last of {minute(last.time)}" if last else "new"
+            self.paper.text(f"{self.conversation.name} · {since} · /help · {names}", "dim")
+            for said in last_exchange(self.conversation):
                 self.paper.text(said, "dim", indent="  ")
-        for words in self.desk.standing():
+        for words in self.desk.status():
             self.paper.text(f"! {words}", "yellow")

@@ -26,7 +26,7 @@ LONGEST = 40
 CLEARED = "\r\x1b[2K"
 
 
-class Flow:
+class StreamWrapper:
     """Text as it streams, broken between words where a line would be too long.
 
     What a terminal would obey is spelled out. A word is held back until it is whole.
@@ -85,7 +85,7 @@ class Flow:
         self._column, self._blank = 0, ""
 
 
-class Paper:
+class TerminalWriter:
     """Where a conversation is written. `live`: on a terminal, with a status that comes and goes.
 
     A `plain` one is treated as though it were none.
@@ -98,15 +98,15 @@ class Paper:
         self._status = ""
         self._moves = self.live and os.environ.get("TERM") != "dumb"
 
-    def flow(self, style: str = "", *, aside: bool = False) -> Flow:
+    def flow(self, style: str = "", *, aside: bool = False) -> StreamWrapper:
         """Begin a text: the words of an agent, or what stands beside them."""
         room = width() if self.live else None
-        return Flow(partial(self._put, style=style, aside=aside), room)
+        return StreamWrapper(partial(self._put, style=style, aside=aside), room)
 
     def text(self, words: str, style: str = "", *, indent: str = "") -> None:
         """Words that go on on the next line where they are too long for one."""
         whole: list[str] = []
-        flow = Flow(whole.append, max(1, (width() or 0) - len(indent)) if self.live else None)
+        flow = StreamWrapper(whole.append, max(1, (width() or 0) - len(indent)) if self.live else None)
         flow.add(words)
         flow.end()
         rows = "".join(whole).splitlines(keepends=True)
@@ -114,7 +114,7 @@ class Paper:
 
     def line(self, *pieces: str | tuple[str, str], aside: bool = True) -> None:
         """A line, made safe, and cut where it is too long."""
-        stream, colours = self._place(aside)
+        stream, colours = self._target(aside)
         self._send(stream, f"{line(*pieces).rendered(width(), coloured=colours)}\n")
 
     def drawn(self, drawing: Iterable[Piece]) -> None:
@@ -132,10 +132,10 @@ class Paper:
         click.echo(CLEARED + styled(shown, "dim") * bool(words), nl=False, color=coloured(self.color))
 
     def _put(self, text: str, style: str, aside: bool) -> None:
-        stream, colours = self._place(aside)
+        stream, colours = self._target(aside)
         self._send(stream, styled(text, style) if colours else text)
 
-    def _place(self, aside: bool) -> tuple[TextIO, bool]:
+    def _target(self, aside: bool) -> tuple[TextIO, bool]:
         """Where it goes, and whether in colours."""
         stderr = aside and not self.live
         return sys.stderr if stderr else sys.stdout, coloured(self.color, stderr=stderr)
@@ -155,7 +155,7 @@ def lasted(seconds: float) -> str:
     return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
 
 
-class Watch:
+class Stopwatch:
     """How long something has taken."""
 
     def __init__(self) -> None:

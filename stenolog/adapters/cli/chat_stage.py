@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.engine.happenings import Delta, Happening, Recorded
+from stenolog.adapters.engine.happenings import EntryAppended, RunEvent, StreamDelta
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.parts import Reasoning, Refusal, Text
+from stenolog.domain.parts import ReasoningPart, RefusalPart, TextPart
 from stenolog.domain.state import State, address, find_call
 from stenolog.domain.values import Control
 from stenolog.projections.acts import act_in_words
@@ -16,7 +16,7 @@ from stenolog.projections.prices import Prices
 from stenolog.projections.timeline import cut_words
 from stenolog.projections.usage import Usage, usage
 
-from .chat_paper import Flow, Paper, Watch, lasted
+from .chat_paper import Stopwatch, StreamWrapper, TerminalWriter, lasted
 from .chat_standing import Hints, at_work
 from .chat_words import call_of, call_words, error_words, result_lines, used_words, what_next
 from .words import describe, in_words, pass_token, passes
@@ -24,28 +24,30 @@ from .words import describe, in_words, pass_token, passes
 STYLES = {"thought": "dim", "said": ""}
 
 
-class Stage:
+class RunPrinter:
     """Writes down what a run tells of.
 
     While an answer streams it has the floor; what else happens meanwhile is held back until it is whole.
     `hints` say how one that has failed is made to go on.
     """
 
-    def __init__(self, paper: Paper, talk: Conversation, agents: Collection[str], hints: Hints) -> None:
+    def __init__(
+        self, paper: TerminalWriter, conversation: Conversation, agents: Collection[str], hints: Hints
+    ) -> None:
         self.paper = paper
         self.hints = hints
-        self.talk = talk
+        self.conversation = conversation
         self.agents = dict.fromkeys(agents)
-        self.used = Usage(state=talk.state())
-        self._watch = Watch()
+        self.used = Usage(state=conversation.state())
+        self._watch = Stopwatch()
         self._mine = ""
         self._speaker = ""
         self._floor = ""
-        self._flow: Flow | None = None
+        self._flow: StreamWrapper | None = None
         self._kind = ""
         self._said = ""
         self._written = 0
-        self._held: list[Happening] = []
+        self._held: list[RunEvent] = []
         self._calls: dict[int, str] = {}
         self._stopped: dict[int, list[str]] = {}
         self._told: set[str] = set()
@@ -61,15 +63,15 @@ class Stage:
         """A run begins; `mine` is what was said here, and is not repeated."""
         self.catch_up()
         self.used = Usage(state=self.state)
-        self._mine, self._speaker, self._watch = mine, "", Watch()
+        self._mine, self._speaker, self._watch = mine, "", Stopwatch()
         self._told.clear()
         self._acts.clear()
 
     def catch_up(self, instead: str = "") -> None:
         """Show what stands in the log and was not shown yet; `instead` are other words for a setting."""
         self._instead = instead
-        for entry in self.talk.entries(after=self.state.position):
-            self.take(Recorded(entry))
+        for entry in self.conversation.entries(after=self.state.position):
+            self.take(EntryAppended(entry))
         self._instead = ""
         self.paper.status("")
 
@@ -87,9 +89,9 @@ class Stage:
         if doing and not self._floor:
             self.paper.status(f"… {doing} · {self._watch.seconds:.0f} s")
 
-    def take(self, happened: Happening) -> None:
+    def take(self, happened: RunEvent) -> None:
         """Write down one thing, or hold it back while somebody else has the floor."""
-        if isinstance(happened, Recorded):
+        if isinstance(happened, EntryAppended):
             if happened.entry.position <= self.state.position:
                 return  # it was shown already
             self._follow(happened.entry)
@@ -102,14 +104,14 @@ class Stage:
         """Where the conversation stands now."""
         before = self.state
         if isinstance(entry.event, ToolResult) and (found := find_call(before, entry.event)):
-            self._calls[entry.position] = call_words(call_of(self.talk, found[1]))
+            self._calls[entry.position] = call_words(call_of(self.conversation, found[1]))
         self.used = usage.evolve(self.used, entry)
         if _is_cancel(entry):
             rests = (where for where, lane in self.state.lanes.items() if lane.status == "idle")
             self._stopped[entry.position] = [where for where in rests if before.lane(where).status != "idle"]
 
-    def _show(self, happened: Happening) -> None:
-        if isinstance(happened, Recorded):
+    def _show(self, happened: RunEvent) -> None:
+        if isinstance(happened, EntryAppended):
             self._record(happened.entry)
             self.tick()
         elif happened.kind == "act":
@@ -117,7 +119,7 @@ class Stage:
         elif happened.kind != "tool_call":
             self._stream(happened)
 
-    def _act(self, delta: Delta) -> None:
+    def _act(self, delta: StreamDelta) -> None:
         """Show once what a program does by itself, such as a call of its own tools."""
         line = act_in_words(delta.text)
         if line and (shown := (delta.lane, delta.part, line)) not in self._acts:
@@ -127,7 +129,7 @@ class Stage:
             self._end_flow()
             self.paper.line("  ", ("⚙ ", "dim"), (line, "blue"))
 
-    def _stream(self, delta: Delta) -> None:
+    def _stream(self, delta: StreamDelta) -> None:
         self._floor = delta.lane
         if delta.kind == "reasoning":
             self._write("thought", delta.text)
@@ -193,14 +195,14 @@ class Stage:
 
     def _answer(self, answer: AssistantMessage) -> None:
         where = address(answer.agent, answer.task)
-        words = "".join(part.text for part in answer.parts if isinstance(part, Text | Refusal))
+        words = "".join(part.text for part in answer.parts if isinstance(part, TextPart | RefusalPart))
         if not self._said and not self._kind:  # it came as a whole
             for part in answer.parts:
-                if isinstance(part, Reasoning) and part.text:
-                    self._stream(Delta(where, 0, part.text, "reasoning"))
+                if isinstance(part, ReasoningPart) and part.text:
+                    self._stream(StreamDelta(where, 0, part.text, "reasoning"))
         passed = passes(answer, self.state.turns)
         if words != self._said and words.startswith(self._said):
-            self._stream(Delta(where, 0, words[len(self._said) :]))
+            self._stream(StreamDelta(where, 0, words[len(self._said) :]))
         elif not words and answer.tool_calls:
             self._introduce(where)
         if passed:
@@ -226,7 +228,7 @@ class Stage:
     def _error(self, error: LlmError, entry: Entry) -> None:
         where = address(error.agent, error.task)
         if not self._said and error.parts:
-            self._stream(Delta(where, 0, in_words(error.parts)))
+            self._stream(StreamDelta(where, 0, in_words(error.parts)))
         self._write_said()
         self._leave_floor()
         if error.category == "cancelled":
@@ -234,7 +236,7 @@ class Stage:
             self._told.discard(where)
             return
         self.paper.text(f"✗ {where}: {error_words(error)}", "yellow" if error.retry_at else "red")
-        self.paper.text(what_next(error, entry.at) or self.hints.out_of(error), "dim", indent="  ")
+        self.paper.text(what_next(error, entry.time) or self.hints.out_of(error), "dim", indent="  ")
 
     def _cancelled(self, lanes: Iterable[str]) -> None:
         """Say once who was stopped: that a person did so, and what became of it, are two entries."""
@@ -261,9 +263,9 @@ def _is_cancel(entry: Entry) -> bool:
             return False
 
 
-def _lane(happened: Happening) -> str:
+def _lane(happened: RunEvent) -> str:
     """Whose words they are; nobody's for what else happens."""
-    if isinstance(happened, Delta):
+    if isinstance(happened, StreamDelta):
         return happened.lane
     event = happened.entry.event
     return address(event.agent, event.task) if isinstance(event, AssistantMessage | LlmError) else ""

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from stenolog.adapters.conversation import Conversation
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
-from stenolog.domain.state import Lane, OpenCall, State, address, decision
+from stenolog.domain.state import LaneState, OpenCall, State, address, decision
 
 from .chat_words import error_words, minute
 from .positions import backwards
@@ -42,7 +42,7 @@ def not_called(error: LlmError) -> bool:
     return error.category == "process_exited" and error.receipt is None
 
 
-def awaiting(state: State, agents: Agents) -> Iterator[tuple[Lane, OpenCall]]:
+def awaiting(state: State, agents: Agents) -> Iterator[tuple[LaneState, OpenCall]]:
     """The calls that a person must approve before these agents go on."""
     for lane, call in state.open_calls():
         if call.approval and lane.status == "awaiting_approval" and lane.agent in agents:
@@ -68,10 +68,14 @@ def failed(state: State, agents: Agents) -> list[str]:
     return [where for where, lane in state.lanes.items() if lane.status == "failed" and lane.agent in agents]
 
 
-def stopped(talk: Conversation, agents: Agents) -> list[str]:
+def stopped(conversation: Conversation, agents: Agents) -> list[str]:
     """The lanes of these agents that were stopped before they had answered a person's last words."""
-    words = next((entry.position for entry in backwards(talk, talk.position) if is_words(entry)), 0)
-    lanes = (lane for lane in talk.state().lanes.values() if lane.status == "idle" and lane.agent in agents)
+    words = next(
+        (entry.position for entry in backwards(conversation, conversation.position) if is_words(entry)), 0
+    )
+    lanes = (
+        lane for lane in conversation.state().lanes.values() if lane.status == "idle" and lane.agent in agents
+    )
     return [lane.address for lane in lanes if lane.asked > lane.seen and lane.asked >= words]
 
 
@@ -81,10 +85,10 @@ def is_words(entry: Entry) -> bool:
     return isinstance(event, UserMessage) and event.control is None and event.author_kind == "person"
 
 
-def last_exchange(talk: Conversation) -> list[str]:
+def last_exchange(conversation: Conversation) -> list[str]:
     """The beginning of what was said last, and was not taken back: by a person, and to that person."""
-    answer, hidden = "", talk.settings().hides
-    for entry in backwards(talk, talk.position):
+    answer, hidden = "", conversation.settings().hides
+    for entry in backwards(conversation, conversation.position):
         if any(entry.position in span for span in hidden):
             continue
         match entry.event:
@@ -104,27 +108,27 @@ def _short(words: str) -> str:
     return joined if len(joined) <= LONGEST_WORDS else f"{joined[: LONGEST_WORDS - 1]}…"
 
 
-def standing(talk: Conversation, agents: Agents, hints: Hints) -> Iterator[str]:
+def describe_status(conversation: Conversation, agents: Agents, hints: Hints) -> Iterator[str]:
     """Where a conversation stands that is taken up again: what waits, has failed, or was broken off."""
-    state = talk.state()
+    state = conversation.state()
     for where, lane in state.lanes.items():
         match lane.status if lane.agent in agents else "idle":
             case "awaiting_approval":
-                since = next(iter(talk.entries(lane.answered - 1, lane.answered))).at
+                since = next(iter(conversation.entries(lane.answered - 1, lane.answered))).time
                 names = ", ".join(call.name for call in lane.calls if call.approval)
                 yield f"{where} awaits your approval of {names} since {minute(since)}: {hints.approve}"
             case "awaiting_llm" | "awaiting_tools":
                 yield f"{where} was interrupted, or is at work elsewhere: {hints.go_on}"
             case "failed":
-                error = _failure(talk, where)
+                error = _failure(conversation, where)
                 words, way = (error_words(error), hints.out_of(error)) if error else ("unknown", hints.again)
                 yield f"{where} has failed ({words}): {way}"
             case _:
                 pass
 
 
-def _failure(talk: Conversation, where: str) -> LlmError | None:
-    for entry in backwards(talk, talk.position):
+def _failure(conversation: Conversation, where: str) -> LlmError | None:
+    for entry in backwards(conversation, conversation.position):
         match entry.event:
             case LlmError(agent=agent, task=task) as error if address(agent, task) == where:
                 return error

@@ -12,7 +12,7 @@ from stenolog.domain.parts import ToolCall
 from stenolog.domain.state import OpenCall
 from stenolog.projections.prices import Prices, unpriced
 from stenolog.projections.showing import shown_call
-from stenolog.projections.usage import Tally
+from stenolog.projections.usage import UsageTotals
 
 from .words import counted, in_words
 
@@ -63,9 +63,9 @@ def result_lines(result: ToolResult) -> list[str]:
     return [*rows[: RESULT_LINES - 1], f"… {counted(len(rows) - RESULT_LINES + 1, 'more line')}"]
 
 
-def call_of(talk: Conversation, call: OpenCall) -> ToolCall:
+def call_of(conversation: Conversation, call: OpenCall) -> ToolCall:
     """An open call, with its arguments."""
-    entry = next(iter(talk.entries(call.position - 1, call.position)))
+    entry = next(iter(conversation.entries(call.position - 1, call.position)))
     assert isinstance(entry.event, AssistantMessage), "calls stand in answers"
     return entry.event.tool_calls[call.nth]
 
@@ -83,12 +83,12 @@ def what_next(error: LlmError, now: datetime) -> str:
     return f"retrying in {wait:.0f} s …" if wait >= 1 else "retrying …"
 
 
-def minute(at: datetime) -> str:
+def minute(time: datetime) -> str:
     """A time to the minute, in UTC."""
-    return f"{at:%Y-%m-%d %H:%M} UTC"
+    return f"{time:%Y-%m-%d %H:%M} UTC"
 
 
-def used_words(tally: Tally, prices: Prices) -> str:
+def used_words(tally: UsageTotals, prices: Prices) -> str:
     """What was used, in a few words: 2 answers · 1,204 tokens in, 32 out · $0.0021."""
     tokens, price = tally.sum, tally.known_cost(prices)
     answers = counted(tally.answers, "answer")

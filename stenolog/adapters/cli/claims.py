@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .answer import Answer, when
+from .answer import CommandResult, when
 from .lines import Piece, line
-from .shell import command, found, names, opened, takes_db
+from .shell import command, find_conversation, names, open_log, takes_db
 from .words import counted
 
 if TYPE_CHECKING:
@@ -20,33 +20,37 @@ NEXT = "the next run settles them: safe and keyed calls run again, the outcome o
 
 
 @command("claims")
-@click.option("--take", metavar="TALK", shell_complete=names, help="Take over the claims of a conversation.")
+@click.option(
+    "--take", metavar="CONVERSATION", shell_complete=names, help="Take over the claims of a conversation."
+)
 @click.option("--owner", help="With --take, only those of this process id, or of this runner.")
 @takes_db
-def claims_command(db: Path, take: str | None, owner: str | None) -> Answer:
+def claims_command(db: Path, take: str | None, owner: str | None) -> CommandResult:
     """List the effects under way, with their processes. A dead process's are settled by the next run.
 
     --take is for a process that hangs: whatever it does later with these effects is refused. End the process
     first if you can: a tool that it is running may still do something outside.
     """
     if owner is not None and take is None:
-        raise click.UsageError("--owner goes with --take TALK")
-    log = opened(db)
+        raise click.UsageError("--owner goes with --take CONVERSATION")
+    log = open_log(db)
     if take is None:
         shown = log.claims()
-        return Answer(shown, lambda: _drawn(shown))
-    talk = found(log, take)
-    taken = log.take_claims(talk.name, owner)
+        return CommandResult(shown, lambda: _drawn(shown))
+    conversation = find_conversation(log, take)
+    taken = log.take_claims(conversation.name, owner)
     if not taken:
         whose = f" of {owner}" if owner else ""
-        raise click.UsageError(f"{talk.name}: no effect{whose} is under way")
+        raise click.UsageError(f"{conversation.name}: no effect{whose} is under way")
 
     def draw() -> Iterable[Piece]:
-        yield line(("✓ ", "green"), f"{counted(len(taken), 'claim')} of {talk.name} taken over; {NEXT}")
+        yield line(
+            ("✓ ", "green"), f"{counted(len(taken), 'claim')} of {conversation.name} taken over; {NEXT}"
+        )
         for pid, host in sorted({(claim.pid, claim.host) for claim in taken if claim.alive}):
             yield line(("! ", "yellow"), f"process {pid} on {host} still runs")
 
-    return Answer(taken, draw)
+    return CommandResult(taken, draw)
 
 
 def _drawn(claims: list[OpenClaim]) -> Iterable[Piece]:
@@ -55,7 +59,9 @@ def _drawn(claims: list[OpenClaim]) -> Iterable[Piece]:
     if not claims:
         yield line(("no effect is under way", "dim"))
         return
-    yield table(("TALK", "LANE", "EFFECT", "SINCE", ">PROCESS", "HOST", "ALIVE"), [_row(c) for c in claims])
+    yield table(
+        ("CONVERSATION", "LANE", "EFFECT", "SINCE", ">PROCESS", "HOST", "ALIVE"), [_row(c) for c in claims]
+    )
 
 
 def _row(claim: OpenClaim) -> tuple[str | tuple[str, str], ...]:

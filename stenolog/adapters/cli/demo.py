@@ -17,9 +17,9 @@ from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.log import open as open_log
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
-from stenolog.domain.values import Card, Control, Tool
+from stenolog.domain.values import AgentCard, Control, Tool
 
-from .answer import Answer
+from .answer import CommandResult
 from .lines import Piece, line
 from .proofs import replay_lines, replayed
 from .reading import entry_line
@@ -41,13 +41,13 @@ EVENTS: tuple[Event, ...] = (
         title="the flaky parser",
         joins=("coder", "reviewer"),
         cards={
-            "coder": Card(
+            "coder": AgentCard(
                 model="gpt-5.2",
                 provider="openai",
                 persona="You are coder. You mend what is broken.",
                 tools=(SHELL,),
             ),
-            "reviewer": Card(
+            "reviewer": AgentCard(
                 model="claude-opus-5",
                 provider="anthropic",
                 persona="You are reviewer. You read what others changed.",
@@ -85,25 +85,25 @@ EVENTS: tuple[Event, ...] = (
 )
 
 
-def record(talk: Conversation) -> None:
+def record(conversation: Conversation) -> None:
     """Append the demo's events, answers with their receipts; what stands there is not written again."""
-    here = {entry.id for entry in talk.entries()}
+    here = {entry.id for entry in conversation.entries()}
     for number, event in enumerate(EVENTS, 1):
         if f"demo-{number}" in here:
             continue
         if isinstance(event, AssistantMessage | LlmError):
-            sent = talk.request(event.agent, wire=WIRE_OF[event.agent])
+            sent = conversation.request(event.agent, api=WIRE_OF[event.agent])
             event = replace(event, receipt=sent.receipt)
-        expected = talk.position if isinstance(event, ModeSwitch) else None
+        expected = conversation.position if isinstance(event, ModeSwitch) else None
         at = BEGUN + timedelta(seconds=20 * (number - 1))
-        talk.append(event, id=f"demo-{number}", at=at, expected=expected)
+        conversation.append(event, id=f"demo-{number}", time=at, expected=expected)
 
 
 @command("demo")
 @click.option(
     "--db", type=click.Path(path_type=Path), help="Record it here, to look around in it afterwards."
 )
-def demo_command(db: Path | None) -> Answer:
+def demo_command(db: Path | None) -> CommandResult:
     """Record a bundled conversation, and show it.
 
     The log, the timeline, a request with its reasons, a proof.
@@ -111,33 +111,35 @@ def demo_command(db: Path | None) -> Answer:
     ctx = click.get_current_context()
     path = db or Path(ctx.with_resource(tempfile.TemporaryDirectory(prefix="stenolog-"))) / "demo.db"
     log = ctx.with_resource(open_log(path, entropy=bytes))
-    talk = log[NAME]
-    record(talk)
+    conversation = log[NAME]
+    record(conversation)
     data = {
-        "conversation": talk.name,
-        "entries": list(talk.entries()),
-        "timeline": talk.timeline(),
-        "request": request_data(request_of(talk, "coder", talk.position, "openai-chat")),
-        "replay": replayed(talk),
+        "conversation": conversation.name,
+        "entries": list(conversation.entries()),
+        "timeline": conversation.timeline(),
+        "request": request_data(request_of(conversation, "coder", conversation.position, "openai-chat")),
+        "replay": replayed(conversation),
     }
-    return Answer(data, lambda: _shown(talk, db))
+    return CommandResult(data, lambda: _render_demo(conversation, db))
 
 
-def _shown(talk: Conversation, db: Path | None) -> Iterator[Piece]:
+def _render_demo(conversation: Conversation, db: Path | None) -> Iterator[Piece]:
     from .draw_request import drawn as request_drawn
     from .draw_timeline import drawn as timeline_drawn
     from .drawing import heading
 
     yield line("Two agents, five kinds of event, one log. All that follows is derived from it.")
     yield heading("$ stenolog log demo")
-    for entry in talk.entries():
+    for entry in conversation.entries():
         yield entry_line(entry, 2)
     yield heading("$ stenolog timeline demo")
-    yield from timeline_drawn(talk.timeline())
+    yield from timeline_drawn(conversation.timeline())
     yield heading("$ stenolog request demo --agent coder")
-    yield from request_drawn(request_of(talk, "coder", talk.position, "openai-chat"), list(talk.entries()))
+    yield from request_drawn(
+        request_of(conversation, "coder", conversation.position, "openai-chat"), list(conversation.entries())
+    )
     yield heading("$ stenolog replay demo")
-    yield from replay_lines(replayed(talk))
+    yield from replay_lines(replayed(conversation))
     yield line("")
     if db is None:
         yield line(("Look around in it:  ", "dim"), "stenolog demo --db talks.db && stenolog timeline demo")

@@ -11,13 +11,13 @@ import click
 
 from stenolog.adapters.log import open as open_log
 from stenolog.adapters.transcripts import import_file, size_of
-from stenolog.domain.decide import unrun
+from stenolog.domain.decide import not_run_results
 from stenolog.domain.errors import StenologError
 from stenolog.projections.analysis.explain import PREVIEW
-from stenolog.projections.requests import DEFAULT_WIRE, WIRES, Dropped, Request, lanes
+from stenolog.projections.requests import APIS, DEFAULT_API, Omission, Request, lanes
 from stenolog.projections.requests.rules import RULES
 
-from .answer import Answer, Diagnostic
+from .answer import CommandResult, Diagnostic
 from .chat_standing import is_words
 from .draw_import import diagnostics
 from .files import FILES, there
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from stenolog.domain.entry import Entry
 
 ORDINARY = frozenset({"tool-stub", "nothing-said", "trailing-thinking", "opening-note", "media-as-text"})
-"""Repairs that a sound log needs too: a foreign log has no cards, and not every wire takes everything."""
+"""Repairs that a sound log needs too: a foreign log has no cards, and not every API takes everything."""
 INTERRUPTED = "No result: the call was interrupted."
 LONGEST_FILE = 44
 OUTCOMES = {"imported": "green", "no conversation": "yellow", "refused": "red"}
@@ -58,19 +58,19 @@ class Finding(NamedTuple):
 @command("doctor")
 @takes_agent_else("else the first that speaks")
 @click.option(
-    "--wire", type=click.Choice([*WIRES]), default=DEFAULT_WIRE, show_default=True, help="The provider."
+    "--api", type=click.Choice([*APIS]), default=DEFAULT_API, show_default=True, help="The provider."
 )
 @click.option("--raw", is_flag=True, help="Only the repaired body: the exact bytes.")
 @FILES
-def doctor_command(files: tuple[Path, ...], agent: str | None, wire: str, raw: bool) -> Answer | None:
+def doctor_command(files: tuple[Path, ...], agent: str | None, api: str, raw: bool) -> CommandResult | None:
     """Say what is wrong with transcripts. And show the request that would be accepted; nothing is kept."""
     for file in files:
         there(file)
     if len(files) > 1:
         if raw or agent:
             raise click.UsageError("--raw and --agent are for one file")
-        return _of_many([_examined_or_refused(file, wire) for file in files])
-    one = _examined(files[0], wire)
+        return _of_many([_examined_or_refused(file, api) for file in files])
+    one = _examined(files[0], api)
     shown = _choose(one, agent)
     if raw and shown:
         if note := _preview(shown[1]):
@@ -78,32 +78,34 @@ def doctor_command(files: tuple[Path, ...], agent: str | None, wire: str, raw: b
         print_raw(shown[1])
         return None
     data = [{**_data(one), "request": request_data(shown[1]) if shown else None}]
-    return Answer(data, lambda: _whole(one, shown), failed=bool(one.problems), diagnostics=one.notes)
+    return CommandResult(
+        data, lambda: _all_sections(one, shown), failed=bool(one.problems), diagnostics=one.notes
+    )
 
 
-def _of_many(found: list[Finding]) -> Answer:
+def _of_many(found: list[Finding]) -> CommandResult:
     notes = tuple(note for one in found for note in one.notes)
     failed = any(one.problems for one in found)
-    return Answer([_data(one) for one in found], lambda: _table(found), failed, notes, said=())
+    return CommandResult([_data(one) for one in found], lambda: _table(found), failed, notes, messages=())
 
 
-def _examined_or_refused(file: Path, wire: str) -> Finding:
+def _examined_or_refused(file: Path, api: str) -> Finding:
     try:
-        return _examined(file, wire)
+        return _examined(file, api)
     except (StenologError, OSError) as error:
         note = Diagnostic("error", type(error).__name__, f"{file}: {error}")
         return Finding(str(file), "", "refused", notes=(note,))
 
 
-def _examined(file: Path, wire: str) -> Finding:
+def _examined(file: Path, api: str) -> Finding:
     """Import the file into a log in memory, and ask for every lane's request."""
     with open_log(":memory:") as log, Bytes(f"examining {file.name}", size_of(file)) as bar:
         report = import_file(log, file, progress=bar)
-        talks = [log[found.name] for found in report.conversations if found.name in log]
-        entries = sum(talk.position for talk in talks)
-        closed = [note for talk in talks for note in _closed(talk)]
-        requests = [built for talk in talks for built in _requests(talk, wire)]
-        anomalies = [note for talk in talks for note in _anomalies(talk)]
+        conversations = [log[found.name] for found in report.conversations if found.name in log]
+        entries = sum(conversation.position for conversation in conversations)
+        closed = [note for conversation in conversations for note in _closed(conversation)]
+        requests = [built for conversation in conversations for built in _requests(conversation, api)]
+        anomalies = [note for conversation in conversations for note in _anomalies(conversation)]
         repairs = [note for _, request in requests for note in _repairs(file, request)]
         return Finding(
             file=report.file,
@@ -115,41 +117,44 @@ def _examined(file: Path, wire: str) -> Finding:
         )
 
 
-def _closed(talk: Conversation) -> list[Diagnostic]:
+def _closed(conversation: Conversation) -> list[Diagnostic]:
     """Close the calls that nobody waits for, since a person has spoken after them; say which they were."""
-    words = next((entry.position for entry in backwards(talk, talk.position) if is_words(entry)), 0)
-    calls = [call for _, call in talk.state().open_calls() if call.position < words]
+    words = next(
+        (entry.position for entry in backwards(conversation, conversation.position) if is_words(entry)), 0
+    )
+    calls = [call for _, call in conversation.state().open_calls() if call.position < words]
     if calls:
-        talk.append(*unrun(calls, INTERRUPTED))
+        conversation.append(*not_run_results(calls, INTERRUPTED))
     return [
         Diagnostic(
             "warning",
             "call-without-result",
-            f"{talk.name!r} at {call.position}: mended: {call.name} has no result, and a person went on",
-            talk.name,
+            f"{conversation.name!r} at {call.position}: mended: {call.name} has no result, "
+            "and a person went on",
+            conversation.name,
             call.position,
         )
         for call in calls
     ]
 
 
-def _requests(talk: Conversation, wire: str) -> Iterator[tuple[tuple[Entry, ...], Request]]:
-    entries = tuple(talk.entries())
+def _requests(conversation: Conversation, api: str) -> Iterator[tuple[tuple[Entry, ...], Request]]:
+    entries = tuple(conversation.entries())
     for lane in lanes(entries):
-        yield entries, request_of(talk, lane.address, talk.position, wire)
+        yield entries, request_of(conversation, lane.address, conversation.position, api)
 
 
-def _anomalies(talk: Conversation) -> Iterator[Diagnostic]:
-    for step in talk.transitions():
+def _anomalies(conversation: Conversation) -> Iterator[Diagnostic]:
+    for step in conversation.transitions():
         if step.anomaly:
-            words = f"{talk.name!r} at {step.position}: {step.anomaly}"
-            yield Diagnostic("warning", "anomaly", words, talk.name, step.position)
+            words = f"{conversation.name!r} at {step.position}: {step.anomaly}"
+            yield Diagnostic("warning", "anomaly", words, conversation.name, step.position)
 
 
 def _repairs(file: Path, request: Request) -> Iterator[Diagnostic]:
     """What had to be mended for the provider; repairs of one rule at one entry are one."""
     for part in request.repairs:
-        position = part.first if isinstance(part, Dropped) else min(part.positions, default=None)
+        position = part.first if isinstance(part, Omission) else min(part.positions, default=None)
         where = f" at {position}" if position else ""
         severity = "note" if part.rule in ORDINARY else "warning"
         words = f"{file.name}{where}: mended: {RULES[part.rule]} ({part.rule})"
@@ -177,7 +182,7 @@ def _data(found: Finding) -> dict[str, Any]:
     return {**fields, "agents": agents, "problems": problems}
 
 
-def _whole(found: Finding, shown: tuple[tuple[Entry, ...], Request] | None) -> Iterator[Piece]:
+def _all_sections(found: Finding, shown: tuple[tuple[Entry, ...], Request] | None) -> Iterator[Piece]:
     from .draw_request import drawn
     from .drawing import wrapped
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.state import address
-from stenolog.projections.analysis.blame import Blame, Link
-from stenolog.projections.analysis.diff import Change, Difference
-from stenolog.projections.analysis.explain import Explanation, Form, InLane, Shown, Stretch
+from stenolog.projections.analysis.blame import Blame, BlameLink
+from stenolog.projections.analysis.diff import Change, RequestDiff
+from stenolog.projections.analysis.explain import Explanation, Form, InLane, ShownEntry, Stretch
 from stenolog.projections.analysis.references import Reference
 from stenolog.projections.analysis.view import PROOFS, Seen
 from stenolog.projections.analysis.why import Missing, Reason
@@ -101,7 +101,7 @@ def _counts(stretch: Stretch) -> str:
     return " · ".join(counts)
 
 
-def _shown_line(shown: Shown) -> Piece:
+def _shown_line(shown: ShownEntry) -> Piece:
     what = f"item {shown.item}, {shown.kind}"
     result = ": the result of its call" if shown.result else ""
     hidden = "  (out of context)" if shown.hidden else ""
@@ -130,7 +130,7 @@ def blame_drawn(told: Blame) -> Iterator[Piece]:
         yield table(columns, [_link_row(link, mark="?") for link in told.possible])
 
 
-def _link_row(link: Link, mark: str = "") -> tuple[Cell, ...]:
+def _link_row(link: BlameLink, mark: str = "") -> tuple[Cell, ...]:
     person = "bold green" if link.person and not mark else "dim" if mark else ""
     arrow = mark or ("↳" if link.field == "control.call" else "←" if link.field else "")
     kind = (link.kind, "dim" if mark else STYLES[link.kind])
@@ -178,12 +178,12 @@ def left_out_drawn(request: Request, gone: Sequence[Missing]) -> Iterator[Piece]
     yield legend({run.rule: run.does for run in gone})
 
 
-def difference_drawn(told: Difference, before: Request, after: Request) -> Iterator[Piece]:
+def difference_drawn(told: RequestDiff, before: Request, after: Request) -> Iterator[Piece]:
     """Two requests: how large they are, what they begin with in common, and every change."""
     yield wrapped(
         (_names(before, after), "bold cyan"),
         f"  {told.tokens_before:,} → {told.tokens_after:,} tok",
-        (f"  {told.messages_before} → {told.messages_after} messages · {after.wire}", "dim"),
+        (f"  {told.messages_before} → {told.messages_after} messages · {after.api}", "dim"),
     )
     if before.policy != after.policy:
         yield wrapped(("policies  ", "dim"), f"{in_short(before.policy)} → {in_short(after.policy)}")
@@ -202,8 +202,8 @@ def _names(before: Request, after: Request) -> str:
     """Which two requests they are: what they have in common is said once."""
     first, second = (address(request.agent, request.task) for request in (before, after))
     if first != second:
-        return f"{first} at {before.upto} → {second} at {after.upto}"
-    return f"{first} at {before.upto}" + (f" → {after.upto}" if before.upto != after.upto else "")
+        return f"{first} at {before.at} → {second} at {after.at}"
+    return f"{first} at {before.at}" + (f" → {after.at}" if before.at != after.at else "")
 
 
 def _change_row(change: Change) -> tuple[Cell, ...]:

@@ -18,13 +18,18 @@ NAMED = 5
 
 def diagnostics(report: Report) -> Iterator[Diagnostic]:
     """What could not be taken over, and what was mended on the way."""
-    for talk in report.conversations:
-        if talk.failed:
-            yield Diagnostic("error", "failed", f"{report.file}: {talk.name}: {talk.failed}", talk.name)
+    for conversation in report.conversations:
+        if conversation.failed:
+            yield Diagnostic(
+                "error",
+                "failed",
+                f"{report.file}: {conversation.name}: {conversation.failed}",
+                conversation.name,
+            )
     skipped = [("", skip) for skip in report.skipped]
-    for talk in report.conversations:
-        whose = f"{talk.name}: " if len(report.conversations) > 1 else ""
-        skipped += ((whose, skip) for skip in talk.skipped)
+    for conversation in report.conversations:
+        whose = f"{conversation.name}: " if len(report.conversations) > 1 else ""
+        skipped += ((whose, skip) for skip in conversation.skipped)
     for whose, skip in skipped:
         yield Diagnostic(
             "warning", "skipped", f"{report.file}: {whose}{skip.unit} {skip.line}: {skip.reason}"
@@ -59,35 +64,44 @@ def _some(files: Sequence[str]) -> str:
 def lines(reports: Iterable[Report]) -> Iterator[Piece]:
     """Each conversation, and below it what was kept of it elsewhere, or not as messages."""
     for report in reports:
-        for talk in report.conversations:
-            yield line(_mark(talk), (talk.name, "bold"), f"  {_counts(talk)}", (f"  {report.format}", "dim"))
-            for fork in talk.forks:
+        for conversation in report.conversations:
+            yield line(
+                _status(conversation),
+                (conversation.name, "bold"),
+                f"  {_counts(conversation)}",
+                (f"  {report.format}", "dim"),
+            )
+            for fork in conversation.forks:
                 yield line(("  └ ", "dim"), f"{fork}  a branch that was left")
-            if talk.beyond:
-                kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(talk.beyond.items()))
+            if conversation.beyond:
+                kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(conversation.beyond.items()))
                 yield line((f"  not messages: {kinds}", "dim"))
         if not report.conversations:
             yield line(EMPTY, (report.file, "bold"), f"  {NOTHING}", (f"  {report.format}", "dim"))
 
 
-def _mark(talk: Imported) -> tuple[str, str]:
-    if talk.failed:
+def _status(conversation: Imported) -> tuple[str, str]:
+    if conversation.failed:
         return "✗ ", "red"
-    return ("✓ ", "green") if talk.appended or talk.already else EMPTY
+    return ("✓ ", "green") if conversation.appended or conversation.already else EMPTY
 
 
-def _counts(talk: Imported) -> str:
+def _counts(conversation: Imported) -> str:
     """What came of a conversation: one that nobody says anything in is not made."""
-    if not (talk.appended or talk.already or talk.failed):
+    if not (conversation.appended or conversation.already or conversation.failed):
         return NOTHING
-    already = f", {talk.already} were there already" if talk.already else ""
-    return f"{talk.appended} {'entry' if talk.appended == 1 else 'entries'}{already}"
+    already = f", {conversation.already} were there already" if conversation.already else ""
+    return f"{conversation.appended} {'entry' if conversation.appended == 1 else 'entries'}{already}"
 
 
 def summary(reports: Sequence[Report], refused: Sequence[Refused], passed_over: int, more: str = "") -> Piece:
     """All files together; `more` says how the rest is shown."""
-    talks = [talk for report in reports for talk in report.conversations]
-    total = Imported("", sum(talk.appended for talk in talks), sum(talk.already for talk in talks))
+    conversations = [conversation for report in reports for conversation in report.conversations]
+    total = Imported(
+        "",
+        sum(conversation.appended for conversation in conversations),
+        sum(conversation.already for conversation in conversations),
+    )
     files = counted(len(reports) + len(refused), "file")
     out = f", {len(refused):,} of them refused" if refused else ""
     others = f"; {counted(passed_over, 'other')} passed over" if passed_over else ""

@@ -8,20 +8,20 @@ from typing import TypeAlias, TypeVar
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.state import address
-from stenolog.projections.analysis.bodies import said
+from stenolog.projections.analysis.bodies import part_text
 from stenolog.projections.analysis.why import Missing
-from stenolog.projections.requests import Dropped, Explained, Request
+from stenolog.projections.requests import Omission, Request, RequestPart
 from stenolog.projections.requests.wires.sheet import NOT_CARRIED
 
 from .drawing import Cell, table, wrapped
 from .lines import Piece
 from .words import counted, describe
 
-Row: TypeAlias = Explained | tuple[Dropped, int]
+Row: TypeAlias = RequestPart | tuple[Omission, int]
 """A part of the request; or what was left out, and how often."""
-Run = TypeVar("Run", Dropped, Missing)
+Run = TypeVar("Run", Omission, Missing)
 OF_THE_WIRE = frozenset(NOT_CARRIED.values()) | {"foreign-reasoning", "trailing-thinking"}
-"""What is left out part by part, since the wire has no place for it."""
+"""What is left out part by part, since the API has no place for it."""
 RUNS = 4
 DISPOSITIONS = {"kept": "green", "reworded": "yellow", "added": "magenta"}
 
@@ -39,8 +39,8 @@ def head_lines(request: Request) -> Iterator[Piece]:
     """Which request it is, and whether anyone would send it."""
     tokens = counted(request.size.tokens, "token")
     yield wrapped(
-        ("request for ", "dim"), (address(request.agent, request.task), "bold cyan"), f" at {request.upto}",
-        (f" · {request.wire} · {tokens} · sha256 {request.sha256[:12]}…", "dim"),
+        ("request for ", "dim"), (address(request.agent, request.task), "bold cyan"), f" at {request.at}",
+        (f" · {request.api} · {tokens} · sha256 {request.sha256[:12]}…", "dim"),
     )  # fmt: skip
     if not request.sendable:
         why = "not sendable yet" if request.ready else "a preview, nobody would send it"
@@ -54,21 +54,21 @@ def _in_order(request: Request) -> list[Row]:
         behind = (
             index
             for index, row in enumerate(rows)
-            if isinstance(row, Explained) and row.message >= 0 and max(row.positions, default=0) > run.first
+            if isinstance(row, RequestPart) and row.message >= 0 and max(row.positions, default=0) > run.first
         )
         rows.insert(next(behind, len(rows)), (run, times))
     return rows
 
 
 def _row(row: Row, request: Request, words: Mapping[int, str], shared: Counter[int]) -> Sequence[Cell]:
-    if not isinstance(row, Explained):
+    if not isinstance(row, RequestPart):
         run, times = row
         text = words.get(run.first, "") if times == 1 else f"{times} times"
         span = spans(range(run.first, run.last + 1))
         return ("-", span, "", ("left out", "red"), run.rule, f"{run.tokens:,} → 0", (text, "dim"))
     alone = shared[row.message] == 1 or not row.positions
     came_from = words[row.positions[0]] if row.positions and row.role != "tools" else ""
-    text = said(request, row, alone) or came_from
+    text = part_text(request, row, alone) or came_from
     tokens = f"{row.tokens_out:,}"
     if row.tokens_in != row.tokens_out:
         tokens = f"{row.tokens_in:,} → {row.tokens_out:,}"
@@ -84,7 +84,7 @@ def _row(row: Row, request: Request, words: Mapping[int, str], shared: Counter[i
 
 
 def folded(runs: Iterable[Run]) -> list[tuple[Run, int]]:
-    """What was left out, the oldest first, with how often: what a wire cannot carry is one for each rule,
+    """What was left out, the oldest first, with how often: what an API cannot carry is one for each rule,
     wherever it stood.
     """
     first: dict[str, int] = {}

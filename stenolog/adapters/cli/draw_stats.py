@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from stenolog.domain.limits import MICRO
 from stenolog.projections.prices import Prices, unpriced
-from stenolog.projections.usage import Tally, together
+from stenolog.projections.usage import UsageTotals, together
 
 from .drawing import Cell, table, wrapped
 from .lines import Piece, line
@@ -16,7 +16,9 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def drawn(rows: Sequence[tuple[str, Tally]], by: str, prices: Prices | None, source: str) -> Iterator[Piece]:
+def drawn(
+    rows: Sequence[tuple[str, UsageTotals]], by: str, prices: Prices | None, source: str
+) -> Iterator[Piece]:
     """A line for each, one for all together, and what is behind the errors and the prices."""
     if not rows:
         yield line(("no model was called, and no tool", "dim"))
@@ -37,7 +39,7 @@ def drawn(rows: Sequence[tuple[str, Tally]], by: str, prices: Prices | None, sou
         yield wrapped((untold, "dim"), hang=2)
 
 
-def _row(name: Cell, tally: Tally, prices: Prices | None) -> list[Cell]:
+def _row(name: Cell, tally: UsageTotals, prices: Prices | None) -> list[Cell]:
     tokens, errors = tally.sum, sum(tally.errors.values())
     failed = f" ({tally.tool_errors:,} failed)" if tally.tool_errors else ""
     cells: list[Cell] = [
@@ -61,7 +63,7 @@ def _seconds(milliseconds: int | None) -> str:
     return f"{milliseconds} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
 
 
-def _usd(tally: Tally, prices: Prices) -> str:
+def _usd(tally: UsageTotals, prices: Prices) -> str:
     """What it cost, or at least; not known where no answer with a price says what it used."""
     known, missing = tally.known_cost(prices), unpriced(tally.tokens, prices)
     if not known and (missing or (tally.answers and not (tally.tokens or tally.billed))):
@@ -70,7 +72,7 @@ def _usd(tally: Tally, prices: Prices) -> str:
     return f"≥{usd}" if missing else usd
 
 
-def _on_prices(whole: Tally, prices: Prices, source: str) -> str:
+def _on_prices(whole: UsageTotals, prices: Prices, source: str) -> str:
     """Whose prices they are, and which are missing."""
     if not (whole.tokens or whole.billed):
         return "what was used is not known"

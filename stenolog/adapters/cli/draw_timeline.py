@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from rich.rule import Rule
 from rich.text import Text
 
-from stenolog.projections.timeline import Item
+from stenolog.projections.timeline import TimelineItem
 
 from .lines import Piece, line, paragraph
 from .safety import one_line
@@ -24,7 +24,7 @@ STATUS = {
 LINES_OF_OUTPUT = 8
 
 
-def drawn(items: Iterable[Item], pass_token: str = "") -> Iterator[Piece]:
+def drawn(items: Iterable[TimelineItem], pass_token: str = "") -> Iterator[Piece]:
     """The whole timeline. An answer that is but the `pass_token` is shown as a pass."""
     for item in items:
         match item.kind:
@@ -40,7 +40,7 @@ def drawn(items: Iterable[Item], pass_token: str = "") -> Iterator[Piece]:
                 yield from _message(item)
 
 
-def _message(item: Item) -> Iterator[Piece]:
+def _message(item: TimelineItem) -> Iterator[Piece]:
     to = f" → {', '.join(item.to)}" if item.to else ""
     detail = f"  {item.detail}" if item.detail else ""
     hidden = "  (out of context)" if item.hidden else ""
@@ -55,13 +55,13 @@ def _message(item: Item) -> Iterator[Piece]:
         yield paragraph(said, "dim" if item.hidden else "", indent=2)
 
 
-def _style(item: Item) -> str:
+def _style(item: TimelineItem) -> str:
     if item.kind == "message":
         return "bold green" if item.author == "user" else "bold cyan"
     return VOICE[item.kind]
 
 
-def _tool(item: Item) -> Iterator[Piece]:
+def _tool(item: TimelineItem) -> Iterator[Piece]:
     mark, style = STATUS.get(item.status, ("·", ""))
     called = f"{item.call.name} {item.call.arguments}" if item.call else item.detail
     where = f"  {item.position}" + (

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from stenolog.domain.entry import Entry
 from stenolog.domain.policy import Policy
 from stenolog.projections.analysis.bisect import Bisected
-from stenolog.projections.analysis.budget import Row
+from stenolog.projections.analysis.budget import BudgetRow
 from stenolog.projections.analysis.whatif import WhatIf
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.rules import RULES
@@ -29,7 +29,7 @@ NOTES = (
 )
 
 
-def budget_drawn(rows: Sequence[Row], source: str) -> Iterator[Piece]:
+def budget_drawn(rows: Sequence[BudgetRow], source: str) -> Iterator[Piece]:
     """A line for each policy under each budget, and what the columns mean."""
     names = _names(row.policy for row in rows)
     yield table(BUDGET_COLUMNS, [_budget_row(row, names[in_short(row.policy)]) for row in rows])
@@ -54,7 +54,7 @@ def _names(policies: Iterable[Policy]) -> dict[str, str]:
     return names
 
 
-def _on_price(rows: Sequence[Row], source: str) -> str:
+def _on_price(rows: Sequence[BudgetRow], source: str) -> str:
     """Whose price it is."""
     model = next((row.model for row in rows if row.model), "")
     if all(row.cost is None for row in rows):
@@ -64,7 +64,7 @@ def _on_price(rows: Sequence[Row], source: str) -> str:
     return f"USD at your price for {model}"
 
 
-def _budget_row(row: Row, name: str) -> Sequence[Cell]:
+def _budget_row(row: BudgetRow, name: str) -> Sequence[Cell]:
     return (
         name,
         f"{row.tokens:,}" if row.tokens is not None else "-",

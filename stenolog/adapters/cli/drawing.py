@@ -71,7 +71,7 @@ def legend(means: Mapping[str, str]) -> Table:
     return drawn
 
 
-class Rows:
+class TableRows:
     """A table without lines.
 
     A column whose title begins with `>` stands to the right; one with `*` or `~` has words that are cut
@@ -143,9 +143,9 @@ class Rows:
                 yield Text.assemble("  ", cell, no_wrap=True, overflow="ellipsis")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], least: int = NARROWEST) -> Rows:
-    """A table without lines: see `Rows`."""
-    return Rows(columns, rows, least)
+def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], least: int = NARROWEST) -> TableRows:
+    """A table without lines: see `TableRows`."""
+    return TableRows(columns, rows, least)
 
 
 def _fitted(cell: Text, width: int, column: str, *, last: bool) -> Text:

@@ -23,16 +23,16 @@ from stenolog.adapters.transcripts import (
     import_files,
     size_of,
 )
-from stenolog.domain.errors import NotATranscript
+from stenolog.domain.errors import UnknownFormatError
 
 from .acts import done
-from .answer import Answer, Diagnostic
+from .answer import CommandResult, Diagnostic
 from .draw_import import diagnostics, lines, said_of, summary
 from .files import FILES, STDOUT, there, whole_or_not_at_all
 from .progress import Bytes
-from .safety import Unarmed
+from .safety import EscapedStream
 from .screen import say
-from .shell import command, found, opened, takes_conversation, takes_db
+from .shell import command, find_conversation, open_log, takes_conversation, takes_db
 from .views import lane, only_agent, takes_agent_else
 from .words import counted
 
@@ -70,7 +70,7 @@ def import_command(
     keep_raw: bool,
     agents: tuple[str, ...],
     verbose: bool,
-) -> Answer:
+) -> CommandResult:
     """Bring in transcripts of other programs, and our own exports.
 
     Claude Code sessions, Codex rollouts, lists of OpenAI messages, Nostr events and others: what a file is,
@@ -80,12 +80,12 @@ def import_command(
     A conversation that was imported before is looked for by its name: one that was renamed or deleted since
     comes in once more.
     """
-    given = dict(map(_named, agents))
+    given = dict(map(_key_and_name, agents))
     others: list[Path] = []
     paths = _paths(files, others)
     if name and len(paths) > 1:
         raise click.UsageError("--name is for one file")
-    log = opened(db, create=True)
+    log = open_log(db, create=True)
     done: list[Report | Refused] = []
     try:
         done.extend(_imported(log, paths, name, keep_raw, given))
@@ -98,12 +98,12 @@ def import_command(
 def _paths(given: tuple[Path, ...], others: list[Path]) -> list[Path]:
     """The files to be imported; the `others` in folders are added to those that are passed over.
 
-    Raises `NotATranscript` where there is nothing in a folder, FileNotFoundError for a path of nothing.
+    Raises `UnknownFormatError` where there is nothing in a folder, FileNotFoundError for a path of nothing.
     """
     paths = [file for path in given for file in files_in(there(path), passed_over=others.append)]
     if not paths:
         wanted = f"files that end with {', '.join(sorted(SUFFIXES))}"
-        raise NotATranscript(f"expected {wanted} in {', '.join(map(str, given))}, found none")
+        raise UnknownFormatError(f"expected {wanted} in {', '.join(map(str, given))}, found none")
     return paths
 
 
@@ -129,7 +129,7 @@ def _say_how_far(done: list[Report | Refused], files: int) -> None:
     say(f"interrupted: {words}; the same command goes on from there", mark="!", style="yellow")
 
 
-def _named(given: str) -> tuple[str, str]:
+def _key_and_name(given: str) -> tuple[str, str]:
     """The key and the name in `KEY=NAME`."""
     key, is_there, name = given.partition("=")
     if not (key and is_there and name):
@@ -137,7 +137,7 @@ def _named(given: str) -> tuple[str, str]:
     return key, name
 
 
-def _answer(done: list[Report | Refused], passed_over: int, *, is_short: bool) -> Answer:
+def _answer(done: list[Report | Refused], passed_over: int, *, is_short: bool) -> CommandResult:
     reports = [each for each in done if isinstance(each, Report)]
     refused = [each for each in done if isinstance(each, Refused)]
     held = [note for report in reports for note in diagnostics(report)]
@@ -145,12 +145,12 @@ def _answer(done: list[Report | Refused], passed_over: int, *, is_short: bool) -
     if passed_over:
         notes.append(Diagnostic("note", "passed-over", f"{counted(passed_over, 'file')} passed over by name"))
     mute = ("note",) if is_short else ()
-    return Answer(
+    return CommandResult(
         reports,
         lambda: () if is_short else lines(reports),
         failed=any(note.severity == "error" for note in notes),
         diagnostics=tuple(notes),
-        said=(
+        messages=(
             *said_of(refused),
             *(note for note in held if note.code != "empty" and note.severity not in mute),
         ),
@@ -178,43 +178,47 @@ def _answer(done: list[Report | Refused], passed_over: int, *, is_short: bool) -
 )
 @takes_conversation
 def export_command(
-    db: Path, conversation: str, form: str, agent: str | None, output: Path | None
-) -> Answer | None:
+    db: Path, target: str, form: str, agent: str | None, output: Path | None
+) -> CommandResult | None:
     """Write a conversation as JSONL, for OpenAI or for CrewAgent.
 
     The JSONL imports back to the same digests, the folder to the same requests.
     """
     if agent is not None and form != "openai":
         raise click.UsageError(f"--agent is for --as openai; --as {form} is of all agents")
-    talk = found(opened(db), conversation)
+    conversation = find_conversation(open_log(db), target)
     if form == "crewagent":
-        return _export_crewagent(talk, output)
+        return _export_crewagent(conversation, output)
     if output is not None and output.is_dir():
         raise click.BadParameter(f"File {str(output)!r} is a directory.", param_hint="'-o' / '--output'")
     write = (
         export_jsonl
         if form == "jsonl"
-        else partial(_export_openai, lane(agent or only_agent(talk, talk.position)).agent)
+        else partial(_export_openai, lane(agent or only_agent(conversation, conversation.position)).agent)
     )
     if output is None or output == STDOUT:
         if click.get_current_context().params["as_json"]:
             raise click.UsageError("with --json, say where the export goes: -o FILE")
-        write(talk, cast("TextIO", Unarmed(sys.stdout)) if sys.stdout.isatty() else sys.stdout)
+        write(conversation, cast("TextIO", EscapedStream(sys.stdout)) if sys.stdout.isatty() else sys.stdout)
         return None
     with whole_or_not_at_all(output) as stream:
-        write(talk, stream)
-    words = f"{talk.name} is exported as {output}, {talk.position} entries"
-    return done(words, conversation=talk.name, entries=talk.position, form=form, file=str(output))
+        write(conversation, stream)
+    words = f"{conversation.name} is exported as {output}, {conversation.position} entries"
+    return done(
+        words, conversation=conversation.name, entries=conversation.position, form=form, file=str(output)
+    )
 
 
-def _export_crewagent(talk: Conversation, folder: Path | None) -> Answer:
+def _export_crewagent(conversation: Conversation, folder: Path | None) -> CommandResult:
     if folder is None or folder == STDOUT:
         raise click.UsageError("--as crewagent: say into which folder: -o FOLDER")
-    file = export_crewagent(talk, folder)
-    words = f"{talk.name} is exported as {file}, {talk.position} entries"
-    return done(words, conversation=talk.name, entries=talk.position, form="crewagent", file=str(file))
+    file = export_crewagent(conversation, folder)
+    words = f"{conversation.name} is exported as {file}, {conversation.position} entries"
+    return done(
+        words, conversation=conversation.name, entries=conversation.position, form="crewagent", file=str(file)
+    )
 
 
-def _export_openai(agent: str, talk: Conversation, stream: TextIO) -> None:
-    messages = export_openai(talk, agent)
+def _export_openai(agent: str, conversation: Conversation, stream: TextIO) -> None:
+    messages = export_openai(conversation, agent)
     stream.write(f"{json.dumps(messages, ensure_ascii=False, indent=2)}\n")

@@ -32,14 +32,19 @@ USAGE = Exit(
 NOT_FOUND = Exit(
     3,
     "there is no such database, conversation, position, agent or file",
-    (errors.UnknownConversation, errors.UnknownPosition, errors.UnknownAgent, FileNotFoundError),
+    (
+        errors.ConversationNotFoundError,
+        errors.PositionNotFoundError,
+        errors.AgentNotFoundError,
+        FileNotFoundError,
+    ),
 )
 CORRUPT = Exit(4, "the stored data is damaged, of a later release, or no log", (errors.StoredDataError,))
-CONFLICT = Exit(5, "somebody else appended first; nothing was written", (errors.StaleAppend,))
+CONFLICT = Exit(5, "somebody else appended first; nothing was written", (errors.VersionConflictError,))
 ADAPTER = Exit(
     6,
     "a provider, a tool or the machine has failed",
-    (errors.ProviderError, errors.ToolError, errors.MachineError, OSError),
+    (errors.ProviderError, errors.ToolError, errors.OperationalError, OSError),
 )
 DEFECT = Exit(70, "a defect of stenolog itself: please report it")
 INTERRUPTED = Exit(130, "interrupted from the keyboard", (KeyboardInterrupt,))

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from stenolog.domain.errors import InvalidEvent
-from stenolog.projections.requests import DEFAULT_WIRE, WIRES, Request
+from stenolog.domain.errors import InvalidEventError
+from stenolog.projections.requests import APIS, DEFAULT_API, Request
 
-from .answer import Answer
+from .answer import CommandResult
 from .lines import Piece
 from .policies import policy_of
 from .positions import resolve
-from .shell import command, found, names, opened, takes_conversation, takes_db
+from .shell import command, find_conversation, names, open_log, takes_conversation, takes_db
 from .views import LANE, lane, lane_of, only_agent, request_of, takes_agent
 
 if TYPE_CHECKING:
@@ -25,57 +25,59 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def takes_conditions(function: F) -> F:
-    """The options `--wire` and `--policy`: under which conditions requests are built."""
-    wire = click.option(
-        "--wire", type=click.Choice([*WIRES]), default=DEFAULT_WIRE, show_default=True, help="The provider."
+    """The options `--api` and `--policy`: under which conditions requests are built."""
+    api = click.option(
+        "--api", type=click.Choice([*APIS]), default=DEFAULT_API, show_default=True, help="The provider."
     )
     written = click.option("--policy", help="Such as last:50+tokens:16k, or JSON; else the agent's own.")
-    return wire(written(function))
+    return api(written(function))
 
 
 @command("explain")
-@click.argument("conversation", shell_complete=names)
+@click.argument("target", metavar="CONVERSATION", shell_complete=names)
 @click.argument("position")
 @click.option("--at", default="@", help="Up to this position or time.")
 @takes_conditions
 @takes_db
 def explain_command(
-    db: Path, conversation: str, position: str, at: str, wire: str, policy: str | None
-) -> Answer:
+    db: Path, target: str, position: str, at: str, api: str, policy: str | None
+) -> CommandResult:
     """Show where an entry went. Into whose requests, when, in which form; what it led to."""
     from stenolog.projections.analysis.explain import explain
 
-    talk = found(opened(db), conversation)
-    log = list(talk.entries(upto=resolve(talk, at)))
-    told = explain(log, resolve(talk, position), wire=wire, policy=policy_of(policy), **_means(talk))
-    data = {"conversation": talk.name, "upto": len(log), **told._asdict()}
+    conversation = find_conversation(open_log(db), target)
+    log = list(conversation.entries(at=resolve(conversation, at)))
+    told = explain(
+        log, resolve(conversation, position), api=api, policy=policy_of(policy), **_means(conversation)
+    )
+    data = {"conversation": conversation.name, "at": len(log), **told._asdict()}
 
     def draw() -> Iterable[Piece]:
         from .draw_explaining import explanation_drawn
 
         return explanation_drawn(told, log)
 
-    return Answer(data, draw)
+    return CommandResult(data, draw)
 
 
 @command("blame")
-@click.argument("conversation", shell_complete=names)
+@click.argument("target", metavar="CONVERSATION", shell_complete=names)
 @click.argument("position", metavar="POSITION[/CALL]")
 @takes_db
-def blame_command(db: Path, conversation: str, position: str) -> Answer:
+def blame_command(db: Path, target: str, position: str) -> CommandResult:
     """Show who told it to do that. From a call (57, or its second: 57/2) back to the words of a person."""
     from stenolog.projections.analysis.blame import blame
 
-    talk = found(opened(db), conversation)
+    conversation = find_conversation(open_log(db), target)
     where, nth = _call(position)
-    told = blame(talk.entries(), resolve(talk, where), nth)
+    told = blame(conversation.entries(), resolve(conversation, where), nth)
 
     def draw() -> Iterable[Piece]:
         from .draw_explaining import blame_drawn
 
         return blame_drawn(told)
 
-    return Answer({"conversation": talk.name, **told._asdict()}, draw)
+    return CommandResult({"conversation": conversation.name, **told._asdict()}, draw)
 
 
 @command("why")
@@ -87,29 +89,33 @@ def blame_command(db: Path, conversation: str, position: str) -> Answer:
 @takes_conversation
 def why_command(
     db: Path,
-    conversation: str,
+    target: str,
     agent: str | None,
     at: str,
     message: int | None,
     dropped: bool,
-    wire: str,
+    api: str,
     policy: str | None,
-) -> Answer:
+) -> CommandResult:
     """Show the reason for every part of a request. And for everything that was left out of it."""
     from stenolog.projections.analysis.why import left_out, why
 
     if dropped and message is not None:
         raise click.UsageError("--message is about what is there, --dropped about what is not: choose one")
-    talk = found(opened(db), conversation)
-    upto = resolve(talk, at)
-    request = request_of(talk, agent or only_agent(talk, upto), upto, wire, policy_of(policy))
-    log = list(talk.entries(upto=upto))
+    conversation = find_conversation(open_log(db), target)
+    position = resolve(conversation, at)
+    request = request_of(
+        conversation, agent or only_agent(conversation, position), position, api, policy_of(policy)
+    )
+    log = list(conversation.entries(at=position))
     reasons = [one for one in why(request, log) if message in (None, one.message + 1)]
     if not reasons:
         last = max(part.message for part in request.parts) + 1
-        raise InvalidEvent(f"the request has messages 1 to {last}: expected one of them, found {message}")
+        raise InvalidEventError(
+            f"the request has messages 1 to {last}: expected one of them, found {message}"
+        )
     gone = left_out(request, log)
-    data = {**_place(request), "reasons": [] if dropped else reasons, "left_out": gone}
+    data = {**_request_reference(request), "reasons": [] if dropped else reasons, "left_out": gone}
 
     def draw() -> Iterable[Piece]:
         from .draw_explaining import left_out_drawn, reasons_drawn
@@ -118,11 +124,11 @@ def why_command(
             left_out_drawn(request, gone) if dropped else reasons_drawn(request, reasons, message is not None)
         )
 
-    return Answer(data, draw)
+    return CommandResult(data, draw)
 
 
 @command("diff")
-@click.argument("conversation", shell_complete=names)
+@click.argument("target", metavar="CONVERSATION", shell_complete=names)
 @click.argument("position")
 @click.argument("second", required=False)
 @takes_agent
@@ -133,37 +139,37 @@ def why_command(
 @takes_db
 def diff_command(
     db: Path,
-    conversation: str,
+    target: str,
     position: str,
     second: str | None,
     agent: str | None,
     other: str | None,
     other_policy: str | None,
     exit_code: bool,
-    wire: str,
+    api: str,
     policy: str | None,
-) -> Answer:
+) -> CommandResult:
     """Compare two requests. Of one agent at two positions, of two agents, or under two policies."""
     from stenolog.projections.analysis.diff import diff
 
     if second is None and other is None and other_policy is None:
-        raise InvalidEvent("expected a second position, --other or --other-policy, to compare with")
-    talk = found(opened(db), conversation)
-    first_at = resolve(talk, position)
-    second_at = first_at if second is None else resolve(talk, second)
-    mine = agent or only_agent(talk, max(first_at, second_at))
+        raise InvalidEventError("expected a second position, --other or --other-policy, to compare with")
+    conversation = find_conversation(open_log(db), target)
+    first_at = resolve(conversation, position)
+    second_at = first_at if second is None else resolve(conversation, second)
+    mine = agent or only_agent(conversation, max(first_at, second_at))
     chosen, others = policy_of(policy), policy_of(other_policy, "--other-policy")
-    before = request_of(talk, mine, first_at, wire, chosen)
-    after = request_of(talk, lane_of(other) or mine, second_at, wire, others or chosen)
+    before = request_of(conversation, mine, first_at, api, chosen)
+    after = request_of(conversation, lane_of(other) or mine, second_at, api, others or chosen)
     told = diff(before, after)
-    data = {"before": _place(before), "after": _place(after), **told._asdict()}
+    data = {"before": _request_reference(before), "after": _request_reference(after), **told._asdict()}
 
     def draw() -> Iterable[Piece]:
         from .draw_explaining import difference_drawn
 
         return difference_drawn(told, before, after)
 
-    return Answer(data, draw, failed=exit_code and not told.equal)
+    return CommandResult(data, draw, failed=exit_code and not told.equal)
 
 
 @command("view")
@@ -173,35 +179,35 @@ def diff_command(
 @takes_conditions
 @takes_conversation
 def view_command(
-    db: Path, conversation: str, agent: str | None, minus: str, at: str, wire: str, policy: str | None
-) -> Answer:
+    db: Path, target: str, agent: str | None, minus: str, at: str, api: str, policy: str | None
+) -> CommandResult:
     """Show what one agent has seen and another has not. And how that is known."""
     from stenolog.projections.analysis.view import view
 
-    talk = found(opened(db), conversation)
-    log = list(talk.entries(upto=resolve(talk, at)))
-    agent, minus = agent or only_agent(talk, len(log)), lane_of(minus) or minus
-    told = view(log, lane(agent), lane(minus), wire=wire, policy=policy_of(policy), **_means(talk))
-    data = {"conversation": talk.name, "upto": len(log), "agent": agent, "minus": minus, "seen": told}
+    conversation = find_conversation(open_log(db), target)
+    log = list(conversation.entries(at=resolve(conversation, at)))
+    agent, minus = agent or only_agent(conversation, len(log)), lane_of(minus) or minus
+    told = view(log, lane(agent), lane(minus), api=api, policy=policy_of(policy), **_means(conversation))
+    data = {"conversation": conversation.name, "at": len(log), "agent": agent, "minus": minus, "seen": told}
 
     def draw() -> Iterable[Piece]:
         from .draw_explaining import view_drawn
 
         return view_drawn(told, agent, minus, log)
 
-    return Answer(data, draw)
+    return CommandResult(data, draw)
 
 
-def _means(talk: Conversation) -> dict[str, Any]:
+def _means(conversation: Conversation) -> dict[str, Any]:
     """What building requests of this conversation takes from the world: its blobs, and every counter."""
     from stenolog.adapters.counters import COUNTERS
 
-    return {"blobs": talk.log.blobs, "counters": COUNTERS}
+    return {"blobs": conversation.log.blobs, "counters": COUNTERS}
 
 
-def _place(request: Request) -> dict[str, Any]:
+def _request_reference(request: Request) -> dict[str, Any]:
     """Which request it is."""
-    fields = ("agent", "task", "upto", "wire", "sendable", "reason", "sha256")
+    fields = ("agent", "task", "at", "api", "sendable", "reason", "sha256")
     return {**{name: getattr(request, name) for name in fields}, "policy": request.policy.json}
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from .answer import Answer
+from .answer import CommandResult
 from .lines import Piece, line
-from .shell import command, opened, takes_db
+from .shell import command, open_log, takes_db
 from .words import counted
 
 
 @command("gc")
 @takes_db
-def gc_command(db: Path) -> Answer:
+def gc_command(db: Path) -> CommandResult:
     """Remove the blobs that no entry names. The write-ahead log is emptied.
 
     A blob that a running process has put for an entry still to come stays. One whose sha256 is kept outside
     of the log alone is removed.
     """
-    done = opened(db).collect()
+    done = open_log(db).collect()
 
     def draw() -> Iterator[Piece]:
         yield line(("✓ ", "green"), f"{counted(done.blobs, 'blob')} removed, {done.bytes:,} bytes")
@@ -29,4 +29,4 @@ def gc_command(db: Path) -> Answer:
         if not done.folded:
             yield line(("! ", "yellow"), f"others are reading: what was deleted may still stand in {db}-wal")
 
-    return Answer(done, draw)
+    return CommandResult(done, draw)

@@ -10,7 +10,7 @@ from .safety import one_line, safe
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-Piece: TypeAlias = "Line | Paragraph | RenderableType"
+Piece: TypeAlias = "TextLine | Paragraph | RenderableType"
 """A piece of a drawing: a line, a paragraph, a string that is printed as it is, or what rich can draw."""
 
 CODES = {
@@ -25,7 +25,7 @@ CODES = {
 }
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """One line: its pieces, safe, each with its style (words of `CODES`)."""
 
     pieces: tuple[tuple[str, str], ...]
@@ -129,10 +129,10 @@ def _fits(row: str, begin: int, room: int) -> int:
     return begin + len(chop_cells(piece, room)[0])
 
 
-def line(*pieces: str | tuple[str, str]) -> Line:
+def line(*pieces: str | tuple[str, str]) -> TextLine:
     """One line of pieces, each with its style. Blanks within a piece run together, those at its ends stay."""
     pairs = ((piece, "") if isinstance(piece, str) else piece for piece in pieces)
-    return Line(tuple((_kept_blanks(words), style) for words, style in pairs if words))
+    return TextLine(tuple((_kept_blanks(words), style) for words, style in pairs if words))
 
 
 def _kept_blanks(words: str) -> str:

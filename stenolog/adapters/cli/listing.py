@@ -13,10 +13,10 @@ import click
 from stenolog.adapters import keeping
 from stenolog.projections.opening import opening
 
-from .answer import Answer, Diagnostic, when
+from .answer import CommandResult, Diagnostic, when
 from .lines import Piece, line
 from .positions import A_TIME, moment
-from .shell import command, found, names, opened, takes_db
+from .shell import command, find_conversation, names, open_log, takes_db
 from .words import counted
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ URGENCY = ("failed", "awaiting_approval", "awaiting_tools", "awaiting_llm")
 @click.argument("part", required=False, default="")
 @click.option("--all", "-a", "archived", is_flag=True, help="Archived ones too.")
 @click.option("--since", help="Only where the last entry is dated from this day or time on.")
-@click.option("--before", metavar="TALK", shell_complete=names, help="Only older ones than this.")
+@click.option("--before", metavar="CONVERSATION", shell_complete=names, help="Only older ones than this.")
 @click.option(
     "-n",
     "--limit",
@@ -51,19 +51,19 @@ URGENCY = ("failed", "awaiting_approval", "awaiting_tools", "awaiting_llm")
 @takes_db
 def ls_command(
     db: Path, part: str, archived: bool, since: str | None, before: str | None, limit: int
-) -> Answer:
+) -> CommandResult:
     """List the conversations, the latest last. With agents, state, last entry (UTC), project, model, title.
 
     The order is that of the last entries' times. The time of an imported entry is the transcript's; an entry
     without one is of 1970-01-01. A UUID is shown by its beginning, which all commands take. Without a title
     the first words of a person are shown. PART is a part of the name.
     """
-    log = opened(db)
+    log = open_log(db)
     which: dict[str, Any] = {
         "archived": archived,
         "like": part,
         "since": None if since is None else moment(since, A_TIME, to_its_end=False),
-        "before": "" if before is None else found(log, before).name,
+        "before": "" if before is None else find_conversation(log, before).name,
     }
     shown = log.names(**which, limit=limit or None, order="latest")[::-1]
     rows = [_conversation(log, name) for name in shown]
@@ -71,7 +71,7 @@ def ls_command(
         _more(shown[0], log.count(**which, order="latest") - limit) if limit and len(shown) == limit else ()
     )
     none = "" if rows else _none(log, which, {"--since": since, "--before": before})
-    return Answer(rows, lambda: _drawn(rows, none), diagnostics=more)
+    return CommandResult(rows, lambda: _drawn(rows, none), diagnostics=more)
 
 
 def _none(log: Log, which: dict[str, Any], asked: dict[str, str | None]) -> str:
@@ -95,10 +95,10 @@ def _more(oldest: str, many: int) -> tuple[Diagnostic, ...]:
 
 
 def _conversation(log: Log, name: str) -> dict[str, Any]:
-    talk = log[name]
-    settings, state = keeping.together(talk, (keeping.SETTINGS, keeping.STATE))
-    last = next(iter(talk.entries(after=max(0, state.position - 1))), None)
-    began = opening(talk.entries(upto=OPENING))
+    conversation = log[name]
+    settings, state = keeping.folds_at(conversation, (keeping.SETTINGS, keeping.STATE))
+    last = next(iter(conversation.entries(after=max(0, state.position - 1))), None)
+    began = opening(conversation.entries(at=OPENING))
     return {
         "name": name,
         "short_name": _short(log, name),
@@ -109,7 +109,7 @@ def _conversation(log: Log, name: str) -> dict[str, Any]:
         "digest": last.digest if last else "",
         "agents": sorted({lane.agent for lane in state.lanes.values()} | set(settings.members)),
         "lanes": {where: lane.status for where, lane in state.lanes.items()},
-        "last_at": when(last.at) if last else None,
+        "last_at": when(last.time) if last else None,
         "fork_of": _fork_of(settings),
     }
 

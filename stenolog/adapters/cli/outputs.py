@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stenolog.domain.errors import MissingBlob
+from stenolog.domain.errors import BlobNotFoundError
 
-from .answer import Answer
+from .answer import CommandResult
 from .lines import Piece, line, paragraph
-from .shell import command, found, names, opened, takes_conversation, takes_db
+from .shell import command, find_conversation, names, open_log, takes_conversation, takes_db
 
 if TYPE_CHECKING:
     from stenolog.adapters.outputs import Excerpt, Output, Outputs
@@ -24,18 +24,18 @@ DIRECTORY = click.Path(file_okay=False, path_type=Path)
 @click.option("--materialise", "directory", type=DIRECTORY, help="Write them as read-only files under DIR.")
 @click.option("--mcp", is_flag=True, help="Be an MCP server on stdin and stdout, with the tool read_output.")
 @takes_conversation
-def outputs_command(db: Path, conversation: str, directory: Path | None, mcp: bool) -> Answer | None:
+def outputs_command(db: Path, target: str, directory: Path | None, mcp: bool) -> CommandResult | None:
     """List what tools gave back, by alias; or write or serve it. Artifacts too."""
-    talk = found(opened(db), conversation)
+    conversation = find_conversation(open_log(db), target)
     if mcp:
         from stenolog.adapters.tools.mcp.serving import serve_outputs
 
-        serve_outputs(talk)
+        serve_outputs(conversation)
         return None
-    written = [] if directory is None else talk.outputs.materialise(directory)
-    rows = [_row(output, _size(talk.outputs, output)) for output in talk.outputs.listed()]
+    written = [] if directory is None else conversation.outputs.materialise(directory)
+    rows = [_row(output, _size(conversation.outputs, output)) for output in conversation.outputs.listed()]
     data = {
-        "conversation": talk.name,
+        "conversation": conversation.name,
         "outputs": rows,
         "directory": None if directory is None else str(directory),
         "written": written,
@@ -49,14 +49,14 @@ def outputs_command(db: Path, conversation: str, directory: Path | None, mcp: bo
         if directory is not None:
             yield line(("✓ ", "green"), f"{len(written)} of {len(rows)} written under {directory}")
 
-    return Answer(data, draw)
+    return CommandResult(data, draw)
 
 
 def _size(outputs: Outputs, output: Output) -> int | None:
     """How many bytes it has; None where its blob is gone."""
     try:
         return len(outputs.content(output))
-    except MissingBlob:
+    except BlobNotFoundError:
         return None
 
 
@@ -72,15 +72,15 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 @command("output")
 @click.option("--offset", type=click.IntRange(min=0), default=0, show_default=True, help="In characters.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many characters; all, unless given.")
-@click.argument("conversation", shell_complete=names)
+@click.argument("target", metavar="CONVERSATION", shell_complete=names)
 @click.argument("alias")
 @takes_db
-def output_command(db: Path, conversation: str, alias: str, offset: int, limit: int | None) -> Answer:
+def output_command(db: Path, target: str, alias: str, offset: int, limit: int | None) -> CommandResult:
     """Show a tool output, or an artifact, by its alias. Whole, or a piece of it."""
-    talk = found(opened(db), conversation)
-    read = talk.outputs.read(alias, offset, limit)
-    data = {"conversation": talk.name, "alias": alias, **read._asdict(), "next": read.next}
-    return Answer(data, lambda: _excerpt(read))
+    conversation = find_conversation(open_log(db), target)
+    read = conversation.outputs.read(alias, offset, limit)
+    data = {"conversation": conversation.name, "alias": alias, **read._asdict(), "next": read.next}
+    return CommandResult(data, lambda: _excerpt(read))
 
 
 def _excerpt(read: Excerpt) -> Iterable[Piece]:

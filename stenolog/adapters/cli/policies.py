@@ -15,24 +15,24 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
-from stenolog.domain.errors import InvalidPolicy
+from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.policy import (
-    Delta,
     FullHistory,
     History,
     LastN,
-    MemoryBank,
+    MemoriesAndRecent,
     Policy,
+    SinceLastTurn,
     SummaryAndRecent,
     policy,
 )
 
 LIMITS = ("tokens", "messages", "characters", "bytes")
-PLAIN: Mapping[str, type[History]] = {"full": FullHistory, "delta": Delta}
+PLAIN: Mapping[str, type[History]] = {"full": FullHistory, "delta": SinceLastTurn}
 COUNTED: Mapping[str, tuple[type[History], str]] = {
     "last": (LastN, "n"),
     "summary": (SummaryAndRecent, "recent"),
-    "memory": (MemoryBank, "recent"),
+    "memory": (MemoriesAndRecent, "recent"),
 }
 FORMS = "full, delta, last:N, summary:N, memory:N, tokens:N, messages:N, characters:N, bytes:N"
 HINT = f"expected {FORMS}, joined by +, or JSON beginning with {{"
@@ -42,24 +42,25 @@ MULTIPLES = {"": 1, "k": 1_000, "m": 1_000_000}
 def policy_of(written: str | None, option: str = "--policy") -> Policy | None:
     """The policy that was written for an option; None where nothing was: each agent's own, from its card.
 
-    Raises `InvalidPolicy`, which says what was expected, what was found, and for which option.
+    Raises `InvalidPolicyError`, which says what was expected, what was found, and for which option.
     """
     if written is None:
         return None
     text = written.strip()
     try:
         return _from_json(text) if text.startswith("{") else _from_short(text)
-    except InvalidPolicy as error:
-        raise InvalidPolicy(f"{option}: {error}") from None
+    except InvalidPolicyError as error:
+        raise InvalidPolicyError(f"{option}: {error}") from None
 
 
 def amount(written: str, what: str) -> int:
-    """A number as one writes it: 500, 16k, 1.5m (k is a thousand). Raises `InvalidPolicy`, for `what`."""
+    """A number as one writes it: 500, 16k, 1.5m (k is a thousand). Raises `InvalidPolicyError`, for
+    `what`."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([km]?)", written.strip().lower(), re.ASCII)
     number = float(match[1]) * MULTIPLES[match[2]] if match else 0
     if number < 1 or number != int(number):
         expected = "a whole number from 1 on, such as 500, 16k or 1.5m"
-        raise InvalidPolicy(f"{what}: expected {expected}, found {written!r}{_hint(written)}")
+        raise InvalidPolicyError(f"{what}: expected {expected}, found {written!r}{_hint(written)}")
     return int(number)
 
 
@@ -75,7 +76,7 @@ def in_short(chosen: Policy) -> str:
 
 def titled(chosen: Policy) -> str:
     """The policy in a few words, for a table: the short form, and the names of what that cannot say."""
-    rest = [slot for slot in _rest(chosen) if slot != "budget"]
+    rest = [slot for slot in _other_rules(chosen) if slot != "budget"]
     return _in_short(chosen) or "+".join([*_pieces(chosen), *rest])
 
 
@@ -84,12 +85,12 @@ def _in_short(chosen: Policy) -> str:
     short = "+".join(_pieces(chosen))
     try:
         again = _from_short(short)
-    except InvalidPolicy:  # a history of an application's own
+    except InvalidPolicyError:  # a history of an application's own
         return ""
-    return short if again.history == chosen.history and _rest(again) == _rest(chosen) else ""
+    return short if again.history == chosen.history and _other_rules(again) == _other_rules(chosen) else ""
 
 
-def _rest(chosen: Policy) -> dict[str, object]:
+def _other_rules(chosen: Policy) -> dict[str, object]:
     """What a policy has beside its history."""
     return {slot: rule for slot, rule in chosen.json.items() if slot != "history"}
 
@@ -98,7 +99,7 @@ def _from_json(text: str) -> Policy:
     try:
         given = json.loads(text)
     except ValueError as error:
-        raise InvalidPolicy(f"the policy begins with {{ and is no JSON: {error}") from None
+        raise InvalidPolicyError(f"the policy begins with {{ and is no JSON: {error}") from None
     return policy(given)
 
 
@@ -123,12 +124,12 @@ def _history(name: str, number: str, counted: bool, text: str) -> History:
     if name in COUNTED and (counted or name != "last"):
         kind, field = COUNTED[name]
         return kind(**({field: amount(number, name)} if counted else {}))
-    raise InvalidPolicy(f"policy {text!r}: {HINT}")
+    raise InvalidPolicyError(f"policy {text!r}: {HINT}")
 
 
 def _once(again: bool, piece: str, text: str) -> None:
     if again:
-        raise InvalidPolicy(f"policy {text!r}: {piece.strip()!r} says again what was said before it")
+        raise InvalidPolicyError(f"policy {text!r}: {piece.strip()!r} says again what was said before it")
 
 
 def _pieces(chosen: Policy) -> Iterable[str]:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, time
 from typing import Protocol
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import InvalidEvent, UnknownConversation, UnknownPosition
+from stenolog.domain.errors import ConversationNotFoundError, InvalidEventError, PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, LlmError
 
 KINDS = {
@@ -29,7 +29,7 @@ FORMS = "a number, @, @~3, @{user|assistant|tool|error|mode}, @call:ID or an ISO
 PAGE = 256
 
 
-class Talk(Protocol):
+class ConversationArgument(Protocol):
     """What is asked of a conversation here."""
 
     @property
@@ -38,19 +38,22 @@ class Talk(Protocol):
     @property
     def position(self) -> int: ...
 
-    def entries(self, after: int = 0, upto: int | None = None) -> Iterable[Entry]: ...
+    def entries(self, after: int = 0, at: int | None = None) -> Iterable[Entry]: ...
 
 
-def resolve(talk: Talk, written: str, least: int = 1) -> int:
+def resolve(conversation: ConversationArgument, written: str, least: int = 1) -> int:
     """The position that was written, from `least` to the last one.
 
-    Raises `InvalidEvent` for what is no position at all, `UnknownPosition` for one that is not there.
+    Raises `InvalidEventError` for what is no position at all, `PositionNotFoundError` for one that is not
+    there.
     """
-    head = talk.position
+    head = conversation.position
     anchor, back = _split(written)
-    found = _anchor(talk, anchor, head) - back
+    found = _anchor(conversation, anchor, head) - back
     if not least <= found <= head:
-        raise UnknownPosition(f"{talk.name!r}: expected a position from {least} to {head}, found {written}")
+        raise PositionNotFoundError(
+            f"{conversation.name!r}: expected a position from {least} to {head}, found {written}"
+        )
     return found
 
 
@@ -61,18 +64,18 @@ def _split(written: str) -> tuple[str, int]:
     return written, 0
 
 
-def _anchor(talk: Talk, anchor: str, head: int) -> int:
+def _anchor(conversation: ConversationArgument, anchor: str, head: int) -> int:
     if re.fullmatch(r"-?\d+", anchor, re.ASCII):
         return int(anchor)
     if anchor == "@":
         return head
     if (match := re.fullmatch(r"@\{(\w+)\}", anchor)) and match[1] in {*KINDS, *KINDS.values()}:
         kind = KINDS.get(match[1], match[1])
-        return _last(talk, head, anchor, lambda entry: entry.event.kind == kind)
+        return _last(conversation, head, anchor, lambda entry: entry.event.kind == kind)
     if anchor.startswith("@call:"):
-        return _last(talk, head, anchor, lambda entry: _calls(entry, anchor.removeprefix("@call:")))
+        return _last(conversation, head, anchor, lambda entry: _calls(entry, anchor.removeprefix("@call:")))
     at = moment(anchor, f"a position ({FORMS})", to_its_end=True)
-    return next((entry.position for entry in backwards(talk, head) if entry.at <= at), 0)
+    return next((entry.position for entry in backwards(conversation, head) if entry.time <= at), 0)
 
 
 def _calls(entry: Entry, id: str) -> bool:
@@ -80,29 +83,29 @@ def _calls(entry: Entry, id: str) -> bool:
     return isinstance(event, AssistantMessage | LlmError) and any(call.id == id for call in event.tool_calls)
 
 
-def _last(talk: Talk, head: int, anchor: str, wanted: Callable[[Entry], bool]) -> int:
-    for entry in backwards(talk, head):
+def _last(conversation: ConversationArgument, head: int, anchor: str, wanted: Callable[[Entry], bool]) -> int:
+    for entry in backwards(conversation, head):
         if wanted(entry):
             return entry.position
-    raise UnknownPosition(f"{talk.name!r}: no entry is {anchor}")
+    raise PositionNotFoundError(f"{conversation.name!r}: no entry is {anchor}")
 
 
-def backwards(talk: Talk, head: int) -> Iterator[Entry]:
+def backwards(conversation: ConversationArgument, head: int) -> Iterator[Entry]:
     """The entries from the last to the first, read a page at a time."""
     while head > 0:
-        yield from reversed(list(talk.entries(after=max(0, head - PAGE), upto=head)))
+        yield from reversed(list(conversation.entries(after=max(0, head - PAGE), at=head)))
         head -= PAGE
 
 
 def moment(written: str, expected: str, *, to_its_end: bool) -> datetime:
     """The time that was written, in UTC where no zone is given; a day means its end, or its beginning.
 
-    Raises `InvalidEvent`, naming what was expected.
+    Raises `InvalidEventError`, naming what was expected.
     """
     try:
         at = datetime.fromisoformat(written)
     except ValueError:
-        raise InvalidEvent(f"expected {expected}, found {written!r}") from None
+        raise InvalidEventError(f"expected {expected}, found {written!r}") from None
     if to_its_end and len(written) <= len("2026-11-20"):
         at = datetime.combine(at, time.max)
     return at if at.tzinfo else at.replace(tzinfo=UTC)
@@ -112,7 +115,7 @@ def full_name(names: Iterable[str], written: str) -> str:
     """The conversation that was meant: by its whole name, or by a beginning that only one of them has.
 
     A conversation and its forks (`talk~1`) count as one: the beginning means the conversation.
-    Raises `UnknownConversation`, naming the nearest, and `InvalidEvent` where several begin so.
+    Raises `ConversationNotFoundError`, naming the nearest, and `InvalidEventError` where several begin so.
     """
     known = list(names)
     if written in known:
@@ -122,12 +125,12 @@ def full_name(names: Iterable[str], written: str) -> str:
     if begun and all(name == root or name.startswith(f"{root}~") for name in begun):
         return root
     if begun:
-        raise InvalidEvent(f"{written!r} is the beginning of {len(begun)} conversations: {_some(begun)}")
+        raise InvalidEventError(f"{written!r} is the beginning of {len(begun)} conversations: {_some(begun)}")
     from difflib import get_close_matches
 
     near = get_close_matches(written, known, n=3, cutoff=0.5)
     hint = f"; did you mean {_some(near)}?" if near else _there(known)
-    raise UnknownConversation(f"no conversation {written!r}{hint}")
+    raise ConversationNotFoundError(f"no conversation {written!r}{hint}")
 
 
 def _there(known: list[str]) -> str:

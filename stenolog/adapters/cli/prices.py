@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from stenolog.adapters.prices import listed
-from stenolog.domain.errors import InvalidEvent
+from stenolog.domain.errors import InvalidEventError
 from stenolog.projections.prices import Prices, table
 
 
 def prices_of(file: Path | None) -> Prices:
     """The prices in a file, in its order; those of the price list where there is none.
 
-    Raises `InvalidEvent`, which says what was expected and where.
+    Raises `InvalidEventError`, which says what was expected and where.
     """
     if file is None:
         return listed()
@@ -29,7 +29,7 @@ def prices_of(file: Path | None) -> Prices:
     try:
         given: Any = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
     except ValueError as error:
-        raise InvalidEvent(f"{file}: {error}") from None
+        raise InvalidEventError(f"{file}: {error}") from None
     if isinstance(given, dict) and "agents" in given:
         return (*table(given.get("prices", {}), f"{file}: prices"), *listed())
     return table(given, str(file))

@@ -11,19 +11,19 @@ import click
 
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, Transition, step
-from stenolog.projections.requests.laws import LAWS, Breach
+from stenolog.projections.requests.laws import LAWS, Violation
 
-from .answer import Answer, Diagnostic
+from .answer import CommandResult, Diagnostic
 from .lines import Piece, line
 from .receipts import request_data, request_line, request_notes
 from .refusals import refusal
 from .screen import Bar, progress
-from .shell import chosen, command, found, opened, takes_conversation
+from .shell import command, find_conversation, find_conversations, open_log, takes_conversation
 from .views import step_lines
 from .words import counted
 
 if TYPE_CHECKING:
-    from stenolog.adapters.checking import Found
+    from stenolog.adapters.checking import CheckedRequests
     from stenolog.adapters.conversation import Conversation
     from stenolog.adapters.proving import Proved
     from stenolog.adapters.report import Anomaly, Problem, Report
@@ -50,22 +50,28 @@ class Replay(NamedTuple):
     equal: bool
 
 
-def replayed(talk: Conversation) -> Replay:
+def replayed(conversation: Conversation) -> Replay:
     """Fold the conversation from its first entry, and compare with the state that the log gives."""
     state: State = INITIAL
     made: list[Transition] = []
-    for entry in progress(talk.entries(), f"replaying {talk.name}", talk.position):
+    for entry in progress(conversation.entries(), f"replaying {conversation.name}", conversation.position):
         state, transitions = step(state, entry)
         made += transitions
-    return Replay(talk.name, tuple(made), state, talk.digest, state == talk.state(upto=state.position))
+    return Replay(
+        conversation.name,
+        tuple(made),
+        state,
+        conversation.digest,
+        state == conversation.state(at=state.position),
+    )
 
 
 @command("replay")
 @takes_conversation
-def replay_command(db: Path, conversation: str) -> Answer:
+def replay_command(db: Path, target: str) -> CommandResult:
     """Fold the log from zero, and compare with the kept state. Each transition is shown with its decision."""
-    replay = replayed(found(opened(db), conversation))
-    return Answer(replay, lambda: replay_lines(replay), failed=not replay.equal)
+    replay = replayed(find_conversation(open_log(db), target))
+    return CommandResult(replay, lambda: replay_lines(replay), failed=not replay.equal)
 
 
 def replay_lines(replay: Replay) -> Iterator[Piece]:
@@ -96,8 +102,8 @@ def replay_lines(replay: Replay) -> Iterator[Piece]:
 @takes_jobs
 @takes_conversation
 def verify_command(
-    db: Path, conversation: str, head: str | None, requests: bool, strict: bool, jobs: int | None
-) -> Answer:
+    db: Path, target: str, head: str | None, requests: bool, strict: bool, jobs: int | None
+) -> CommandResult:
     """Check that the log is as it was written.
 
     Every digest, link, payload, blob and checkpoint is computed again, and the history of names and
@@ -108,8 +114,8 @@ def verify_command(
 
     if strict and not requests:
         raise click.UsageError("--strict goes with --requests")
-    log = opened(db)
-    subject = found(log, conversation) if conversation else log
+    log = open_log(db)
+    subject = find_conversation(log, target) if target else log
     report = verify(subject, head=head, watch=progress, jobs=jobs)
     proved = _proved(prove(subject, jobs=jobs), len(report.conversations)) if requests else []
     receipts = list(request_notes(proved, strict=strict))
@@ -133,7 +139,7 @@ def verify_command(
         if requests:
             yield request_line(request_data(proved), failed=differs)
 
-    return Answer(data, draw, failed=differs or not report.ok, diagnostics=notes)
+    return CommandResult(data, draw, failed=differs or not report.ok, diagnostics=notes)
 
 
 def _proved(made: Iterable[Proved], conversations: int) -> list[Proved]:
@@ -174,19 +180,19 @@ def _verify_lines(report: Report) -> Iterator[Piece]:
 
 @command("fsck")
 @click.option("--all-prefixes", is_flag=True, help="At every position, and not at the last one alone.")
-@click.option("--wire", "wires", multiple=True, type=click.Choice([*LAWS]), help="A provider; else all.")
+@click.option("--api", "apis", multiple=True, type=click.Choice([*LAWS]), help="A provider; else all.")
 @takes_jobs
 @takes_conversation
 def fsck_command(
-    db: Path, conversation: str, all_prefixes: bool, wires: tuple[str, ...], jobs: int | None
-) -> Answer:
-    """Check every agent's request by its provider's laws. On every wire; each breach is named."""
+    db: Path, target: str, all_prefixes: bool, apis: tuple[str, ...], jobs: int | None
+) -> CommandResult:
+    """Check every agent's request by its provider's laws. On every API; each breach is named."""
     from stenolog.adapters.checking import check
     from stenolog.adapters.side_by_side import heads
 
-    log = opened(db)
-    names = [talk.name for talk in chosen(log, conversation)]
-    made = check(log, names, wires=wires or tuple(LAWS), all_prefixes=all_prefixes, jobs=jobs)
+    log = open_log(db)
+    names = [conversation.name for conversation in find_conversations(log, target)]
+    made = check(log, names, apis=apis or tuple(LAWS), all_prefixes=all_prefixes, jobs=jobs)
     found = _by_conversation(_watched(made, sum(heads(log, names).values())))
     notes = tuple(note for one in found for note in one.notes)
     data = {
@@ -195,7 +201,7 @@ def fsck_command(
         "requests": sum(one.requests for one in found),
         "invalid": sum(one.invalid for one in found),
     }
-    return Answer(
+    return CommandResult(
         data, lambda: map(_fsck_line, found) if found else [NONE], failed=bool(notes), diagnostics=notes
     )
 
@@ -213,7 +219,7 @@ class Fsck(NamedTuple):
     whole: bool = True
 
 
-def _watched(found: Iterable[Found], total: int) -> Iterator[Found]:
+def _watched(found: Iterable[CheckedRequests], total: int) -> Iterator[CheckedRequests]:
     """What was found, with a bar that tells how many positions have been checked."""
     done = 0
     with Bar("checking", total) as bar:
@@ -223,12 +229,12 @@ def _watched(found: Iterable[Found], total: int) -> Iterator[Found]:
             bar(done)
 
 
-def _by_conversation(found: Iterable[Found]) -> list[Fsck]:
+def _by_conversation(found: Iterable[CheckedRequests]) -> list[Fsck]:
     """What was found in each conversation, up to what cannot be built."""
     return [_together(name, parts) for name, parts in groupby(found, lambda one: one.conversation)]
 
 
-def _together(name: str, parts: Iterator[Found]) -> Fsck:
+def _together(name: str, parts: Iterator[CheckedRequests]) -> Fsck:
     requests = invalid = 0
     notes: list[Diagnostic] = []
     for part in parts:
@@ -240,9 +246,9 @@ def _together(name: str, parts: Iterator[Found]) -> Fsck:
     return Fsck(name, requests, invalid, tuple(notes))
 
 
-def _breach(conversation: str, request: Checked, broken: Breach) -> Diagnostic:
+def _breach(conversation: str, request: Checked, broken: Violation) -> Diagnostic:
     message = (
-        f"{conversation!r} at {request.position}: the request of {request.lane} on {request.wire} "
+        f"{conversation!r} at {request.position}: the request of {request.lane} on {request.api} "
         f"breaks {broken.law} at {broken.pointer}: {broken.found}"
     )
     return Diagnostic("error", broken.law, message, conversation, request.position, broken.pointer)

@@ -12,22 +12,22 @@ import click
 
 from stenolog.adapters.counters import COUNTERS
 from stenolog.domain.errors import (
-    InvalidEvent,
+    InvalidEventError,
     StenologError,
     StoredDataError,
 )
 from stenolog.domain.policy import Policy, policy
 from stenolog.projections.analysis import gate
 from stenolog.projections.analysis.gate import Compared, Digest, Fresh, Header
-from stenolog.projections.requests import WIRES
+from stenolog.projections.requests import APIS
 
-from .answer import Answer
+from .answer import CommandResult
 from .files import FILE, STDOUT, whole_or_not_at_all
 from .lines import Piece, line
 from .policies import policy_of
-from .refusals import PassedOver
+from .refusals import SkippedConversations
 from .screen import progress
-from .shell import command, opened, takes_db
+from .shell import command, open_log, takes_db
 from .words import counted
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ STYLES = {"changed": "red", "vanished": "red", "new": "yellow"}
 @click.argument("dbs", metavar="[DB]...", nargs=-1, type=DATABASE)
 @click.option("--out", type=FILE, help="Write the digests here; -, or neither this nor --against: to stdout.")
 @click.option("--against", type=THERE, help="An older file: list what would come out differently today.")
-@click.option("--wire", "wires", multiple=True, type=click.Choice([*WIRES]), help="A provider; else all.")
+@click.option("--api", "apis", multiple=True, type=click.Choice([*APIS]), help="A provider; else all.")
 @click.option("--policy", "written", metavar="POLICY", help="One for all; else each agent's own.")
 @takes_db
 def gate_command(
@@ -50,30 +50,30 @@ def gate_command(
     dbs: tuple[Path, ...],
     out: Path | None,
     against: Path | None,
-    wires: tuple[str, ...],
+    apis: tuple[str, ...],
     written: str | None,
-) -> Answer:
+) -> CommandResult:
     """Write the digests of all requests, or compare with a file.
 
     Exit 1 where a request of the older file would be another today, or none.
     """
     logs = _logs(dbs or (db,))
-    passed = PassedOver()
+    passed = SkippedConversations()
     if against is None:
-        head = gate.header({name: WIRES[name] for name in wires or WIRES}, policy_of(written))
+        head = gate.header({name: APIS[name] for name in apis or APIS}, policy_of(written))
         made = _requests(logs, head, passed)
         if out is None or out == STDOUT:
             return _streamed(head, [request.digest for request in made], passed)
-        fresh = (Compared(each.place, "same") for each in _kept(made, head, out))
+        fresh = (Compared(each.place, "same") for each in _written(made, head, out))
         return _answer(head, head, out, fresh, passed, compared=False)
     if out == STDOUT:
         raise click.UsageError("with --against, say where the digests go: --out FILE")
     with against.open(encoding="utf-8", errors="replace") as older:
-        then = _of_wires(_header(older, against), wires)
+        then = _of_apis(_header(older, against), apis)
         head = _same_question(then, policy_of(written))
-        digests = (digest for digest in _digests(older, against) if digest.place.wire in then.wires)
+        digests = (digest for digest in _digests(older, against) if digest.place.api in then.apis)
         made = _requests(logs, head, passed)
-        found = gate.compare(digests, _kept(made, head, out) if out else made)
+        found = gate.compare(digests, _written(made, head, out) if out else made)
         return _answer(then, head, out, found, passed, compared=True)
 
 
@@ -82,24 +82,26 @@ def _logs(dbs: Iterable[Path]) -> dict[str, Log]:
     found: dict[str, Log] = {}
     for path in sorted(dbs, key=lambda path: path.name):
         if path.name in found:
-            raise InvalidEvent(f"expected databases of different names, found two called {path.name!r}")
-        found[path.name] = opened(path)
+            raise InvalidEventError(f"expected databases of different names, found two called {path.name!r}")
+        found[path.name] = open_log(path)
     return found
 
 
-def _of_wires(then: Header, wires: tuple[str, ...]) -> Header:
-    """The older header, for the wires that were asked for."""
-    return then._replace(wires={n: version for n, version in then.wires.items() if not wires or n in wires})
+def _of_apis(then: Header, apis: tuple[str, ...]) -> Header:
+    """The older header, for the APIs that were asked for."""
+    return then._replace(apis={n: version for n, version in then.apis.items() if not apis or n in apis})
 
 
 def _same_question(then: Header, chosen: Policy | None) -> Header:
-    """What the older file was made under: its policy, and those of its wires that are here."""
+    """What the older file was made under: its policy, and those of its APIs that are here."""
     if chosen is not None and chosen.json != then.policy:
         theirs = "each agent's own" if then.policy is None else then.policy
-        raise InvalidEvent(f"expected the policy of the older file, {theirs}, found {chosen.json}")
-    known = {name: WIRES[name] for name in then.wires if name in WIRES}
+        raise InvalidEventError(f"expected the policy of the older file, {theirs}, found {chosen.json}")
+    known = {name: APIS[name] for name in then.apis if name in APIS}
     if not known:
-        raise InvalidEvent("expected an older file with the wires that were asked for, found none of them")
+        raise InvalidEventError(
+            "expected an older file with the APIs that were asked for, found none of them"
+        )
     return gate.header(known, None if then.policy is None else policy(then.policy))
 
 
@@ -118,13 +120,13 @@ def _naming(file: Path) -> Iterator[None]:
     """What is wrong with the lines of a file is said with its name."""
     try:
         yield
-    except InvalidEvent as error:
-        raise InvalidEvent(f"{file}: {error}") from None
+    except InvalidEventError as error:
+        raise InvalidEventError(f"{file}: {error}") from None
 
 
-def _requests(logs: dict[str, Log], head: Header, passed: PassedOver) -> Iterator[Fresh]:
+def _requests(logs: dict[str, Log], head: Header, passed: SkippedConversations) -> Iterator[Fresh]:
     """Every request of the corpus that can be built, in the order of their places."""
-    given: dict[str, Any] = {"wires": {name: WIRES[name] for name in head.wires}, "counters": COUNTERS}
+    given: dict[str, Any] = {"apis": {name: APIS[name] for name in head.apis}, "counters": COUNTERS}
     given["policy"] = None if head.policy is None else policy(head.policy)
     for db, log in logs.items():
         for name in sorted(log.names(archived=True)):
@@ -139,7 +141,7 @@ def _requests(logs: dict[str, Log], head: Header, passed: PassedOver) -> Iterato
                 passed.take(db, name, error)
 
 
-def _kept(requests: Iterable[Fresh], head: Header, out: Path) -> Iterator[Fresh]:
+def _written(requests: Iterable[Fresh], head: Header, out: Path) -> Iterator[Fresh]:
     """The requests, each written down as it passes by; the file is there once all have."""
     with whole_or_not_at_all(out) as file:
         file.write(f"{gate.header_line(head)}\n")
@@ -148,7 +150,7 @@ def _kept(requests: Iterable[Fresh], head: Header, out: Path) -> Iterator[Fresh]
             yield request
 
 
-def _streamed(head: Header, digests: Sequence[Digest], passed: PassedOver) -> Answer:
+def _streamed(head: Header, digests: Sequence[Digest], passed: SkippedConversations) -> CommandResult:
     """The lines as they would stand in a file."""
 
     def data() -> Iterator[dict[str, Any]]:
@@ -159,7 +161,7 @@ def _streamed(head: Header, digests: Sequence[Digest], passed: PassedOver) -> An
         yield gate.header_line(head)
         yield from map(gate.line, digests)
 
-    return Answer(data, draw, passed.failed, passed.notes, streams=True)
+    return CommandResult(data, draw, passed.failed, passed.notes, streams=True)
 
 
 def _answer(
@@ -167,10 +169,10 @@ def _answer(
     now: Header,
     out: Path | None,
     found: Iterable[Compared],
-    passed: PassedOver,
+    passed: SkippedConversations,
     *,
     compared: bool,
-) -> Answer:
+) -> CommandResult:
     """What came of every request; only those that are not the same are kept."""
     counts: Counter[str] = Counter()
     listed: dict[str, list[Compared]] = {"changed": [], "vanished": [], "new": []}
@@ -195,7 +197,7 @@ def _answer(
             yield line(("built today ", "dim"), _versions(now))
         yield line(("✗ ", "red") if failed else ("✓ ", "green"), ", ".join(_outcome(data, compared)))
 
-    return Answer(data, draw, failed, passed.notes)
+    return CommandResult(data, draw, failed, passed.notes)
 
 
 def _flat(one: Compared) -> dict[str, Any]:
@@ -211,7 +213,7 @@ def _lines(listed: dict[str, list[Compared]]) -> Iterator[Piece]:
             yield line(
                 (f"{what:<8} ", STYLES[what]),
                 (f"{place.db} " if several else "", "dim"), f"{place.conversation} at {place.position}",
-                (f"  {place.lane}", "cyan"), (f"  {place.wire}", "dim"), f"  {one.difference}",
+                (f"  {place.lane}", "cyan"), (f"  {place.api}", "dim"), f"  {one.difference}",
             )  # fmt: skip
 
 
@@ -230,4 +232,4 @@ def _outcome(data: dict[str, Any], compared: bool) -> Iterator[str]:
 
 
 def _versions(header: Header) -> str:
-    return ", ".join([header.pipeline, *(f"{name}@{version}" for name, version in header.wires.items())])
+    return ", ".join([header.pipeline, *(f"{name}@{version}" for name, version in header.apis.items())])

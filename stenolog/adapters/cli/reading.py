@@ -14,11 +14,11 @@ from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.values import CallRef, Control
 from stenolog.projections.timeline import cut_words
 
-from .answer import Answer, entry_data
-from .lines import Line, Piece, field, line, paragraph
+from .answer import CommandResult, entry_data
+from .lines import Piece, TextLine, field, line, paragraph
 from .positions import backwards, resolve
-from .shell import command, found, names, opened, takes_conversation, takes_db, takes_kinds
-from .words import STYLES, Words, describe, thoughts
+from .shell import command, find_conversation, names, open_log, takes_conversation, takes_db, takes_kinds
+from .words import STYLES, Description, describe, thoughts
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
@@ -34,19 +34,21 @@ NEAR = 1000
 @takes_kinds
 @takes_conversation
 def log_command(
-    db: Path, conversation: str, last: int | None, after: str, at: str, kinds: tuple[str, ...]
-) -> Answer:
+    db: Path, target: str, last: int | None, after: str, at: str, kinds: tuple[str, ...]
+) -> CommandResult:
     """Show the entries, one a line. Position, time (UTC), kind, who, what."""
-    talk = found(opened(db), conversation)
-    entries = _chosen(talk, resolve(talk, after, least=0), resolve(talk, at), last, kinds)
-    return Answer(
-        lambda: {"conversation": talk.name, "entries": entries},
-        lambda: _lines(entries, talk),
+    conversation = find_conversation(open_log(db), target)
+    entries = _chosen(
+        conversation, resolve(conversation, after, least=0), resolve(conversation, at), last, kinds
+    )
+    return CommandResult(
+        lambda: {"conversation": conversation.name, "entries": entries},
+        lambda: _lines(entries, conversation),
     )
 
 
 def _chosen(
-    talk: Conversation, after: int, upto: int, last: int | None, kinds: Collection[str]
+    conversation: Conversation, after: int, position: int, last: int | None, kinds: Collection[str]
 ) -> Iterator[Entry]:
     """The entries after one position and up to another, of these kinds (none: all), only the last ones."""
 
@@ -54,43 +56,44 @@ def _chosen(
         return (entry for entry in entries if not kinds or entry.event.kind in kinds)
 
     if last is None:
-        return of_kind(talk.entries(after=after, upto=upto))
-    back = (entry for entry in of_kind(backwards(talk, upto)) if entry.position > after)
+        return of_kind(conversation.entries(after=after, at=position))
+    back = (entry for entry in of_kind(backwards(conversation, position)) if entry.position > after)
     return reversed(list(islice(back, last)))
 
 
-def _lines(entries: Iterable[Entry], talk: Conversation) -> Iterator[Piece]:
-    day, head = None, talk.position
+def _lines(entries: Iterable[Entry], conversation: Conversation) -> Iterator[Piece]:
+    day, head = None, conversation.position
     for entry in entries:
-        if entry.at.date() != day:
-            day = entry.at.date()
+        if entry.time.date() != day:
+            day = entry.time.date()
             yield line((f"{'':{len(str(head))}}  {day}", "dim"))
-        yield entry_line(entry, len(str(head)), talk)
+        yield entry_line(entry, len(str(head)), conversation)
 
 
-def entry_line(entry: Entry, width: int = 4, talk: Conversation | None = None) -> Line:
-    """An entry on one line; `width` is that of the positions, in digits. With its `talk` calls have names."""
+def entry_line(entry: Entry, width: int = 4, conversation: Conversation | None = None) -> TextLine:
+    """An entry on one line; `width` is that of the positions, in digits. With its `conversation` calls have
+    names."""
     words, style = describe(entry), STYLES[entry.event.kind]
     thought = thoughts(entry.event)
     return line(
         (f"{entry.position:>{width}}", "bold"),
-        (f"  {entry.at:%H:%M:%S}  ", "dim"),
+        (f"  {entry.time:%H:%M:%S}  ", "dim"),
         (f"{entry.event.kind:<17}  ", style),
         (f"{words.who:<16}  ", ""),
-        (_verdict(entry, talk) or words.what.removesuffix(thought), _style(words)),
+        (_verdict(entry, conversation) or words.what.removesuffix(thought), _style(words)),
         (thought, "dim"),
     )
 
 
-def _style(words: Words) -> str:
+def _style(words: Description) -> str:
     return "red" if words.what.startswith("✗") else ""
 
 
-def _verdict(entry: Entry, talk: Conversation | None) -> str:
+def _verdict(entry: Entry, conversation: Conversation | None) -> str:
     """What an approval or a refusal is of, by the name of the tool; empty for all else."""
     match entry.event:
-        case UserMessage(control=Control(action=action, call=CallRef(entry=made, index=nth))) if talk:
-            near = islice(backwards(talk, entry.position), NEAR)
+        case UserMessage(control=Control(action=action, call=CallRef(entry=made, index=nth))) if conversation:
+            near = islice(backwards(conversation, entry.position), NEAR)
             called = (earlier.event for earlier in near if earlier.id == made)
             for event in called:
                 if isinstance(event, AssistantMessage) and nth < len(event.tool_calls):
@@ -102,15 +105,15 @@ def _verdict(entry: Entry, talk: Conversation | None) -> str:
 
 @command("show")
 @click.option("--raw", is_flag=True, help="Only the text and the arguments of tool calls, as they came.")
-@click.argument("conversation", shell_complete=names)
+@click.argument("target", metavar="CONVERSATION", shell_complete=names)
 @click.argument("position")
 @takes_db
-def show_command(db: Path, conversation: str, position: str, raw: bool) -> Answer:
+def show_command(db: Path, target: str, position: str, raw: bool) -> CommandResult:
     """Show one entry whole. Where it stands, all its fields, its text unabridged."""
-    talk = found(opened(db), conversation)
-    wanted = resolve(talk, position)
-    (shown,) = talk.entries(after=wanted - 1, upto=wanted)
-    return Answer(shown, lambda: _raw(shown) if raw else _whole(shown))
+    conversation = find_conversation(open_log(db), target)
+    wanted = resolve(conversation, position)
+    (shown,) = conversation.entries(after=wanted - 1, at=wanted)
+    return CommandResult(shown, lambda: _raw(shown) if raw else _full_entry(shown))
 
 
 def _raw(entry: Entry) -> Iterator[Piece]:
@@ -126,7 +129,7 @@ def _raw(entry: Entry) -> Iterator[Piece]:
         yield paragraph(_json(entry_data(entry)["event"]))
 
 
-def _whole(entry: Entry) -> Iterator[Piece]:
+def _full_entry(entry: Entry) -> Iterator[Piece]:
     from .drawing import heading
 
     data = entry_data(entry)
@@ -164,8 +167,10 @@ def _json(value: object) -> str:
 @click.option("-n", "last", type=click.IntRange(min=0), default=10, show_default=True, help="Begin N back.")
 @click.option("--timeout", type=float, help="Stop after this many seconds without a new entry.")
 @takes_conversation
-def tail_command(db: Path, conversation: str, last: int, timeout: float | None) -> Answer:
+def tail_command(db: Path, target: str, last: int, timeout: float | None) -> CommandResult:
     """Follow a conversation as it goes on. The last entries, then each new one as it is appended."""
-    talk = found(opened(db), conversation)
-    entries = talk.tail(after=max(0, talk.position - last), timeout=timeout)
-    return Answer(entries, lambda: (entry_line(entry, talk=talk) for entry in entries), streams=True)
+    conversation = find_conversation(open_log(db), target)
+    entries = conversation.tail(after=max(0, conversation.position - last), timeout=timeout)
+    return CommandResult(
+        entries, lambda: (entry_line(entry, conversation=conversation) for entry in entries), streams=True
+    )

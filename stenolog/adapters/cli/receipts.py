@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .answer import Diagnostic
-from .lines import Line, line
+from .lines import TextLine, line
 from .words import counted
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ shows in all that come after it."""
 
 def request_data(proved: Sequence[Proved]) -> dict[str, Any]:
     """How many are the same, and each that is not."""
-    found = [(talk.conversation, proof) for talk in proved for proof in talk.proofs]
+    found = [(conversation.conversation, proof) for conversation in proved for proof in conversation.proofs]
     return {
         "same": sum(proof.outcome == "same" for _, proof in found),
         **{
@@ -35,22 +35,22 @@ def request_data(proved: Sequence[Proved]) -> dict[str, Any]:
 
 def request_notes(proved: Sequence[Proved], *, strict: bool) -> Iterator[Diagnostic]:
     """The first requests that differ; those that cannot be proved together, by what is missing."""
-    for talk in proved:
-        differ = [proof for proof in talk.proofs if proof.outcome == "differs"]
+    for conversation in proved:
+        differ = [proof for proof in conversation.proofs if proof.outcome == "differs"]
         for proof in differ[:TOLD]:
-            what = f"the request of {proof.lane} at {proof.view} on {proof.wire} differs: {proof.reason}"
-            where = (talk.conversation, proof.position)
+            what = f"the request of {proof.lane} at {proof.view} on {proof.api} differs: {proof.reason}"
+            where = (conversation.conversation, proof.position)
             yield Diagnostic("error", DIFFERS, f"{where[0]!r} at {where[1]}: {what}", *where)
         if len(differ) > TOLD:
-            message = f"{talk.conversation!r}: {len(differ) - TOLD} more differ; --json lists them"
-            yield Diagnostic("error", DIFFERS, message, talk.conversation)
-        reasons = Counter(proof.reason for proof in talk.proofs if proof.outcome == "not-provable")
+            message = f"{conversation.conversation!r}: {len(differ) - TOLD} more differ; --json lists them"
+            yield Diagnostic("error", DIFFERS, message, conversation.conversation)
+        reasons = Counter(proof.reason for proof in conversation.proofs if proof.outcome == "not-provable")
         for reason, number in sorted(reasons.items()):
-            message = f"{talk.conversation!r}: {number} not provable: {reason}"
-            yield Diagnostic("error" if strict else "note", NOT_PROVABLE, message, talk.conversation)
+            message = f"{conversation.conversation!r}: {number} not provable: {reason}"
+            yield Diagnostic("error" if strict else "note", NOT_PROVABLE, message, conversation.conversation)
 
 
-def request_line(data: dict[str, Any], *, failed: bool) -> Line:
+def request_line(data: dict[str, Any], *, failed: bool) -> TextLine:
     """212 requests: 210 same, 1 differs, 1 not provable."""
     same, differs, unproved = data["same"], len(data["differs"]), len(data["not-provable"])
     if not same + differs + unproved:

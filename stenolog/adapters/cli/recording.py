@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .answer import Answer
+from .answer import CommandResult
 from .lines import Piece, line
 from .running import FILE, worked
 from .screen import say
-from .shell import command, found, names, opened, takes_db
+from .shell import command, find_conversation, names, open_log, takes_db
 from .words import counted
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option("--out", type=FILE, required=True, help="The database of the recording; it must not exist.")
 @click.option("--to", multiple=True, help="Whom the message is for; else the turn rule says. Repeatable.")
 @click.option("--yes", is_flag=True, help="Approve every call that a person has to approve.")
-def record_command(file: Path, message: str, out: Path, to: tuple[str, ...], yes: bool) -> Answer:
+def record_command(file: Path, message: str, out: Path, to: tuple[str, ...], yes: bool) -> CommandResult:
     """Run a team into a new database, to be run again by `rerun`."""
     if out.exists():
         raise click.UsageError(f"{out} exists; a recording overwrites nothing")
@@ -36,10 +36,10 @@ def record_command(file: Path, message: str, out: Path, to: tuple[str, ...], yes
 
 
 @command("rerun")
-@click.argument("conversation", required=False, default="", shell_complete=names)
+@click.argument("target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names)
 @click.option("--team", type=FILE, help="Under the agents of this file, as it is now; else as recorded.")
 @takes_db
-def rerun_command(db: Path, conversation: str, team: Path | None) -> Answer:
+def rerun_command(db: Path, target: str, team: Path | None) -> CommandResult:
     """Run a recorded conversation again, from what was recorded. No model is called, no tool runs.
 
     Exit 1 at the first request that is not the one that was sent.
@@ -47,42 +47,44 @@ def rerun_command(db: Path, conversation: str, team: Path | None) -> Answer:
     from stenolog.adapters.counters import COUNTERS
     from stenolog.projections.analysis.rerun import Here, rerun
 
-    talk = found(opened(db), conversation)
-    now = _now(talk, team) if team else None
-    told = rerun(talk.entries(), now, Here(blobs=talk.log.blobs, counters=COUNTERS))
-    data: dict[str, Any] = {"conversation": talk.name, **told._asdict()}
-    return Answer(data, lambda: _drawn(talk, told, now is not None), failed=told.divergence is not None)
+    conversation = find_conversation(open_log(db), target)
+    now = _now(conversation, team) if team else None
+    told = rerun(conversation.entries(), now, Here(blobs=conversation.log.blobs, counters=COUNTERS))
+    data: dict[str, Any] = {"conversation": conversation.name, **told._asdict()}
+    return CommandResult(
+        data, lambda: _drawn(conversation, told, now is not None), failed=told.divergence is not None
+    )
 
 
-def _now(talk: Conversation, file: Path) -> Team:
+def _now(conversation: Conversation, file: Path) -> Team:
     """The team of a file. What comes from MCP servers is as it was recorded: none is started."""
-    from stenolog.adapters.engine.recording import Recording
+    from stenolog.adapters.engine.recording import Replay
     from stenolog.adapters.teamfile import load
-    from stenolog.adapters.tools.port import Runnable
-    from stenolog.domain.turns import Rule
+    from stenolog.adapters.tools.port import BaseTool
+    from stenolog.domain.turns import TurnRule
     from stenolog.projections.analysis.rerun import Team
 
-    recording, team = Recording(talk), load(file, keys=False).team
+    recording, team = Replay(conversation), load(file, keys=False).team
     made = {name: recording.agent(agent) for name, agent in team.agents.items()}
     cards = {
-        name: agent.card([tool.spec for tool in agent.tools if isinstance(tool, Runnable)])
+        name: agent.card([tool.spec for tool in agent.tools if isinstance(tool, BaseTool)])
         for name, agent in made.items()
     }
-    return Team(cards, team.turns.turns if isinstance(team.turns, Rule) else team.turns)
+    return Team(cards, team.turns.turns if isinstance(team.turns, TurnRule) else team.turns)
 
 
-def _drawn(talk: Conversation, told: Rerun, under_team: bool) -> Iterator[Piece]:
+def _drawn(conversation: Conversation, told: Rerun, under_team: bool) -> Iterator[Piece]:
     from stenolog.projections.analysis.rerun import NOT_COMPARED
 
     from .drawing import legend, wrapped
 
     requests, divergence = counted(told.requests, "request"), told.divergence
     if divergence is None:
-        yield line(("✓ ", "green"), f"{talk.name}: {requests}, same digests")
+        yield line(("✓ ", "green"), f"{conversation.name}: {requests}, same digests")
         if under_team:
             yield wrapped((f"  not in a log, so not compared: {', '.join(NOT_COMPARED)}", "dim"), hang=2)
         return
-    yield line(("✗ ", "red"), f"{talk.name}: {requests} the same, then one differs")
+    yield line(("✗ ", "red"), f"{conversation.name}: {requests} the same, then one differs")
     yield legend(
         {
             "agent": divergence.lane,

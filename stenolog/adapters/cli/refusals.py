@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stenolog.domain.errors import InvalidPolicy, LaterRelease, StenologError
+from stenolog.domain.errors import InvalidPolicyError, StenologError, UnsupportedVersionError
 
 from .answer import Diagnostic, Severity
 
@@ -15,7 +15,7 @@ def refusal(
     return Diagnostic(severity, type(error).__name__, message, conversation)
 
 
-class PassedOver:
+class SkippedConversations:
     """The conversations of a corpus of which not every request can be built, each with the first reason.
 
     Nobody sends anything under a policy, or behind an entry, that is not known here: that is a warning. What
@@ -27,7 +27,7 @@ class PassedOver:
 
     def take(self, db: str, name: str, error: StenologError, lane: str = "") -> None:
         """Take the reason of one lane, or of the whole conversation."""
-        known = isinstance(error, InvalidPolicy | LaterRelease)
+        known = isinstance(error, InvalidPolicyError | UnsupportedVersionError)
         where = f"{db}: {name!r}{f' ({lane})' if lane else ''}"
         note = refusal(name, error, where, "warning" if known else "error")
         self._notes.setdefault((db, name), note)

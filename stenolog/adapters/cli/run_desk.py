@@ -11,41 +11,41 @@ import click
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.engine.editing import approval
-from stenolog.adapters.engine.happenings import Delta, Happening
+from stenolog.adapters.engine.happenings import RunEvent, StreamDelta
 from stenolog.adapters.engine.team import Team
 from stenolog.domain.effects import ref
-from stenolog.domain.errors import IllegalCommand, InvalidEvent
+from stenolog.domain.errors import IllegalCommandError, InvalidEventError
 from stenolog.domain.events import UNCHANGED, ModeSwitch, UserMessage
 from stenolog.domain.parts import ToolCall
-from stenolog.domain.state import Lane, OpenCall
+from stenolog.domain.state import LaneState, OpenCall
 from stenolog.domain.values import Control
 from stenolog.projections.prices import Prices
 
-from .answer import Answer, envelope
+from .answer import CommandResult, envelope
 from .chat_lines import Lines, lines
-from .chat_paper import Paper
-from .chat_stage import Stage
-from .chat_standing import Hints, awaiting, failed, standing
+from .chat_paper import TerminalWriter
+from .chat_stage import RunPrinter
+from .chat_standing import Hints, awaiting, describe_status, failed
 from .chat_words import call_of, pages_of, whole_call
 from .exits import Terminated
-from .run_work import Work
+from .run_work import BackgroundRun
 from .safety import safe_json
 
 
-class Envelopes:
+class JsonPrinter:
     """A run as a program follows it: an envelope for each entry, on a line of its own."""
 
-    def __init__(self, talk: Conversation) -> None:
-        self.talk = talk
-        self._position = talk.position
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+        self._position = conversation.position
 
     def begin(self, mine: str = "") -> None:
         """A run begins."""
         self.catch_up()
 
-    def take(self, happened: Happening) -> None:
+    def take(self, happened: RunEvent) -> None:
         """Print an entry; what streams is in its entry in the end."""
-        if not isinstance(happened, Delta) and happened.entry.position > self._position:
+        if not isinstance(happened, StreamDelta) and happened.entry.position > self._position:
             self._position = happened.entry.position
             click.echo(safe_json(envelope("ok", happened.entry)))
 
@@ -57,7 +57,7 @@ class Envelopes:
 
     def catch_up(self, instead: str = "") -> None:
         """Print what stands in the log and was not printed yet."""
-        for entry in self.talk.entries(after=self._position):
+        for entry in self.conversation.entries(after=self._position):
             click.echo(safe_json(envelope("ok", entry)))
             self._position = entry.position
 
@@ -81,7 +81,9 @@ class Approvals:
     `yes` approves all of them. Where nobody can be asked they are refused; `leave` leaves them open instead.
     """
 
-    def __init__(self, work: Work, paper: Paper, lines: Lines, later: str, *, yes: bool, leave: bool) -> None:
+    def __init__(
+        self, work: BackgroundRun, paper: TerminalWriter, lines: Lines, later: str, *, yes: bool, leave: bool
+    ) -> None:
         self.work = work
         self.paper = paper
         self.lines = lines
@@ -93,20 +95,20 @@ class Approvals:
     def judge(self) -> bool:
         """Whether a call was approved or refused."""
         judged = False
-        for lane, call in list(awaiting(self.work.talk.state(), self.work.team.agents)):
+        for lane, call in list(awaiting(self.work.conversation.state(), self.work.team.agents)):
             verdict = self._verdict(lane, call)
             if verdict is None:
                 continue
             try:
-                self.work.talk.submit(_said(self.work.talk, lane, call, verdict))
+                self.work.conversation.submit(_verdict_message(self.work.conversation, lane, call, verdict))
                 judged = True
-            except IllegalCommand as error:  # somebody else was first
+            except IllegalCommandError as error:  # somebody else was first
                 self.paper.text(str(error), "dim")
         return judged
 
-    def _verdict(self, lane: Lane, call: OpenCall) -> Verdict | None:
+    def _verdict(self, lane: LaneState, call: OpenCall) -> Verdict | None:
         """None: it is left open. Whoever decides sees all of the call."""
-        made = call_of(self.work.talk, call)
+        made = call_of(self.work.conversation, call)
         words = f"{lane.address}: {whole_call(made)}"
         if self.yes or (lane.agent, call.name) in self._always:
             self.paper.text(f"approved: {words}", "dim")
@@ -117,7 +119,7 @@ class Approvals:
             return None if self.leave else Verdict(False)
         verdict = None
         try:
-            verdict = self._asked(lane, call, made)
+            verdict = self._ask(lane, call, made)
         except Terminated:
             raise
         except KeyboardInterrupt:
@@ -126,7 +128,7 @@ class Approvals:
             self.paper.line((f"  left open: {self.later}", "dim"))
         return verdict
 
-    def _asked(self, lane: Lane, call: OpenCall, made: ToolCall) -> Verdict | None:
+    def _ask(self, lane: LaneState, call: OpenCall, made: ToolCall) -> Verdict | None:
         """What a person answers; Ctrl-D leaves it open."""
         arguments, verdict = "", self._read(f"? {lane.address}: ", made)
         while verdict is None and (answer := self.lines.reply(QUESTION)) is not None:
@@ -164,16 +166,18 @@ class Approvals:
         """The arguments that a person gives; empty where they are none that fit."""
         given = self.lines.reply(ARGUMENTS) or ""
         try:
-            return approval(self.work.talk, ref(call), given).arguments if given.strip() else ""
-        except InvalidEvent as error:
+            return approval(self.work.conversation, ref(call), given).arguments if given.strip() else ""
+        except InvalidEventError as error:
             self.paper.text(f"✗ {error}", "red")
             return ""
 
 
-def _said(talk: Conversation, lane: Lane, call: OpenCall, verdict: Verdict) -> UserMessage:
+def _verdict_message(
+    conversation: Conversation, lane: LaneState, call: OpenCall, verdict: Verdict
+) -> UserMessage:
     """The verdict as the log has it. The agent is told the reason."""
     if verdict.approved:
-        return UserMessage(control=approval(talk, ref(call), verdict.arguments or None))
+        return UserMessage(control=approval(conversation, ref(call), verdict.arguments or None))
     control = Control(action="refuse", call=ref(call))
     if not verdict.reason:
         return UserMessage(control=control)
@@ -181,13 +185,13 @@ def _said(talk: Conversation, lane: Lane, call: OpenCall, verdict: Verdict) -> U
 
 
 @dataclass(frozen=True)
-class Desk:
+class RunSession:
     """A team on a conversation, and what a person reads, writes and decides."""
 
     hints: Hints
-    work: Work
-    watching: Stage | Envelopes
-    paper: Paper
+    work: BackgroundRun
+    watching: RunPrinter | JsonPrinter
+    paper: TerminalWriter
     lines: Lines
     approvals: Approvals
 
@@ -197,9 +201,9 @@ class Desk:
         return self.work.team
 
     @property
-    def talk(self) -> Conversation:
+    def conversation(self) -> Conversation:
         """The conversation."""
-        return self.work.talk
+        return self.work.conversation
 
     def go(self, text: str | None = None, to: Iterable[str] = ()) -> None:
         """Say something, if anything is given, and let the agents work until only a person can go on."""
@@ -209,33 +213,37 @@ class Desk:
 
     def entitle(self, title: str) -> None:
         """Give the conversation a title, where it has another."""
-        if title and self.talk.settings().title != title:
-            mode = UNCHANGED if self.talk.position else self.team.mode
-            self.talk.submit(ModeSwitch(title=title, mode=mode))
+        if title and self.conversation.settings().title != title:
+            mode = UNCHANGED if self.conversation.position else self.team.mode
+            self.conversation.submit(ModeSwitch(title=title, mode=mode))
 
-    def standing(self) -> list[str]:
+    def status(self) -> list[str]:
         """What waits for a person, has failed, or was broken off."""
-        return list(standing(self.talk, self.team.agents, self.hints))
+        return list(describe_status(self.conversation, self.team.agents, self.hints))
 
-    def outcome(self) -> Answer:
+    def outcome(self) -> CommandResult:
         """Where it stands now; failed, where a lane of the team has."""
-        state = self.talk.state()
+        state = self.conversation.state()
         lanes: dict[str, Any] = {where: lane.status for where, lane in state.lanes.items()}
-        data = {"conversation": self.talk.name, "position": state.position, "lanes": lanes}
-        return Answer(data, failed=bool(failed(state, self.team.agents)))
+        data = {"conversation": self.conversation.name, "position": state.position, "lanes": lanes}
+        return CommandResult(data, failed=bool(failed(state, self.team.agents)))
 
 
 @contextmanager
-def desk(
-    talk: Conversation, team: Team, hints: Hints, *, yes: bool, cancels: bool, leave: bool
-) -> Iterator[Desk]:
-    """A desk as the command's options want it; the team is closed at the end. For the rest see `Work` and
-    `Approvals`."""
+def open_session(
+    conversation: Conversation, team: Team, hints: Hints, *, yes: bool, cancels: bool, leave: bool
+) -> Iterator[RunSession]:
+    """A desk as the command's options want it; the team is closed at the end. For the rest see
+    `BackgroundRun` and `Approvals`."""
     options = click.get_current_context().params
-    paper = Paper(options["color"], plain=options["as_json"])
-    watching = Envelopes(talk) if options["as_json"] else Stage(paper, talk, team.agents, hints)
+    paper = TerminalWriter(options["color"], plain=options["as_json"])
+    watching = (
+        JsonPrinter(conversation)
+        if options["as_json"]
+        else RunPrinter(paper, conversation, team.agents, hints)
+    )
     source = lines(asks=not options["as_json"])
-    with Work(team, talk, watching, cancels=cancels and source.asks) as work:
+    with BackgroundRun(team, conversation, watching, cancels=cancels and source.asks) as work:
         work.do(team.tools())  # what they come from is there, or that is said before anything else
         approvals = Approvals(work, paper, source, hints.left, yes=yes, leave=leave)
-        yield Desk(hints, work, watching, paper, source, approvals)
+        yield RunSession(hints, work, watching, paper, source, approvals)

@@ -9,9 +9,9 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.engine.happenings import Happening
+from stenolog.adapters.engine.happenings import RunEvent
 from stenolog.adapters.engine.team import Team
-from stenolog.domain.errors import IllegalCommand
+from stenolog.domain.errors import IllegalCommandError
 from stenolog.projections.prices import Prices
 
 from .exits import Terminated
@@ -26,21 +26,21 @@ class Watching(Protocol):
     """Who is told of a run as it goes on."""
 
     def begin(self, mine: str = "") -> None: ...
-    def take(self, happened: Happening) -> None: ...
+    def take(self, happened: RunEvent) -> None: ...
     def tick(self) -> None: ...
     def end(self, prices: Prices) -> None: ...
 
 
-class Work:
+class BackgroundRun:
     """Runs a team on a conversation.
 
     Ctrl-C stops the run where it stands, and the next goes on from there. `cancels`: pressed once, it cancels
     what the agents do, and the log says so.
     """
 
-    def __init__(self, team: Team, talk: Conversation, watching: Watching, *, cancels: bool) -> None:
+    def __init__(self, team: Team, conversation: Conversation, watching: Watching, *, cancels: bool) -> None:
         self.team = team
-        self.talk = talk
+        self.conversation = conversation
         self.watching = watching
         self.cancels = cancels
         self.stopped = False
@@ -50,7 +50,7 @@ class Work:
         self._is_terminated = False
         self._handlers: dict[int, Any] = {}
 
-    def __enter__(self) -> Work:
+    def __enter__(self) -> BackgroundRun:
         for number in TERMINATING:
             with suppress(ValueError):  # signals are handled in the main thread alone
                 if (handler := signal.getsignal(number)) is not signal.SIG_IGN:  # as under nohup
@@ -94,7 +94,7 @@ class Work:
             async with (
                 _pressed(self._press),
                 _ticking(self.watching.tick),
-                aclosing(self.team.run(self.talk, message, to=to)) as happenings,
+                aclosing(self.team.run(self.conversation, message, to=to)) as happenings,
             ):
                 async for happened in happenings:
                     self.watching.take(happened)
@@ -109,8 +109,8 @@ class Work:
         return None
 
     async def _cancel(self) -> None:
-        with suppress(IllegalCommand):  # everything has come to rest by now
-            await self.team.cancel(self.talk)
+        with suppress(IllegalCommandError):  # everything has come to rest by now
+            await self.team.cancel(self.conversation)
 
 
 @asynccontextmanager

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .answer import Answer
+from .answer import CommandResult
 from .screen import say
-from .shell import command, opened, takes_db
+from .shell import command, open_log, takes_db
 
 if TYPE_CHECKING:
-    from .run_desk import Desk
+    from .run_desk import RunSession
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -22,49 +22,49 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.argument("file", type=FILE)
 @click.argument("message", required=False)
 @click.option(
-    "--talk", default="", help="The conversation; else the one that the file names, or its own name."
+    "--conversation", default="", help="The conversation; else the one that the file names, or its own name."
 )
 @click.option("--to", multiple=True, help="Whom the message is for; else the turn rule says. Repeatable.")
 @click.option("--yes", is_flag=True, help="Approve every call that a person has to approve.")
 @click.option("--retry", is_flag=True, help="Have those go on that have failed.")
 @takes_db
 def run_command(
-    db: Path, file: Path, message: str | None, talk: str, to: tuple[str, ...], yes: bool, retry: bool
-) -> Answer:
+    db: Path, file: Path, message: str | None, conversation: str, to: tuple[str, ...], yes: bool, retry: bool
+) -> CommandResult:
     """Run a team that a file describes. Without a message it goes on from where the log stands.
 
     Exits with 0 when every lane waits for a person or has finished, with 1 where one has failed. Ctrl-C stops
     the run where it stands. With --json an envelope for each entry, and a last one that says where it stands.
     """
-    return worked(db, file, message, talk, to, yes=yes, retry=retry)
+    return worked(db, file, message, conversation, to, yes=yes, retry=retry)
 
 
 def worked(
     db: Path,
     file: Path,
     message: str | None,
-    talk: str,
+    conversation: str,
     to: tuple[str, ...],
     *,
     yes: bool,
     retry: bool = False,
-) -> Answer:
+) -> CommandResult:
     """Have the team of a file work, and say where it stands then."""
     from stenolog.adapters.teamfile import load
 
     from .chat_standing import Hints
-    from .run_desk import desk
+    from .run_desk import open_session
 
     described = load(file)
-    conversation = opened(db, create=True)[talk or described.talk]
+    chosen = open_log(db, create=True)[conversation or described.conversation]
     hints = Hints(
         "--yes approves it",
         "the next run asks again, and --yes approves it",
         "it goes on",
         "--retry",
-        "another policy for it, or a new conversation by --talk",
+        "another policy for it, or a new conversation by --conversation",
     )
-    with desk(conversation, described.team, hints, yes=yes, cancels=False, leave=True) as at:
+    with open_session(chosen, described.team, hints, yes=yes, cancels=False, leave=True) as at:
         at.entitle(described.title)
         try:
             _run(at, message, to, retry)
@@ -75,14 +75,14 @@ def worked(
         return at.outcome()
 
 
-def _run(at: Desk, message: str | None, to: tuple[str, ...], retry: bool) -> None:
+def _run(at: RunSession, message: str | None, to: tuple[str, ...], retry: bool) -> None:
     from .chat_standing import at_work, failed
 
-    if retry and failed(at.talk.state(), at.team.agents):
-        at.work.do(at.team.proceed(at.talk))
-    before = at.talk.position
-    if doing := at_work(at.talk.state(), at.team.agents):
+    if retry and failed(at.conversation.state(), at.team.agents):
+        at.work.do(at.team.resume(at.conversation))
+    before = at.conversation.position
+    if doing := at_work(at.conversation.state(), at.team.agents):
         say(f"going on from {before}: {doing}")
     at.go(message, to)
-    if at.talk.position == before:
-        say("nothing to do: " + ("; ".join(at.standing()) or "everybody waits for a message"))
+    if at.conversation.position == before:
+        say("nothing to do: " + ("; ".join(at.status()) or "everybody waits for a message"))

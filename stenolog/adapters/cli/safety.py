@@ -30,7 +30,7 @@ def safe_json(data: Any, *, indent: int | None = None) -> str:
     return _UNSAFE.sub(_escaped, text)
 
 
-class Unarmed:
+class EscapedStream:
     """A stream of JSON in front of a terminal: what is written to it is the same data, and not obeyed."""
 
     def __init__(self, stream: TextIO) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar
 
 import click
 
-from .lines import Line, Paragraph, Piece
+from .lines import Paragraph, Piece, TextLine
 from .safety import safe
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _lines(drawing: Iterable[Piece], color: Color) -> Iterator[str]:
     for piece in drawing:
         if isinstance(piece, str):
             yield f"{piece}\n"
-        elif isinstance(piece, Line):
+        elif isinstance(piece, TextLine):
             yield f"{piece.rendered(cells, coloured=colours)}\n"
         elif isinstance(piece, Paragraph):
             rows = (f"{row}\n" for row in piece.rendered(cells, coloured=colours))

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import click
 
 from stenolog.adapters import keeping
-from stenolog.domain.errors import InvalidEvent
+from stenolog.domain.errors import InvalidEventError
 
-from .answer import Answer, Diagnostic
+from .answer import CommandResult, Diagnostic
 from .lines import Piece, line
 from .positions import A_TIME, moment
 from .screen import Bar
-from .shell import Command, command, found, names, opened, takes_db, takes_kinds
+from .shell import Command, command, find_conversation, names, open_log, takes_db, takes_kinds
 from .words import STYLES
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ class Search(Command):
 
 @command("search", Search)
 @click.argument("query", metavar="WORDS...", nargs=-1, required=True)
-@click.option("--in", "within", metavar="TALK", shell_complete=names, help="Only in this conversation.")
+@click.option(
+    "--in", "within", metavar="CONVERSATION", shell_complete=names, help="Only in this conversation."
+)
 @click.option("--agent", help="Only what this agent said.")
 @takes_kinds
 @click.option("--since", help="Only from this day or time on (UTC where no zone is given).")
@@ -69,23 +71,25 @@ def search_command(
     until: str | None,
     limit: int,
     newest: bool,
-) -> Answer:
+) -> CommandResult:
     """Find what was said, in any conversation. Where, when (UTC), what kind, who, and the words around it.
 
     All words must be there; '"a phrase"', 'begin*', 'this OR that', 'this -without'; a shell takes the outer
     quotes away. Case and accents do not matter. The first search of a database takes a while: it is indexed;
     later ones index what is new.
     """
-    log = opened(db)
-    talk = None if within is None else found(log, within).name
+    log = open_log(db)
+    conversation = None if within is None else find_conversation(log, within).name
     words = " ".join(map(str.strip, query))
     first, last = _time(since), _time(until, to_its_end=True)
     if first and last and first > last:
-        raise InvalidEvent(f"expected --since before --until, found {since} and {until}: nothing is between")
+        raise InvalidEventError(
+            f"expected --since before --until, found {since} and {until}: nothing is between"
+        )
     with Bar("indexing", log.newest) as bar:
         hits = log.search(
             words,
-            conversation=talk,
+            conversation=conversation,
             agent=agent,
             kinds=kinds,
             since=first,
@@ -95,8 +99,8 @@ def search_command(
             progress=bar,
         )
     shown = hits[:limit]
-    notes = _more(hits, limit) if hits or agent is None else _unknown(log, talk, agent)
-    return Answer({"query": words, "hits": shown}, lambda: _drawn(shown), diagnostics=notes)
+    notes = _more(hits, limit) if hits or agent is None else _unknown(log, conversation, agent)
+    return CommandResult({"query": words, "hits": shown}, lambda: _drawn(shown), diagnostics=notes)
 
 
 def _time(written: str | None, *, to_its_end: bool = False) -> datetime | None:
@@ -107,21 +111,27 @@ def _more(hits: Sequence[Hit], limit: int) -> tuple[Diagnostic, ...]:
     if len(hits) <= limit:
         return ()
     return (
-        Diagnostic("note", "more", f"there are more: -n {limit * 5} shows so many, --in TALK narrows it"),
+        Diagnostic(
+            "note", "more", f"there are more: -n {limit * 5} shows so many, --in CONVERSATION narrows it"
+        ),
     )
 
 
-def _unknown(log: Log, talk: str | None, agent: str) -> tuple[Diagnostic, ...]:
+def _unknown(log: Log, conversation: str | None, agent: str) -> tuple[Diagnostic, ...]:
     """That there is no such agent, if that can be told of what was searched."""
-    searched = log.names(archived=True, limit=ASKED, order="newest") if talk is None else [talk]
+    searched = (
+        log.names(archived=True, limit=ASKED, order="newest") if conversation is None else [conversation]
+    )
     agents: set[str] = set()
     for name in searched:
-        settings, state = keeping.together(log[name], (keeping.SETTINGS, keeping.STATE))
+        settings, state = keeping.folds_at(log[name], (keeping.SETTINGS, keeping.STATE))
         agents.update({lane.agent for lane in state.lanes.values()}, settings.members)
-    if agent in agents or (talk is None and log.count(archived=True) > ASKED):
+    if agent in agents or (conversation is None and log.count(archived=True) > ASKED):
         return ()
     there = f"only {', '.join(sorted(agents))}" if agents else "nor any other"
-    return (Diagnostic("note", "unknown-agent", f"no agent {agent!r} in {talk or log.path}, {there}"),)
+    return (
+        Diagnostic("note", "unknown-agent", f"no agent {agent!r} in {conversation or log.path}, {there}"),
+    )
 
 
 def _drawn(hits: Sequence[Hit]) -> Iterator[Piece]:
@@ -132,7 +142,7 @@ def _drawn(hits: Sequence[Hit]) -> Iterator[Piece]:
     for hit in hits:
         yield line(
             (f"{hit.conversation}@{hit.position}", "bold"),
-            (f"  {hit.at:%Y-%m-%d %H:%M}", "dim"),
+            (f"  {hit.time:%Y-%m-%d %H:%M}", "dim"),
             (f"  {hit.kind}", STYLES[hit.kind]),
             f"  {hit.who}",
         )

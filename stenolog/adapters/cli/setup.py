@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from stenolog.domain.codec import REGISTRY
 
-from .answer import Answer
+from .answer import CommandResult
 from .lines import Piece, line
 from .shell import command
 
@@ -25,14 +25,14 @@ SHELLS = {
 
 @command("schema")
 @click.argument("name", type=click.Choice([*REGISTRY.events, "envelope"]), required=False)
-def schema_command(name: str | None) -> Answer:
+def schema_command(name: str | None) -> CommandResult:
     """Print a JSON Schema, or list them. Of an event as it is stored, or of what --json prints."""
     if name is None:
         known = {topic: _first_line(cls) for topic, cls in REGISTRY.events.items()}
         known["envelope"] = "What every command prints with --json."
-        return Answer(known, lambda: _listed(known))
+        return CommandResult(known, lambda: _listed(known))
     schema = envelope_schema() if name == "envelope" else TypeAdapter(REGISTRY.events[name]).json_schema()
-    return Answer(schema, lambda: [json.dumps(schema, indent=2, ensure_ascii=False)])
+    return CommandResult(schema, lambda: [json.dumps(schema, indent=2, ensure_ascii=False)])
 
 
 def envelope_schema() -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _listed(known: dict[str, str]) -> Iterator[Piece]:
 
 @command("completion")
 @click.argument("shell", type=click.Choice([*SHELLS]))
-def completion_command(shell: str) -> Answer:
+def completion_command(shell: str) -> CommandResult:
     """Print what makes a shell complete a command line. Commands, options, names of conversations."""
     from click.shell_completion import get_completion_class
 
@@ -62,4 +62,4 @@ def completion_command(shell: str) -> Answer:
     script = get_completion_class(shell)
     assert script is not None, shell
     source = script(app, {}, "stenolog", "_STENOLOG_COMPLETE").source()
-    return Answer({"shell": shell, "script": source, "use": SHELLS[shell]}, lambda: [source])
+    return CommandResult({"shell": shell, "script": source, "use": SHELLS[shell]}, lambda: [source])

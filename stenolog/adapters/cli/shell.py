@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from stenolog.domain.errors import InvalidEvent, StenologError, UnknownConversation
+from stenolog.domain.errors import ConversationNotFoundError, InvalidEventError, StenologError
 
-from .answer import Answer, Diagnostic, envelope
+from .answer import CommandResult, Diagnostic, envelope
 from .exits import DEFECT, FAILED, INTERRUPTED, OK, TERMINATED, Exit, exit_of
 from .positions import KINDS, full_name
 from .safety import safe_json
@@ -40,10 +40,11 @@ MARKS = {"error": ("✗", "red"), "warning": ("!", "yellow"), "note": ("·", "cy
 
 def command(
     name: str, cls: type[click.Command] | None = None
-) -> Callable[[Callable[..., Answer | None]], click.Command]:
-    """Make a command of a function that hands back an `Answer`, or None where it has printed itself."""
+) -> Callable[[Callable[..., CommandResult | None]], click.Command]:
+    """Make a command of a function that hands back an `CommandResult`, or None where it has printed
+    itself."""
 
-    def made(function: Callable[..., Answer | None]) -> click.Command:
+    def build(function: Callable[..., CommandResult | None]) -> click.Command:
         @functools.wraps(function)
         def called(as_json: bool, color: Any, pager: bool, trace: bool, **given: Any) -> int:
             try:
@@ -60,7 +61,7 @@ def command(
 
         return click.command(name, cls=cls or Command)(_shared(called))
 
-    return made
+    return build
 
 
 class Command(click.Command):
@@ -96,7 +97,7 @@ def _shared(function: F) -> F:
     return function
 
 
-def show(answer: Answer, as_json: bool, color: Any, pager: bool) -> int:
+def show(answer: CommandResult, as_json: bool, color: Any, pager: bool) -> int:
     """Print an answer, and say which exit code it is."""
     status = "failed" if answer.failed else "ok"
     if as_json:
@@ -105,7 +106,7 @@ def show(answer: Answer, as_json: bool, color: Any, pager: bool) -> int:
             click.echo(safe_json(envelope(status, piece, answer.diagnostics)))
     else:
         draw(answer.draw(), color, page=pager and not answer.streams)
-        for note in answer.diagnostics if answer.said is None else answer.said:
+        for note in answer.diagnostics if answer.messages is None else answer.messages:
             mark, style = MARKS[note.severity]
             say(note.message, mark=mark, style=style)
         draw(answer.closing, color, page=False)
@@ -215,11 +216,13 @@ def takes_kinds(function: F) -> F:
 def takes_conversation(function: F) -> F:
     """The option `--db` and a conversation, which may be left out where there is only one."""
     return takes_db(
-        click.argument("conversation", required=False, default="", shell_complete=names)(function)
+        click.argument("target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names)(
+            function
+        )
     )
 
 
-def opened(db: Path, *, create: bool = False) -> Log:
+def open_log(db: Path, *, create: bool = False) -> Log:
     """The log of a database, closed when the command ends. Raises FileNotFoundError where there is none."""
     from stenolog.adapters.log import open as open_log
 
@@ -231,7 +234,7 @@ def opened(db: Path, *, create: bool = False) -> Log:
     return click.get_current_context().with_resource(open_log(db))
 
 
-def found(log: Log, written: str) -> Conversation:
+def find_conversation(log: Log, written: str) -> Conversation:
     """The conversation that was meant; the only one there is, where none was named."""
     if written in log:
         return log[written]
@@ -243,14 +246,14 @@ def found(log: Log, written: str) -> Conversation:
     if len(known) == 1:
         return log[known[0]]
     if not known:
-        raise UnknownConversation("the database holds no conversation yet")
+        raise ConversationNotFoundError("the database holds no conversation yet")
     many = log.count(archived=True)
-    raise InvalidEvent(f"name one of the {many} conversations: `stenolog ls` lists them")
+    raise InvalidEventError(f"name one of the {many} conversations: `stenolog ls` lists them")
 
 
-def chosen(log: Log, written: str) -> list[Conversation]:
+def find_conversations(log: Log, written: str) -> list[Conversation]:
     """The conversation that was meant, or all of them where none was named."""
-    return [found(log, written)] if written else [log[name] for name in log.names(archived=True)]
+    return [find_conversation(log, written)] if written else [log[name] for name in log.names(archived=True)]
 
 
 def nobody_reads_on() -> int:

@@ -12,19 +12,19 @@ from stenolog.adapters import keeping
 from stenolog.adapters.prices import source
 from stenolog.projections.histogram import Histogram
 from stenolog.projections.prices import Prices
-from stenolog.projections.usage import By, Tally, Usage, together, usage
+from stenolog.projections.usage import By, Usage, UsageTotals, together, usage
 
-from .answer import Answer
+from .answer import CommandResult
 from .lines import Piece
 from .positions import resolve
 from .prices import prices_of
-from .shell import chosen, command, opened, takes_conversation
+from .shell import command, find_conversations, open_log, takes_conversation
 from .trying import THERE
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
 
-USAGE = keeping.kept(usage, Usage)
+USAGE = keeping.persistent_fold(usage, Usage)
 BY = ("agent", "lane", "run", "model", "conversation")
 
 
@@ -35,17 +35,17 @@ BY = ("agent", "lane", "run", "model", "conversation")
 @click.option("--at", help="Up to this position or time, of one conversation.")
 @takes_conversation
 def stats_command(
-    db: Path, conversation: str, by: str, costs: bool, prices: Path | None, at: str | None
-) -> Answer:
+    db: Path, target: str, by: str, costs: bool, prices: Path | None, at: str | None
+) -> CommandResult:
     """Count what was used. Calls, tokens, tools, errors, times and cost; of all, where none is named."""
-    log = opened(db)
-    talks = chosen(log, conversation)
-    if at is not None and len(talks) != 1:
+    log = open_log(db)
+    conversations = find_conversations(log, target)
+    if at is not None and len(conversations) != 1:
         raise click.UsageError("--at is a position of one conversation: name it")
-    rows = _rows([(talk.name, _used(talk, at)) for talk in talks], by)
+    rows = _rows([(conversation.name, _used(conversation, at)) for conversation in conversations], by)
     table = prices_of(prices) if costs or prices else None
     data = {
-        "conversations": [talk.name for talk in talks],
+        "conversations": [conversation.name for conversation in conversations],
         "by": by,
         "rows": [_data(name, tally, table) for name, tally in rows],
         "total": _data("", together(tally for _, tally in rows), table),
@@ -56,22 +56,22 @@ def stats_command(
 
         return drawn(rows, by, table, "" if prices else source())
 
-    return Answer(data, draw)
+    return CommandResult(data, draw)
 
 
-def _used(talk: Conversation, at: str | None) -> Usage:
-    return keeping.current(talk, USAGE, None if at is None else resolve(talk, at))
+def _used(conversation: Conversation, at: str | None) -> Usage:
+    return keeping.fold_at(conversation, USAGE, None if at is None else resolve(conversation, at))
 
 
-def _rows(used: Iterable[tuple[str, Usage]], by: str) -> Sequence[tuple[str, Tally]]:
+def _rows(used: Iterable[tuple[str, Usage]], by: str) -> Sequence[tuple[str, UsageTotals]]:
     """A tally for each name, over all conversations; what used nothing is left out."""
-    rows: dict[str, list[Tally]] = {}
+    rows: dict[str, list[UsageTotals]] = {}
     for name, tally in _each(used, by):
         rows.setdefault(name, []).append(tally)
     return [(name, together(tallies)) for name, tallies in rows.items()]
 
 
-def _each(used: Iterable[tuple[str, Usage]], by: str) -> Iterator[tuple[str, Tally]]:
+def _each(used: Iterable[tuple[str, Usage]], by: str) -> Iterator[tuple[str, UsageTotals]]:
     for name, each in used:
         if by == "conversation":
             yield name, each.total
@@ -79,7 +79,7 @@ def _each(used: Iterable[tuple[str, Usage]], by: str) -> Iterator[tuple[str, Tal
             yield from each.by(cast("By", by))
 
 
-def _data(name: str, tally: Tally, prices: Prices | None) -> dict[str, Any]:
+def _data(name: str, tally: UsageTotals, prices: Prices | None) -> dict[str, Any]:
     """A tally as JSON: tokens, milliseconds, and the cost in millionths of a dollar."""
     shown = {
         "name": name,

@@ -10,21 +10,21 @@ import click
 
 from stenolog.adapters.counters import COUNTERS
 from stenolog.adapters.prices import source
-from stenolog.domain.errors import InvalidEvent
+from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.policy import Policy, policy
-from stenolog.domain.values import Span
+from stenolog.domain.values import PositionRange
 from stenolog.projections.analysis.bisect import bisect
-from stenolog.projections.analysis.budget import Row, budget, with_tokens
+from stenolog.projections.analysis.budget import BudgetRow, budget, with_tokens
 from stenolog.projections.analysis.whatif import WhatIf, whatif
-from stenolog.projections.requests import DEFAULT_WIRE, WIRES
+from stenolog.projections.requests import APIS, DEFAULT_API
 
-from .answer import Answer
+from .answer import CommandResult
 from .lines import Piece
 from .policies import amount, policy_of
 from .positions import resolve
 from .prices import prices_of
 from .screen import progress
-from .shell import command, found, opened, takes_conversation
+from .shell import command, find_conversation, open_log, takes_conversation
 from .views import lane, only_agent, takes_agent
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 AT = click.option("--at", default="@", help="Up to this position or time.")
 WIRE = click.option(
-    "--wire", type=click.Choice([*WIRES]), default=DEFAULT_WIRE, show_default=True, help="The provider."
+    "--api", type=click.Choice([*APIS]), default=DEFAULT_API, show_default=True, help="The provider."
 )
 THERE = click.Path(dir_okay=False, path_type=Path)
 
@@ -47,41 +47,46 @@ THERE = click.Path(dir_okay=False, path_type=Path)
 @takes_conversation
 def budget_command(
     db: Path,
-    conversation: str,
+    target: str,
     agent: str | None,
     written: str | None,
     policies: tuple[str, ...],
     prices: Path | None,
     at: str,
-    wire: str,
-) -> Answer:
+    api: str,
+) -> CommandResult:
     """Try policies and budgets on an agent's requests. What fits, what is lost, what it costs."""
-    talk = found(opened(db), conversation)
-    upto = resolve(talk, at)
-    named = agent or only_agent(talk, upto)
+    conversation = find_conversation(open_log(db), target)
+    position = resolve(conversation, at)
+    named = agent or only_agent(conversation, position)
     rows = list(
         progress(
             budget(
-                talk.entries(upto=upto),
+                conversation.entries(at=position),
                 **lane(named)._asdict(),
-                policies=_policies(policies) or [_on_card(talk, named, upto)],
+                policies=_policies(policies) or [_on_card(conversation, named, position)],
                 tokens=[None] if written is None else [amount(one, "--tokens") for one in written.split(",")],
-                wire=wire,
+                api=api,
                 prices=prices_of(prices),
-                blobs=talk.log.blobs,
+                blobs=conversation.log.blobs,
                 counters=COUNTERS,
             ),
             "building every request",
         )
     )
-    data = {"conversation": talk.name, "agent": named, "wire": wire, "rows": [_row_data(row) for row in rows]}
+    data = {
+        "conversation": conversation.name,
+        "agent": named,
+        "api": api,
+        "rows": [_row_data(row) for row in rows],
+    }
 
     def draw() -> Iterable[Piece]:
         from .draw_trying import budget_drawn
 
         return budget_drawn(rows, "" if prices else source())
 
-    return Answer(data, draw)
+    return CommandResult(data, draw)
 
 
 def _policies(written: Iterable[str]) -> list[Policy]:
@@ -94,13 +99,13 @@ def _policies(written: Iterable[str]) -> list[Policy]:
     return [made for piece in pieces if (made := policy_of(piece)) is not None]
 
 
-def _on_card(talk: Conversation, address: str, upto: int) -> Policy:
+def _on_card(conversation: Conversation, address: str, position: int) -> Policy:
     """The policy on the agent's card at a position."""
-    card = talk.settings(upto=upto).cards.get(lane(address).agent)
+    card = conversation.settings(at=position).cards.get(lane(address).agent)
     return policy(card.policy if card else None)
 
 
-def _row_data(row: Row) -> dict[str, Any]:
+def _row_data(row: BudgetRow) -> dict[str, Any]:
     return {**row._asdict(), "policy": row.policy.json}
 
 
@@ -114,32 +119,32 @@ def _row_data(row: Row) -> dict[str, Any]:
 @takes_conversation
 def whatif_command(
     db: Path,
-    conversation: str,
+    target: str,
     agent: str | None,
     without: tuple[str, ...],
     written: str | None,
     tokens: str | None,
     at: str,
-    wire: str,
-) -> Answer:
+    api: str,
+) -> CommandResult:
     """Show the request as it might be, beside the real one. Without some entries, or under another policy."""
     if not without and written is None and tokens is None:
         raise click.UsageError("name what would be otherwise: --without, --policy or --budget")
-    talk = found(opened(db), conversation)
-    upto = resolve(talk, at)
-    named = agent or only_agent(talk, upto)
+    conversation = find_conversation(open_log(db), target)
+    position = resolve(conversation, at)
+    named = agent or only_agent(conversation, position)
     chosen = policy_of(written)
     if tokens is not None:
         chosen = with_tokens(
-            _on_card(talk, named, upto) if chosen is None else chosen, amount(tokens, "--budget")
+            _on_card(conversation, named, position) if chosen is None else chosen, amount(tokens, "--budget")
         )
     made = whatif(
-        talk.entries(upto=upto),
+        conversation.entries(at=position),
         **lane(named)._asdict(),
-        without=[*_spans(talk, without)],
+        without=[*_spans(conversation, without)],
         policy=chosen,
-        wire=wire,
-        blobs=talk.log.blobs,
+        api=api,
+        blobs=conversation.log.blobs,
         counters=COUNTERS,
     )
 
@@ -148,24 +153,24 @@ def whatif_command(
 
         return whatif_drawn(made)
 
-    return Answer(_whatif_data(talk, named, made), draw)
+    return CommandResult(_whatif_data(conversation, named, made), draw)
 
 
-def _spans(talk: Conversation, written: Iterable[str]) -> Iterator[Span]:
+def _spans(conversation: Conversation, written: Iterable[str]) -> Iterator[PositionRange]:
     """The positions to be hidden: `91`, `40-44`, several divided by commas."""
     for piece in (piece.strip() for option in written for piece in option.split(",")):
         first, dash, last = piece.partition("-")
         if not (first.strip().isdecimal() and (last.strip().isdecimal() or not dash)):
             first, last = piece, ""
-        begin = resolve(talk, first.strip())
-        yield Span(first=begin, last=resolve(talk, last.strip()) if last else begin)
+        begin = resolve(conversation, first.strip())
+        yield PositionRange(first=begin, last=resolve(conversation, last.strip()) if last else begin)
 
 
-def _whatif_data(talk: Conversation, address: str, made: WhatIf) -> dict[str, Any]:
+def _whatif_data(conversation: Conversation, address: str, made: WhatIf) -> dict[str, Any]:
     from .views import request_data
 
     return {
-        "conversation": talk.name,
+        "conversation": conversation.name,
         "agent": address,
         "same": made.same,
         "difference": made.difference,
@@ -182,30 +187,34 @@ def _whatif_data(talk: Conversation, address: str, made: WhatIf) -> dict[str, An
 @WIRE
 @takes_conversation
 def bisect_command(
-    db: Path, conversation: str, agent: str | None, text: str, written: str | None, at: str, wire: str
-) -> Answer:
+    db: Path, target: str, agent: str | None, text: str, written: str | None, at: str, api: str
+) -> CommandResult:
     """Find where an agent last had a text in its request. And what took it away."""
     if not text:
-        raise InvalidEvent("--contains: expected a text, found nothing")
-    talk = found(opened(db), conversation)
-    upto = resolve(talk, at)
-    named = agent or only_agent(talk, upto)
-    entries = progress(talk.entries(upto=upto), f"looking through the requests of {named}", upto)
+        raise InvalidEventError("--contains: expected a text, found nothing")
+    conversation = find_conversation(open_log(db), target)
+    position = resolve(conversation, at)
+    named = agent or only_agent(conversation, position)
+    entries = progress(
+        conversation.entries(at=position), f"looking through the requests of {named}", position
+    )
     made = bisect(
         entries,
         text=text,
         **lane(named)._asdict(),
-        wire=wire,
+        api=api,
         policy=policy_of(written),
-        blobs=talk.log.blobs,
+        blobs=conversation.log.blobs,
         counters=COUNTERS,
     )
-    data = {"conversation": talk.name, "agent": named, **made._asdict()}
+    data = {"conversation": conversation.name, "agent": named, **made._asdict()}
 
     def draw() -> Iterable[Piece]:
         from .draw_trying import bisect_drawn
 
-        told = {at: one for at in (*made.source, made.vanished) if at for one in talk.entries(at - 1, at)}
+        told = {
+            at: one for at in (*made.source, made.vanished) if at for one in conversation.entries(at - 1, at)
+        }
         return bisect_drawn(made, named, told)
 
-    return Answer(data, draw)
+    return CommandResult(data, draw)

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from stenolog.domain.errors import InvalidEvent
+from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.policy import Policy
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
 from stenolog.domain.turns import RULES
-from stenolog.projections.requests import DEFAULT_WIRE, WIRES, Lane, Request, lanes
+from stenolog.projections.requests import APIS, DEFAULT_API, LaneId, Request, lanes
 
-from .answer import Answer
+from .answer import CommandResult
 from .lines import Piece, line
 from .policies import policy_of
 from .positions import resolve
-from .shell import command, found, opened, takes_conversation
+from .shell import command, find_conversation, open_log, takes_conversation
 from .words import pass_token
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ DECISIONS = {
 def takes_agent_else(otherwise: str) -> Callable[[F], F]:
     """The options `--agent` and `--task`, handed on as one `agent`: `agent/task`, or None."""
 
-    def made(function: F) -> F:
+    def decorate(function: F) -> F:
         @functools.wraps(function)
         def called(agent: str | None, task: str | None, **given: Any) -> Any:
             return function(agent=lane_of(agent, task), **given)
@@ -49,7 +49,7 @@ def takes_agent_else(otherwise: str) -> Callable[[F], F]:
         named = click.option("--agent", help=f"The {LANE}; {otherwise}.")
         return cast("F", named(click.option("--task", help="The agent's task.")(called)))
 
-    return made
+    return decorate
 
 
 takes_agent = takes_agent_else("may be left out where there is one")
@@ -66,45 +66,47 @@ def lane_of(agent: str | None, task: str | None = None) -> str | None:
     return f"{agent}/{task}"
 
 
-def lane(written: str) -> Lane:
+def lane(written: str) -> LaneId:
     """The lane of an address: `agent` or `agent/task`."""
     agent, _, task = written.partition("/")
-    return Lane(agent, task)
+    return LaneId(agent, task)
 
 
 @command("timeline")
 @click.option("--at", default="@", help="As it stood at this position or time.")
 @takes_conversation
-def timeline_command(db: Path, conversation: str, at: str) -> Answer:
+def timeline_command(db: Path, target: str, at: str) -> CommandResult:
     """Show what a person sees. Messages, tools with their results, errors, mode changes, cuts."""
-    talk = found(opened(db), conversation)
-    upto = resolve(talk, at)
-    items = talk.timeline(upto=upto)
+    conversation = find_conversation(open_log(db), target)
+    position = resolve(conversation, at)
+    items = conversation.timeline(at=position)
 
     def draw() -> Iterable[Piece]:
         from .draw_timeline import drawn
 
-        return drawn(items, pass_token(talk.settings(upto).turns))
+        return drawn(items, pass_token(conversation.settings(position).turns))
 
-    return Answer({"conversation": talk.name, "items": items}, draw)
+    return CommandResult({"conversation": conversation.name, "items": items}, draw)
 
 
 @command("request")
 @takes_agent
 @click.option("--at", default="@", help="As it would be sent at this position or time.")
 @click.option(
-    "--wire", type=click.Choice([*WIRES]), default=DEFAULT_WIRE, show_default=True, help="The provider."
+    "--api", type=click.Choice([*APIS]), default=DEFAULT_API, show_default=True, help="The provider."
 )
 @click.option("--policy", help="Another context policy than the card's: last:50+tokens:16k, or JSON.")
 @click.option("--raw", is_flag=True, help="Only the body: the exact bytes that would be sent.")
 @takes_conversation
 def request_command(
-    db: Path, conversation: str, agent: str | None, at: str, wire: str, policy: str | None, raw: bool
-) -> Answer | None:
+    db: Path, target: str, agent: str | None, at: str, api: str, policy: str | None, raw: bool
+) -> CommandResult | None:
     """Show what an agent's model is sent next. With the reason for every part."""
-    talk = found(opened(db), conversation)
-    upto = resolve(talk, at)
-    request = request_of(talk, agent or only_agent(talk, upto), upto, wire, policy_of(policy))
+    conversation = find_conversation(open_log(db), target)
+    position = resolve(conversation, at)
+    request = request_of(
+        conversation, agent or only_agent(conversation, position), position, api, policy_of(policy)
+    )
     if raw:
         print_raw(request)
         return None
@@ -112,31 +114,31 @@ def request_command(
     def draw() -> Iterable[Piece]:
         from .draw_request import drawn
 
-        return drawn(request, talk.entries(upto=upto))
+        return drawn(request, conversation.entries(at=position))
 
-    return Answer(request_data(request), draw)
+    return CommandResult(request_data(request), draw)
 
 
 def request_of(
-    talk: Conversation, address: str, upto: int, wire: str, policy: Policy | None = None
+    conversation: Conversation, address: str, position: int, api: str, policy: Policy | None = None
 ) -> Request:
     """The request of a lane, written as agent or agent/task."""
     agent, task = lane(address)
-    return talk.request(agent, upto, wire, task=task, policy=policy)
+    return conversation.request(agent, position, api, task=task, policy=policy)
 
 
-def only_agent(talk: Conversation, upto: int) -> str:
-    """The one agent there is. Raises `InvalidEvent` where there are none or several."""
-    there = [each.address for each in lanes(talk.entries(upto=upto))]
+def only_agent(conversation: Conversation, position: int) -> str:
+    """The one agent there is. Raises `InvalidEventError` where there are none or several."""
+    there = [each.address for each in lanes(conversation.entries(at=position))]
     if len(there) == 1:
         return there[0]
     known = ", ".join(there) or "none has spoken yet"
-    raise InvalidEvent(f"{talk.name!r} at {upto}: expected --agent, one of: {known}")
+    raise InvalidEventError(f"{conversation.name!r} at {position}: expected --agent, one of: {known}")
 
 
 def request_data(request: Request) -> dict[str, Any]:
     """A request as JSON: the body, its digest, and the explanation."""
-    fields = ("agent", "task", "upto", "wire", "sendable", "reason", "sha256", "pipeline", "counter", "cuts")
+    fields = ("agent", "task", "at", "api", "sendable", "reason", "sha256", "pipeline", "counter", "cuts")
     shown = {name: getattr(request, name) for name in fields}
     shown |= {"policy": request.policy.json, "size": request.size._asdict()}
     return {**shown, "parts": request.parts, "dropped": request.dropped, "body": request.body}
@@ -156,11 +158,13 @@ def print_raw(request: Request) -> None:
 @takes_agent_else("else all of them")
 @click.option("--at", default="@", help="Up to this position or time.")
 @takes_conversation
-def steps_command(db: Path, conversation: str, agent: str | None, at: str) -> Answer:
+def steps_command(db: Path, target: str, agent: str | None, at: str) -> CommandResult:
     """Show the engine's transitions. What each entry did, and what had to be done next."""
-    talk = found(opened(db), conversation)
-    made = [step for step in talk.transitions(upto=resolve(talk, at)) if agent in (None, step.lane)]
-    return Answer({"conversation": talk.name, "transitions": made}, lambda: step_lines(made))
+    conversation = find_conversation(open_log(db), target)
+    made = [
+        step for step in conversation.transitions(at=resolve(conversation, at)) if agent in (None, step.lane)
+    ]
+    return CommandResult({"conversation": conversation.name, "transitions": made}, lambda: step_lines(made))
 
 
 def step_lines(steps: Iterable[Transition]) -> Iterator[Piece]:
@@ -191,13 +195,13 @@ def decision_words(step: Transition) -> str:
 @command("state")
 @click.option("--at", default="@", help="As it stood at this position or time.")
 @takes_conversation
-def state_command(db: Path, conversation: str, at: str) -> Answer:
+def state_command(db: Path, target: str, at: str) -> CommandResult:
     """Show where every lane stands, and what is configured."""
-    talk = found(opened(db), conversation)
-    upto = resolve(talk, at)
-    state, settings = talk.state(upto=upto), talk.settings(upto=upto)
-    data = {"conversation": talk.name, "state": state, "settings": settings}
-    return Answer(data, lambda: _state_lines(state, settings))
+    conversation = find_conversation(open_log(db), target)
+    position = resolve(conversation, at)
+    state, settings = conversation.state(at=position), conversation.settings(at=position)
+    data = {"conversation": conversation.name, "state": state, "settings": settings}
+    return CommandResult(data, lambda: _state_lines(state, settings))
 
 
 def _state_lines(state: State, settings: Any) -> Iterator[Piece]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stenolog.domain.events import AssistantMessage
 from stenolog.domain.floor import is_pass
-from stenolog.domain.values import Turns
-from stenolog.projections.words import Words as Words
+from stenolog.domain.values import TurnPolicy
+from stenolog.projections.words import Description as Description
 from stenolog.projections.words import describe as describe
 from stenolog.projections.words import in_words as in_words
 from stenolog.projections.words import thoughts as thoughts
@@ -16,13 +16,13 @@ def counted(number: int, what: str, many: str = "") -> str:
     return f"{number:,} {what if number == 1 else many or f'{what}s'}"
 
 
-def passes(answer: AssistantMessage, turns: Turns | None) -> bool:
+def passes(answer: AssistantMessage, turns: TurnPolicy | None) -> bool:
     """Whether an answer only hands the turn on."""
     token = pass_token(turns)
     return bool(token) and is_pass(answer, token)
 
 
-def pass_token(turns: Turns | None) -> str:
+def pass_token(turns: TurnPolicy | None) -> str:
     """What says, under a rule of turns, that an agent passes; empty where nothing does."""
     token = turns.options.get("pass_token") if turns is not None else None
     return token if isinstance(token, str) else ""

@@ -11,12 +11,12 @@ from stenolog.adapters.tools.collect import ToolLike
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage
 from stenolog.domain.limits import Limits
-from stenolog.domain.policy import Delta, PolicyLike, policy
-from stenolog.domain.values import Card, Tool
+from stenolog.domain.policy import PolicyLike, SinceLastTurn, policy
+from stenolog.domain.values import AgentCard, Tool
 
-from .retries import Retries
+from .retries import RetryPolicy
 
-LIMITS, RETRIES = Limits(), Retries()
+LIMITS, RETRIES = Limits(), RetryPolicy()
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Agent:
 
     `tools` are plain functions, or values of `stenolog.tools`. `parameters` are the request's (temperature,
     max_tokens …). `policy` is a value of `stenolog.context`; where it names no history, a model that
-    `remembers` is told only what is new (`Delta`). `llm` None: it has a card, and nobody answers.
+    `remembers` is told only what is new (`SinceLastTurn`). `llm` None: it has a card, and nobody answers.
     `notes` says what is kept as `meta` with each of its answers, such as a score: it must be pure and quick.
     """
 
@@ -36,7 +36,7 @@ class Agent:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     policy: PolicyLike = None
     limits: Limits = LIMITS
-    retries: Retries = RETRIES
+    retries: RetryPolicy = RETRIES
     notes: Callable[[AssistantMessage], Mapping[str, Any]] | None = None
 
     def __post_init__(self) -> None:
@@ -45,11 +45,11 @@ class Agent:
         hint = "a model of stenolog.models, such as model_of('openai:gpt-5.2')"
         _check(self.name, "llm", self.llm, Model | None, hint)
         _check(self.name, "limits", self.limits, Limits, "Limits(…)")
-        _check(self.name, "retries", self.retries, Retries, "Retries(…)")
+        _check(self.name, "retries", self.retries, RetryPolicy, "RetryPolicy(…)")
 
-    def card(self, tools: Sequence[Tool]) -> Card:
+    def card(self, tools: Sequence[Tool]) -> AgentCard:
         """Its card, with these tools."""
-        return Card(
+        return AgentCard(
             model=self.llm.name if self.llm else "",
             provider=self.llm.provider if self.llm else "",
             persona=self.persona,
@@ -63,7 +63,7 @@ class Agent:
         if self.llm is None or not self.llm.remembers:
             return self.policy or {}
         chosen = policy(self.policy)
-        return chosen if chosen.chosen else Delta() | chosen
+        return chosen if chosen.chosen else SinceLastTurn() | chosen
 
     def noted(self, answer: AssistantMessage) -> AssistantMessage:
         """The answer with its notes; where they fail, with why: the answer itself is not lost by that."""

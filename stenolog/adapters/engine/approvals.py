@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from stenolog.adapters.tools.perform import asks
-from stenolog.adapters.tools.port import Runnable
-from stenolog.domain.effects import ToolRun, ref
+from stenolog.adapters.tools.perform import needs_approval
+from stenolog.adapters.tools.port import BaseTool
+from stenolog.domain.effects import RunTool, ref
 from stenolog.domain.events import UserMessage
 from stenolog.domain.values import Control
 
-from .scribe import Scribe
+from .scribe import Journal
 
 POLICY = "approval policy"
 
 
-def waved_through(scribe: Scribe, tools: Mapping[str, Mapping[str, Runnable]]) -> Iterator[UserMessage]:
+def auto_approvals(scribe: Journal, tools: Mapping[str, Mapping[str, BaseTool]]) -> Iterator[UserMessage]:
     """The approvals that no person is asked for, as events: a policy's word is in the log like a person's."""
     for lane in scribe.state.lanes.values():
         for call in lane.calls if lane.status == "awaiting_approval" else ():
@@ -23,6 +23,6 @@ def waved_through(scribe: Scribe, tools: Mapping[str, Mapping[str, Runnable]]) -
                 continue
             if scribe.is_foreign(call):  # a file's author chose it: a person decides
                 continue
-            if not asks(tool, scribe.call_of(ToolRun(lane, call)).arguments):
+            if not needs_approval(tool, scribe.call_of(RunTool(lane, call)).arguments):
                 control = Control(action="approve", call=ref(call))
                 yield UserMessage(control=control, author=POLICY, author_kind="system")

@@ -9,16 +9,16 @@ from datetime import datetime, timedelta
 from typing import Any, get_args
 
 from stenolog.adapters.hiding import hide
-from stenolog.adapters.llms.port import Answer, Progress, Said
+from stenolog.adapters.llms.port import ModelResponse, Progress, ResponseDelta
+from stenolog.adapters.tools.outcomes import error_text as words
 from stenolog.adapters.tools.outcomes import leaves
-from stenolog.adapters.tools.outcomes import told as words
-from stenolog.domain.effects import ModelCall
-from stenolog.domain.errors import CallerError, InvalidEvent, ModelFailed
+from stenolog.domain.effects import CallModel
+from stenolog.domain.errors import CallerError, InvalidEventError, ModelError
 from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError
 from stenolog.domain.values import Receipt
 
-from .drafts import Draft, whole
-from .retries import Retries
+from .drafts import StreamDraft, clean_text
+from .retries import RetryPolicy
 
 CATEGORIES: tuple[ErrorCategory, ...] = get_args(ErrorCategory)
 LONGEST = 2_000
@@ -26,17 +26,17 @@ LONGEST = 2_000
 
 
 @dataclass
-class Asking:
+class ModelCallRecord:
     """A model call under way: what its events have in common."""
 
-    effect: ModelCall
+    effect: CallModel
     model: str
     receipt: Receipt
-    draft: Draft
+    draft: StreamDraft
     begun: float
     first: float | None = None
 
-    def take(self, piece: Said, now: float) -> None:
+    def take(self, piece: ResponseDelta, now: float) -> None:
         """Take a piece of the answer in."""
         if self.first is None and piece.kind != "act":
             self.first = now
@@ -46,7 +46,7 @@ class Asking:
         """Keep the latest state of the call."""
         self.draft.progress = progress
 
-    def answered(self, answer: Answer, now: float, to: Iterable[str]) -> AssistantMessage:
+    def answered(self, answer: ModelResponse, now: float, to: Iterable[str]) -> AssistantMessage:
         """The answer as an event."""
         return AssistantMessage(
             parts=answer.parts,
@@ -60,21 +60,21 @@ class Asking:
         )
 
     def failed(
-        self, error: BaseException, now: float, at: datetime, retries: Retries, chance: float
+        self, error: BaseException, now: float, time: datetime, retries: RetryPolicy, chance: float
     ) -> LlmError:
         """The failure as an event, with what had been streamed, and when it is tried again."""
-        category, message, after = told(error)
+        category, message, after = classify_error(error)
         wait = retries.wait(category, self.effect.attempt, chance, after)
         return LlmError(
             category=category,
             message=message,
             attempt=self.effect.attempt,
-            retry_at=None if wait is None else at + timedelta(seconds=wait),
+            retry_at=None if wait is None else time + timedelta(seconds=wait),
             **self._so_far(),
             **self._common(now),
         )
 
-    def held_back(self, seconds: float, at: datetime) -> LlmError:
+    def held_back(self, seconds: float, time: datetime) -> LlmError:
         """That the model was not asked, and when it will be: no attempt, and nothing that it must hear of."""
         lane = self.effect.lane
         return LlmError(
@@ -85,7 +85,7 @@ class Asking:
             message=f"not asked: its last calls have failed; left alone for {seconds:.0f} s more",
             model=self.model,
             attempt=self.effect.attempt - 1,
-            retry_at=at + timedelta(seconds=seconds),
+            retry_at=time + timedelta(seconds=seconds),
             in_context=False,
         )
 
@@ -120,7 +120,7 @@ class Asking:
         }
 
 
-def told(error: BaseException) -> tuple[ErrorCategory, str, float | None]:
+def classify_error(error: BaseException) -> tuple[ErrorCategory, str, float | None]:
     """The category and the words of an error, and the seconds that the provider asks to wait.
 
     Whatever a model may have put into it: the category is one that there is, and the log can hold it all.
@@ -129,10 +129,10 @@ def told(error: BaseException) -> tuple[ErrorCategory, str, float | None]:
     if len(inner) != 1:
         return "other", _bounded(words(error)), None
     match inner[0]:
-        case ModelFailed(category=category, message=message, retry_after=after) as failed:
+        case ModelError(category=category, message=message, retry_after=after) as failed:
             known: ErrorCategory = next((each for each in CATEGORIES if each == category), "other")
             return known, _bounded(message if isinstance(message, str) else words(failed)), _seconds(after)
-        case InvalidEvent() as invalid:
+        case InvalidEventError() as invalid:
             return "invalid_response", _bounded(str(invalid)), None
         case CallerError() as refused:
             return "invalid_request", _bounded(str(refused)), None
@@ -141,7 +141,7 @@ def told(error: BaseException) -> tuple[ErrorCategory, str, float | None]:
 
 
 def _bounded(text: str) -> str:
-    return whole(hide(text)[:LONGEST])
+    return clean_text(hide(text)[:LONGEST])
 
 
 def _seconds(given: object) -> float | None:

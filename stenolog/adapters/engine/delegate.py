@@ -1,6 +1,6 @@
 """A worker: an agent that another one calls as a tool, with a conversation or a scope of its own.
 
-    lead = Agent("lead", llm=…, tools=[Delegate(Agent("reader", llm=…), context="fork", share=0.25)])
+    lead = Agent("lead", llm=…, tools=[AgentTool(Agent("reader", llm=…), context="fork", share=0.25)])
 
 The worker's last answer is the tool's result: the summary that is merged. Parent and child name each other. A
 call that is cut off is taken up where the child stands; one that is cancelled cancels the child.
@@ -18,14 +18,14 @@ from pydantic import JsonValue
 
 from stenolog.adapters import keeping
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.tools.port import Call, Outcome, Runnable
-from stenolog.domain.entry import Draft, Entry
-from stenolog.domain.errors import CallerError, IllegalCommand, StaleAppend, ToolError
+from stenolog.adapters.tools.port import BaseTool, ToolContext, ToolOutput
+from stenolog.domain.entry import Entry, NewEntry
+from stenolog.domain.errors import CallerError, IllegalCommandError, ToolError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.limits import Limits, Tokens
-from stenolog.domain.state import Lane
-from stenolog.domain.values import Control, Link, Tool
+from stenolog.domain.state import LaneState
+from stenolog.domain.values import Control, ConversationRef, Tool
 
 from .agent import Agent
 from .options import Options
@@ -47,7 +47,7 @@ GRACE = 4.0
 """Seconds that a worker has to end by itself after it was cancelled."""
 
 
-class Delegate(Runnable):
+class AgentTool(BaseTool):
     """An agent as a tool of another; it is called with a `task`.
 
     `context`: "fork", it knows all that its caller knew when it called; "scope", it works in the caller's own
@@ -80,21 +80,21 @@ class Delegate(Runnable):
         self._caller: Agent | None = None
         self._options = Options()
 
-    def under(self, caller: Agent, options: Options) -> Delegate:
+    def under(self, caller: Agent, options: Options) -> AgentTool:
         """The same, for a caller whose limits it shares, with its team's options. Raises `CallerError`."""
         self._check(caller, options.names)
-        bound = Delegate(self.worker, context=self.context, share=self.share)
+        bound = AgentTool(self.worker, context=self.context, share=self.share)
         bound.spec, bound._caller, bound._options = self.spec, caller, options
         return bound
 
-    async def run(self, call: Call) -> Outcome:
+    async def run(self, call: ToolContext) -> ToolOutput:
         """Have the task done. A task that fails is an error that says why."""
-        assert call.talk is not None, "the engine gives the conversation"
+        assert call.conversation is not None, "the engine gives the conversation"
         task = _task(call.arguments)
-        lane = Lane(self.worker.name, mark_of(call.key) if self.context == "scope" else "")
-        team = self._team(await asyncio.to_thread(self._limits, call, call.talk), lane)
+        lane = LaneState(self.worker.name, short_key(call.key) if self.context == "scope" else "")
+        team = self._team(await asyncio.to_thread(self._limits, call, call.conversation), lane)
         await team.tools()  # before anything is said: a worker without its tools does not begin
-        child = await asyncio.to_thread(self._begin, call, call.talk, task, lane)
+        child = await asyncio.to_thread(self._begin, call, call.conversation, task, lane)
         work = asyncio.create_task(_until_done(team, child, lane), name=f"worker {lane.address:.64}")
         try:
             await asyncio.shield(work)
@@ -104,11 +104,11 @@ class Delegate(Runnable):
         except Exception:
             await asyncio.to_thread(_cancel, child, lane, call.lane)  # the call ends, and nobody goes on
             raise
-        return await asyncio.to_thread(outcome_of, child, lane)
+        return await asyncio.to_thread(worker_output, child, lane)
 
     async def close(self) -> None:
         """Give back what the worker's model and tools hold; other calls of it may be under way until then."""
-        await self._team(self.worker.limits, Lane(self.worker.name)).close()
+        await self._team(self.worker.limits, LaneState(self.worker.name)).close()
 
     def _check(self, caller: Agent, names: frozenset[str]) -> None:
         """Raises `CallerError` where a worker, or one of its own, could not be told from who is there."""
@@ -117,16 +117,22 @@ class Delegate(Runnable):
         if self.worker.name in names:
             raise CallerError(f"agent {caller.name!r}: {_needs_a_name(self.worker)}")
         for tool in self.worker.tools:
-            if isinstance(tool, Delegate):
+            if isinstance(tool, AgentTool):
                 tool._check(self.worker, names | {self.worker.name})
 
-    def _begin(self, call: Call, talk: Conversation, task: str, lane: Lane) -> Conversation:
+    def _begin(
+        self, call: ToolContext, conversation: Conversation, task: str, lane: LaneState
+    ) -> Conversation:
         """Where the worker works, with its task, which may be there from an earlier run."""
-        if lane.task and self.worker.name in talk.state().members:
+        if lane.task and self.worker.name in conversation.state().members:
             raise ToolError(_needs_a_name(self.worker))
-        called = next(talk.entries(call.position - 1, call.position))
+        called = next(conversation.entries(call.position - 1, call.position))
         assert isinstance(called.event, AssistantMessage), "calls are of answers"
-        child = talk if lane.task else self._child(called, talk, f"{self.worker.name}~{mark_of(call.key)}")
+        child = (
+            conversation
+            if lane.task
+            else self._child(called, conversation, f"{self.worker.name}~{short_key(call.key)}")
+        )
         said = UserMessage(
             text=task,
             author=call.lane,
@@ -136,37 +142,37 @@ class Delegate(Runnable):
             run=called.event.run,
             node=called.event.node,
         )
-        child.extend([Draft(said, f"{TASK_ID}{call.key}")])
+        child.extend([NewEntry(said, f"{TASK_ID}{call.key}")])
         return child
 
-    def _child(self, called: Entry, talk: Conversation, name: str) -> Conversation:
-        if name in talk.log:
-            return talk.log[name]
+    def _child(self, called: Entry, conversation: Conversation, name: str) -> Conversation:
+        if name in conversation.log:
+            return conversation.log[name]
         if self.context == "fork":
-            return talk.fork(after=called.position - 1, name=name)
-        child = talk.log[name]
-        link = Link(conversation=talk.name, position=called.position, digest=called.digest)
+            return conversation.fork(after=called.position - 1, name=name)
+        child = conversation.log[name]
+        link = ConversationRef(conversation=conversation.name, position=called.position, digest=called.digest)
         opening = ModeSwitch(mode="agent", parent=link)
-        with suppress(StaleAppend):  # another run of this very call was first
+        with suppress(VersionConflictError):  # another run of this very call was first
             child.append(opening, expected=0)
         return child
 
-    def _limits(self, call: Call, talk: Conversation) -> Limits:
+    def _limits(self, call: ToolContext, conversation: Conversation) -> Limits:
         """The worker's limits, within its share of what its caller may still use."""
         most = self._caller.limits.max_tokens if self._caller else None
         if not most:
             return self.worker.limits
-        left = max(0, most - talk.fold(WATCH).lane(call.lane).total)
-        share = max(1, int(left * min(self.share, 1 / self._at_once(call, talk))))
+        left = max(0, most - conversation.fold(WATCH).lane(call.lane).total)
+        share = max(1, int(left * min(self.share, 1 / self._at_once(call, conversation))))
         return replace(self.worker.limits, max_tokens=min(share, self.worker.limits.max_tokens or share))
 
-    def _at_once(self, call: Call, talk: Conversation) -> int:
+    def _at_once(self, call: ToolContext, conversation: Conversation) -> int:
         """How many workers the caller waits for, this one among them."""
         tools = self._caller.tools if self._caller else ()
-        workers = {tool.spec.name for tool in tools if isinstance(tool, Delegate)}
-        return max(1, sum(each.name in workers for each in talk.state().lane(call.lane).calls))
+        workers = {tool.spec.name for tool in tools if isinstance(tool, AgentTool)}
+        return max(1, sum(each.name in workers for each in conversation.state().lane(call.lane).calls))
 
-    def _team(self, limits: Limits, lane: Lane) -> Team:
+    def _team(self, limits: Limits, lane: LaneState) -> Team:
         from .team import Team  # late: a team's tools may be workers
 
         team = Team([replace(self.worker, limits=limits)], join=False)
@@ -175,12 +181,12 @@ class Delegate(Runnable):
         return team
 
 
-def mark_of(key: str) -> str:
+def short_key(key: str) -> str:
     """What a call's key gives to the name of its child, or of its lane, whatever else is renamed."""
     return key[:12]
 
 
-async def _until_done(team: Team, child: Conversation, lane: Lane) -> None:
+async def _until_done(team: Team, child: Conversation, lane: LaneState) -> None:
     """Run until the lane has come to rest, over approvals too, however long a person takes for them."""
     while True:
         async for _ in team.run(child):
@@ -191,11 +197,11 @@ async def _until_done(team: Team, child: Conversation, lane: Lane) -> None:
         await asyncio.sleep(LOOK)
 
 
-async def _stop(work: asyncio.Task[None], call: Call, child: Conversation, lane: Lane) -> None:
+async def _stop(work: asyncio.Task[None], call: ToolContext, child: Conversation, lane: LaneState) -> None:
     """End what a worker does: for good where its call was closed; else the next run goes on with it."""
-    assert call.talk is not None, "the engine gives the conversation"
+    assert call.conversation is not None, "the engine gives the conversation"
     try:
-        if not await asyncio.to_thread(_is_open, call, call.talk):
+        if not await asyncio.to_thread(_is_open, call, call.conversation):
             await asyncio.to_thread(_cancel, child, lane, call.lane)
             await asyncio.wait({work}, timeout=GRACE)
     finally:
@@ -205,23 +211,25 @@ async def _stop(work: asyncio.Task[None], call: Call, child: Conversation, lane:
             work.exception()  # nobody asks for it any more
 
 
-def _is_open(call: Call, talk: Conversation) -> bool:
+def _is_open(call: ToolContext, conversation: Conversation) -> bool:
     """Whether the log still waits for the result; where two calls have one id, for either."""
-    return any((each.position, each.id) == (call.position, call.id) for _, each in talk.state().open_calls())
+    return any(
+        (each.position, each.id) == (call.position, call.id) for _, each in conversation.state().open_calls()
+    )
 
 
-def _cancel(child: Conversation, lane: Lane, author: str) -> None:
+def _cancel(child: Conversation, lane: LaneState, author: str) -> None:
     control = Control(action="cancel", agent=lane.agent, task=lane.task)
-    with suppress(IllegalCommand):  # it is not there any more
+    with suppress(IllegalCommandError):  # it is not there any more
         child.submit(UserMessage(control=control, author=author, author_kind="agent"))
 
 
-def outcome_of(child: Conversation, lane: Lane, upto: int | None = None) -> Outcome:
+def worker_output(child: Conversation, lane: LaneState, at: int | None = None) -> ToolOutput:
     """The worker's last words, or how it has stopped; and what it has used either way."""
-    last = keeping.current(child, keeping.STATE, upto).lane(lane.address)
+    last = keeping.fold_at(child, keeping.STATE, at).lane(lane.address)
     words, position = "", 0
     fault: str = "" if last.status == "idle" else last.status
-    for entry in child.entries(max(0, last.answered - 1), upto):
+    for entry in child.entries(max(0, last.answered - 1), at):
         match entry.event:
             case AssistantMessage(agent=lane.agent, task=lane.task, purpose="answer") as answer:
                 words, position = answer.text, entry.position
@@ -230,13 +238,13 @@ def outcome_of(child: Conversation, lane: Lane, upto: int | None = None) -> Outc
                 fault = f"{category}: {message}"
             case _:
                 pass
-    account = child.fold(WATCH, upto).lane(lane.address)
+    account = child.fold(WATCH, at).lane(lane.address)
     spent = {model: _used(used) for model, used in account.tokens.items()}
     link = {"conversation": child.name, "position": position, "lane": lane.address, "spent": spent}
     if account.billed:
         link["billed"] = {model: {**_used(used), "cost": used.cost} for model, used in account.billed.items()}
     said = f"{lane.agent} has stopped ({fault})" if fault else words
-    return Outcome((said,), is_error=bool(fault), meta={"stenolog": {"child": link}})
+    return ToolOutput((said,), is_error=bool(fault), meta={"stenolog": {"child": link}})
 
 
 def _needs_a_name(worker: Agent) -> str:

@@ -1,6 +1,6 @@
 """What has been streamed of an answer, kept beside the log while it is being written.
 
-A row is a JSON list: a list for each `Said`, and an object where the `Progress` changed.
+A row is a JSON list: a list for each `ResponseDelta`, and an object where the `Progress` changed.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import NamedTuple
 
-from stenolog.adapters.llms.port import Progress, Said
-from stenolog.domain.parts import AssistantPart, Opaque, Reasoning, Refusal, Text, ToolCall
+from stenolog.adapters.llms.port import Progress, ResponseDelta
+from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.values import Usage
 
 
@@ -22,23 +22,23 @@ class Drafted(NamedTuple):
     progress: Progress = Progress()
 
 
-class Draft:
+class StreamDraft:
     """The pieces of one answer, and how many of them are kept already."""
 
     def __init__(self, fence: int) -> None:
         self.fence = fence
         self.progress = Progress()
-        self._said: list[Said] = []
+        self._said: list[ResponseDelta] = []
         self._kept = 0, self.progress
 
-    def add(self, piece: Said) -> None:
+    def add(self, piece: ResponseDelta) -> None:
         """Take a piece in."""
         self._said.append(piece)
 
     @property
     def is_kept(self) -> bool:
         """Whether all its pieces are."""
-        return self._kept == self._mark
+        return self._kept == self._progress
 
     def unkept(self) -> tuple[bytes, tuple[int, Progress]]:
         """Return the pieces that are not kept yet, as JSON, and the mark to give to `keep` once they are."""
@@ -46,7 +46,7 @@ class Draft:
         rows: list[object] = [*joined(self._said[number:])]
         if self.progress != progress:
             rows.append(_dumped(self.progress))
-        return json.dumps(rows).encode(), self._mark
+        return json.dumps(rows).encode(), self._progress
 
     def keep(self, mark: tuple[int, Progress]) -> None:
         """Note that the pieces up to the mark are kept."""
@@ -63,11 +63,11 @@ class Draft:
         return Drafted(self.parts, self.progress)
 
     @property
-    def _mark(self) -> tuple[int, Progress]:
+    def _progress(self) -> tuple[int, Progress]:
         return len(self._said), self.progress
 
 
-def keep(drafts: Iterable[Draft], write: Callable[[list[tuple[int, bytes]]], None]) -> None:
+def keep(drafts: Iterable[StreamDraft], write: Callable[[list[tuple[int, bytes]]], None]) -> None:
     """Write what is new in the drafts; it counts as kept once that is done."""
     news = [(draft, *draft.unkept()) for draft in drafts if not draft.is_kept]
     write([(draft.fence, said) for draft, said, _ in news])
@@ -79,7 +79,7 @@ def load(kept: Iterable[bytes]) -> Drafted:
     """What had been said, from what was kept."""
     rows = [row for text in kept for row in json.loads(text)]
     progress = [_loaded(row) for row in rows if isinstance(row, dict)]
-    return Drafted(parts([Said(*row) for row in rows if isinstance(row, list)]), *progress[-1:])
+    return Drafted(parts([ResponseDelta(*row) for row in rows if isinstance(row, list)]), *progress[-1:])
 
 
 def _dumped(progress: Progress) -> dict[str, object]:
@@ -92,9 +92,9 @@ def _loaded(row: dict[str, object]) -> Progress:
     return Progress(**{**row, "usage": Usage(**usage) if isinstance(usage, dict) else None})  # type: ignore[arg-type]
 
 
-def joined(pieces: Iterable[Said]) -> list[Said]:
+def joined(pieces: Iterable[ResponseDelta]) -> list[ResponseDelta]:
     """The pieces, neighbours of one part as one; of an act the last."""
-    together: list[Said] = []
+    together: list[ResponseDelta] = []
     texts: list[list[str]] = []
     for piece in pieces:
         if together and together[-1][:2] == piece[:2] and piece.kind == "act":
@@ -107,9 +107,9 @@ def joined(pieces: Iterable[Said]) -> list[Said]:
     return [piece._replace(text="".join(text)) for piece, text in zip(together, texts, strict=True)]
 
 
-def parts(said: Sequence[Said]) -> tuple[AssistantPart, ...]:
+def parts(said: Sequence[ResponseDelta]) -> tuple[AssistantPart, ...]:
     """The pieces as parts, in the order in which they began; a call's arguments may have been cut off."""
-    first: dict[int, Said] = {}
+    first: dict[int, ResponseDelta] = {}
     texts: dict[int, list[str]] = {}
     for piece in joined(said):
         begun = first.setdefault(piece.part, piece)
@@ -122,21 +122,21 @@ def parts(said: Sequence[Said]) -> tuple[AssistantPart, ...]:
     return tuple(part for part in made if part is not None)
 
 
-def _part(begun: Said, text: str) -> AssistantPart | None:
-    text = whole(text)
+def _part(begun: ResponseDelta, text: str) -> AssistantPart | None:
+    text = clean_text(text)
     match begun.kind:
         case "tool_call":
-            return ToolCall(id=whole(begun.id), name=whole(begun.name), arguments=text)
+            return ToolCall(id=clean_text(begun.id), name=clean_text(begun.name), arguments=text)
         case "act":
-            return Opaque(provider=whole(begun.id), raw=text)
+            return ProviderPart(provider=clean_text(begun.id), raw=text)
         case "reasoning":
-            return Reasoning(text=text) if text else None
+            return ReasoningPart(text=text) if text else None
         case "refusal":
-            return Refusal(text=text) if text else None
+            return RefusalPart(text=text) if text else None
         case "text":
-            return Text(text=text) if text else None
+            return TextPart(text=text) if text else None
 
 
-def whole(text: str) -> str:
+def clean_text(text: str) -> str:
     """The text as the log can hold it: a piece may end within a character, or be garbage."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.tools.port import Outcome
+from stenolog.adapters.tools.port import ToolOutput
 from stenolog.domain.effects import ref
-from stenolog.domain.errors import InvalidEvent
+from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import UserMessage
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.state import OpenCall, named_call
@@ -20,28 +20,28 @@ Arguments = Mapping[str, Any] | str
 """Arguments as an object, or as the JSON of one."""
 
 
-def approval(talk: Conversation, call: CallRef, arguments: Arguments | None = None) -> Control:
+def approval(conversation: Conversation, call: CallRef, arguments: Arguments | None = None) -> Control:
     """Return the approval of a call, with other arguments where some are given.
 
-    Raises `InvalidEvent` where these are no JSON object, or do not fit the schema of the call's tool.
+    Raises `InvalidEventError` where these are no JSON object, or do not fit the schema of the call's tool.
     """
     if arguments is None:
         return Control(action="approve", call=call)
     given = _object(arguments)
-    if (found := named_call(talk.state(), call)) is not None:
+    if (found := named_call(conversation.state(), call)) is not None:
         lane, open_call = found
-        tools = talk.settings().card_of(lane.agent).tools or ()
+        tools = conversation.settings().card_of(lane.agent).tools or ()
         schema = next((dict(tool.parameters) for tool in tools if tool.name == open_call.name), {})
         if wrong := misfit(given, schema):
-            raise InvalidEvent(f"arguments of {open_call.name}: {wrong}")
+            raise InvalidEventError(f"arguments of {open_call.name}: {wrong}")
     return Control(action="approve", call=call, arguments=_json(given))
 
 
-def as_approved(talk: Conversation, made: ToolCall, call: OpenCall) -> ToolCall:
+def as_approved(conversation: Conversation, made: ToolCall, call: OpenCall) -> ToolCall:
     """Return a call as it runs: with the arguments of its approval, where that has changed them."""
     if not call.edited:
         return made
-    said = next(talk.entries(call.approved - 1, call.approved)).event
+    said = next(conversation.entries(call.approved - 1, call.approved)).event
     assert isinstance(said, UserMessage), "approvals are messages"
     control = said.control
     assert control is not None, "approvals are controls"
@@ -49,7 +49,7 @@ def as_approved(talk: Conversation, made: ToolCall, call: OpenCall) -> ToolCall:
     return ToolCall(id=made.id, name=made.name, arguments=control.arguments)
 
 
-def noted(outcome: Outcome, ran: ToolCall, call: OpenCall) -> Outcome:
+def with_metadata(outcome: ToolOutput, ran: ToolCall, call: OpenCall) -> ToolOutput:
     """Return what came of a call; where its arguments were changed, it begins with what has run."""
     if not call.edited:
         return outcome
@@ -62,9 +62,11 @@ def _object(arguments: Arguments) -> dict[str, Any]:
         given = json.loads(arguments if isinstance(arguments, str) else _json(arguments))
         _json(given)
     except (ValueError, TypeError, RecursionError) as error:
-        raise InvalidEvent(f"arguments: expected a JSON object: {error}, found {arguments!r:.100}") from None
+        raise InvalidEventError(
+            f"arguments: expected a JSON object: {error}, found {arguments!r:.100}"
+        ) from None
     if not isinstance(given, dict):
-        raise InvalidEvent(f"arguments: expected a JSON object, found {arguments!r:.100}")
+        raise InvalidEventError(f"arguments: expected a JSON object, found {arguments!r:.100}")
     return given
 
 

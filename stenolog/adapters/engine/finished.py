@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from stenolog.adapters.stores.claims import Claim
-from stenolog.domain.errors import StoreBusy
+from stenolog.domain.errors import StoreTimeoutError
 
 from .scribe import Instead, Outcome
 
@@ -40,13 +40,13 @@ def pause(failures: int) -> float:
 
 
 def patiently(write: Callable[[], object]) -> None:
-    """Write, and try again while the store is busy. Raises `StoreBusy` after `PATIENCE` seconds."""
+    """Write, and try again while the store is busy. Raises `StoreTimeoutError` after `PATIENCE` seconds."""
     end, failures = time.monotonic() + PATIENCE, 0
     while True:
         try:
             write()
             return
-        except StoreBusy:
+        except StoreTimeoutError:
             if time.monotonic() > end:
                 raise
         time.sleep(pause(failures))

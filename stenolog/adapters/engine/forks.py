@@ -8,24 +8,24 @@ from contextlib import suppress
 from stenolog.adapters.conversation import Conversation
 from stenolog.domain.decide import decide
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import ConversationInUse, StaleAppend
+from stenolog.domain.errors import ConversationExistsError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, ModeSwitch
-from stenolog.domain.values import Span
+from stenolog.domain.values import PositionRange
 
 
-def fork_of(talk: Conversation, after: int, name: str) -> Conversation:
+def fork_of(conversation: Conversation, after: int, name: str) -> Conversation:
     """The fork of that name, which may be there from an earlier run."""
-    with suppress(ConversationInUse):
-        return talk.fork(after=after, name=name)
-    return talk.log[name]
+    with suppress(ConversationExistsError):
+        return conversation.fork(after=after, name=name)
+    return conversation.log[name]
 
 
-def upto(spans: Iterable[Span], last: int) -> tuple[Span, ...]:
+def at(spans: Iterable[PositionRange], last: int) -> tuple[PositionRange, ...]:
     """What of the spans is there at a position."""
-    return tuple(Span(first=s.first, last=min(s.last, last)) for s in spans if s.first <= last)
+    return tuple(PositionRange(first=s.first, last=min(s.last, last)) for s in spans if s.first <= last)
 
 
-def hidden(fork: Conversation, context_from: int, hides: tuple[Span, ...]) -> None:
+def hidden(fork: Conversation, context_from: int, hides: tuple[PositionRange, ...]) -> None:
     """See that nobody is shown there what is out of context by now: before `context_from`, or in `hides`."""
     start = min(context_from, fork.position + 1)
     there = fork.settings()
@@ -33,10 +33,10 @@ def hidden(fork: Conversation, context_from: int, hides: tuple[Span, ...]) -> No
         fork.submit(ModeSwitch(context_from=start or None, hides=hides))
 
 
-def merged(talk: Conversation, made: AssistantMessage, id: str) -> Entry:
+def merged(conversation: Conversation, made: AssistantMessage, id: str) -> Entry:
     """What was made in a fork, in the conversation itself, where it may take that place."""
     while True:
-        state = talk.state()
+        state = conversation.state()
         decide(state, made)
-        with suppress(StaleAppend):
-            return talk.append(made, id=id, expected=state.position)
+        with suppress(VersionConflictError):
+            return conversation.append(made, id=id, expected=state.position)

@@ -8,13 +8,13 @@ from stenolog.adapters.llms.port import Kind
 from stenolog.domain.entry import Entry
 
 
-class Recorded(NamedTuple):
+class EntryAppended(NamedTuple):
     """An entry stands in the log, whoever appended it."""
 
     entry: Entry
 
 
-class Delta(NamedTuple):
+class StreamDelta(NamedTuple):
     """A little more of an answer that is being written; `cause` is the position that it answers.
 
     Of a tool call it is a little more of the arguments; of an `act`, all of it as JSON. `part` is the index
@@ -28,4 +28,4 @@ class Delta(NamedTuple):
     part: int = 0
 
 
-Happening: TypeAlias = Recorded | Delta
+RunEvent: TypeAlias = EntryAppended | StreamDelta

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
 
-from stenolog.adapters.llms.port import Answer, Model, Progress, Prompt, Said
-from stenolog.domain.errors import ModelFailed
-from stenolog.domain.parts import Opaque, says_something
+from stenolog.adapters.llms.port import Model, ModelCall, ModelResponse, Progress, ResponseDelta
+from stenolog.domain.errors import ModelError
+from stenolog.domain.parts import ProviderPart, says_something
 from stenolog.domain.values import Usage
 
-from .asking import told
+from .asking import classify_error
 
 GRACE = 2.0
 """Seconds that a model has to close its stream after it was stopped; then nobody waits for it any more."""
@@ -21,16 +21,18 @@ BREATH = 0.05
 _abandoned: set[asyncio.Task[None]] = set()  # the event loop itself holds tasks weakly
 
 
-async def streamed(model: Model, prompt: Prompt, take: Callable[[Said | Progress], None]) -> Answer:
-    """The answer to a prompt, its pieces handed on as they come. Raises `ModelFailed`."""
-    listening = _Listening(model, prompt, take)
+async def stream_with_timeouts(
+    model: Model, prompt: ModelCall, take: Callable[[ResponseDelta | Progress], None]
+) -> ModelResponse:
+    """The answer to a prompt, its pieces handed on as they come. Raises `ModelError`."""
+    listening = _Stream(model, prompt, take)
     task = asyncio.create_task(listening.run(), name=f"model {prompt.lane:.64}")
     ends: list[asyncio.Future[Any]] = [task, listening.answered]
     try:
         while not any(end.done() for end in ends):
             await asyncio.wait(ends, timeout=listening.patience, return_when=asyncio.FIRST_COMPLETED)
             if not any(end.done() for end in ends) and (late := listening.late):
-                raise ModelFailed("timeout", late)
+                raise ModelError("timeout", late)
         await asyncio.wait({task}, timeout=GRACE)  # a model may have to tidy up behind its answer
         return listening.end(task)
     except asyncio.CancelledError:
@@ -44,7 +46,7 @@ async def streamed(model: Model, prompt: Prompt, take: Callable[[Said | Progress
             await _stop(task, listening)
 
 
-async def _stop(task: asyncio.Task[None], listening: _Listening) -> None:
+async def _stop(task: asyncio.Task[None], listening: _Stream) -> None:
     listening.is_over = True
     _abandoned.add(task)
     task.add_done_callback(_forget)
@@ -59,10 +61,12 @@ def _forget(task: asyncio.Task[None]) -> None:
         task.exception()  # nobody asks for it any more
 
 
-class _Listening:
+class _Stream:
     """One stream, and since when the next piece is waited for."""
 
-    def __init__(self, model: Model, prompt: Prompt, take: Callable[[Said | Progress], None]) -> None:
+    def __init__(
+        self, model: Model, prompt: ModelCall, take: Callable[[ResponseDelta | Progress], None]
+    ) -> None:
         self.model = model
         self.prompt = prompt
         self.take = take
@@ -70,15 +74,15 @@ class _Listening:
         self._now = asyncio.get_running_loop().time
         self._begun = self._last = self._now()
         self._is_first = True
-        self.answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.answered: asyncio.Future[ModelResponse] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
         """Take in what comes; whatever a model raises, the program does not end by it."""
         try:
             await self._take_in()
         except (SystemExit, BaseExceptionGroup) as error:
-            category, words, after = told(error)
-            raise ModelFailed(category, words, retry_after=after) from error
+            category, words, after = classify_error(error)
+            raise ModelError(category, words, retry_after=after) from error
 
     async def _take_in(self) -> None:
         rested = self._now()
@@ -90,7 +94,7 @@ class _Listening:
                 self._is_first = self._is_first and isinstance(piece, Progress)
                 if self.answered.done():
                     continue  # nothing counts behind an answer
-                if isinstance(piece, Answer):
+                if isinstance(piece, ModelResponse):
                     self.answered.set_result(piece)
                 else:
                     self.take(_sound(piece))
@@ -102,8 +106,8 @@ class _Listening:
     def patience(self) -> float | None:
         """Seconds until something can be late; None: it may take for ever."""
         waits = [end - self._now() for end, _ in self._ends()]
-        if self._is_first and self.model.timeouts.between is not None:
-            waits.append(self.model.timeouts.between)  # which counts from the first piece on
+        if self._is_first and self.model.timeouts.idle is not None:
+            waits.append(self.model.timeouts.idle)  # which counts from the first piece on
         return max(0.0, min(waits)) if waits else None
 
     @property
@@ -112,44 +116,44 @@ class _Listening:
         now = self._now()
         return next((words for end, words in self._ends() if now >= end), "")
 
-    def end(self, task: asyncio.Task[None]) -> Answer:
+    def end(self, task: asyncio.Task[None]) -> ModelResponse:
         """The answer that the stream has given, however it ended after that."""
         if self.answered.done():
-            return _whole(self.answered.result())
+            return _check_answer(self.answered.result())
         if task.cancelled():
-            raise ModelFailed("other", "the call was cancelled from within")
+            raise ModelError("other", "the call was cancelled from within")
         error = task.exception()
         if isinstance(error, TimeoutError):
-            raise ModelFailed("timeout", str(error)) from error
+            raise ModelError("timeout", str(error)) from error
         if error is not None:
             raise error
-        raise ModelFailed("invalid_response", "the stream ended without an answer")
+        raise ModelError("invalid_response", "the stream ended without an answer")
 
     def _ends(self) -> list[tuple[float, str]]:
         """When what is late, and what is said then."""
         limits = self.model.timeouts
-        allowed, what = (limits.first, "first token") if self._is_first else (limits.between, "token")
+        allowed, what = (limits.first_token, "first token") if self._is_first else (limits.idle, "token")
         ends = []
-        if limits.whole is not None:
-            ends.append((self._begun + limits.whole, f"the call took more than {limits.whole:g} s"))
+        if limits.total is not None:
+            ends.append((self._begun + limits.total, f"the call took more than {limits.total:g} s"))
         if allowed is not None:
             ends.append((self._last + allowed, f"no {what} for {allowed:g} s"))
         return ends
 
 
-def _sound(piece: object) -> Said | Progress:
+def _sound(piece: object) -> ResponseDelta | Progress:
     """The piece, which a model of somebody else's may have made."""
     match piece:
-        case Said(int(), str(), str(), str(), str()):
+        case ResponseDelta(int(), str(), str(), str(), str()):
             return piece
         case Progress(str(), str(), None | Usage(), str()):
             return piece
         case _:
-            raise ModelFailed("invalid_response", f"expected Said or Answer, found {piece!r:.200}")
+            raise ModelError("invalid_response", f"expected Said or Answer, found {piece!r:.200}")
 
 
-def _whole(answer: Answer) -> Answer:
+def _check_answer(answer: ModelResponse) -> ModelResponse:
     """The answer, where there is something in it."""
-    if not says_something(answer.parts) and not any(isinstance(part, Opaque) for part in answer.parts):
-        raise ModelFailed("invalid_response", "an answer with nothing in it")
+    if not says_something(answer.parts) and not any(isinstance(part, ProviderPart) for part in answer.parts):
+        raise ModelError("invalid_response", "an answer with nothing in it")
     return answer

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from stenolog.domain.turns import rule_of
-from stenolog.domain.values import Turns
+from stenolog.domain.values import TurnPolicy
 
 MENTION = re.compile(r"(?<![\w@.])@([\w][\w./-]*)")
 _FENCED = re.compile(
@@ -28,7 +28,7 @@ def mentions(text: str) -> Iterator[str]:
     return (match.rstrip(".-/") for match in MENTION.findall(text))
 
 
-def named(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
+def mentioned_agents(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
     """Return the agents that a text speaks to, in the order of their first mention; `names` has the agent of
     each name that it may be called by, in lower case."""
     found = (names.get(word.casefold()) for word in mentions(text))
@@ -40,7 +40,7 @@ def called(agents: Iterable[str]) -> dict[str, str]:
     return {"_".join(name.casefold().split()): name for name in agents}
 
 
-def mentioned(text: str, names: Iterable[str], speaker: str, turns: Turns | None) -> tuple[str, ...]:
+def mentioned(text: str, names: Iterable[str], speaker: str, turns: TurnPolicy | None) -> tuple[str, ...]:
     """The agents that an answer hands on to, in the order of their first mention, without the speaker.
 
     Nobody, where the turn rule alone says who is next.
@@ -48,4 +48,6 @@ def mentioned(text: str, names: Iterable[str], speaker: str, turns: Turns | None
     rule = rule_of(turns)
     if rule.keeps_floor and not rule.hands_on(speaker):
         return ()
-    return tuple(name for name in named(text, {name.casefold(): name for name in names}) if name != speaker)
+    return tuple(
+        name for name in mentioned_agents(text, {name.casefold(): name for name in names}) if name != speaker
+    )

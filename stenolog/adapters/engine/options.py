@@ -11,13 +11,13 @@ from stenolog.adapters.prices import listed
 from stenolog.domain.errors import CallerError
 from stenolog.projections.prices import Prices
 
-from .retries import Breaker
-from .world import World
+from .retries import CircuitBreaker
+from .world import Runtime
 
 OnUnknown: TypeAlias = Literal["tell", "ask"]
 
 
-WORLD = World()
+WORLD = Runtime()
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,16 @@ class Options:
     parallel: int = 16
     mentions: bool = True
     prices: Prices = field(default_factory=listed)
-    world: World = WORLD
-    breaker: Callable[[], Breaker] = Breaker
+    world: Runtime = WORLD
+    breaker: Callable[[], CircuitBreaker] = CircuitBreaker
     lane: str = ""
     names: frozenset[str] = frozenset()
-    _breakers: dict[int, tuple[Model, Breaker]] = field(default_factory=dict)
+    _breakers: dict[int, tuple[Model, CircuitBreaker]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.on_unknown not in get_args(OnUnknown):
             raise CallerError(f"on_unknown: expected 'tell' or 'ask', found {self.on_unknown!r:.100}")
 
-    def breaker_of(self, model: Model) -> Breaker:
+    def breaker_of(self, model: Model) -> CircuitBreaker:
         """The breaker that all calls of a model share."""
         return self._breakers.setdefault(id(model), (model, self.breaker()))[1]

@@ -15,7 +15,7 @@ PATIENCE = 1.0
 """Seconds without anything new after which what is early is given all the same."""
 
 
-class Place(NamedTuple):
+class ReplayPoint(NamedTuple):
     """Where an answer stands, or a result, which has a `tool`; and the position that had to be there for it.
 
     That is for an answer the one that its request was made at.
@@ -27,10 +27,10 @@ class Place(NamedTuple):
     tool: str = ""
 
 
-class Ordering:
+class ReplayOrder:
     """The places of what was recorded, and the positions of what was `said` from outside."""
 
-    def __init__(self, places: Iterable[Place], said: Sequence[int]) -> None:
+    def __init__(self, places: Iterable[ReplayPoint], said: Sequence[int]) -> None:
         self._left = {each.position: each for each in sorted(places, key=lambda each: each.after)}
         self._said = said
         self._expected: set[tuple[str, str]] = set()
@@ -41,7 +41,7 @@ class Ordering:
         """This agent takes part, with these tools; what was recorded of others nobody will ask for."""
         self._expected.update((agent, name) for name in ("", *tools))
 
-    def asked(self, position: int) -> None:
+    def request_seen(self, position: int) -> None:
         """The request is there that this answers."""
         self._asked.add(position)
         self._wake()

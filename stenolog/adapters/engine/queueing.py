@@ -29,15 +29,15 @@ def _evolve(waiting: tuple[int, ...], entry: Entry) -> tuple[int, ...]:
 NOBODY: tuple[int, ...] = ()
 queue = Fold("queue", NOBODY, _evolve)
 """The positions of the messages that wait for the lanes to come to rest, the oldest first."""
-QUEUE = keeping.kept(queue, tuple[int, ...])
+QUEUE = keeping.persistent_fold(queue, tuple[int, ...])
 
 
-def queued(message: UserMessage) -> UserMessage:
+def enqueue(message: UserMessage) -> UserMessage:
     """The message as it waits."""
     return replace(message, in_context=False, tags=(*message.tags, QUEUED))
 
 
-def heard(entry: Entry) -> UserMessage:
+def dequeue(entry: Entry) -> UserMessage:
     """The message that waited, as it is said when its time has come."""
     waited = entry.event
     assert isinstance(waited, UserMessage), "only messages wait"

@@ -1,11 +1,12 @@
 """A run that was recorded, run again without a model or a tool: the log answers for both.
 
-    recording = Recording(log["demo"])
+    recording = Replay(log["demo"])
     team = Team([recording.agent(coder)])
 
 Each lane's calls are answered in the order in which they were recorded, and those of several lanes as nearly
-as the run allows. A request that differs from the recorded one ends the run with `Diverged`, which names the
-first difference. Not for a worker in a scope: its lane has a new name each time, which its caller sees.
+as the run allows. A request that differs from the recorded one ends the run with `ReplayMismatchError`, which
+names the first difference. Not for a worker in a scope: its lane has a new name each time, which its caller
+sees.
 """
 
 from __future__ import annotations
@@ -17,32 +18,32 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.llms.port import Answer, Model, Progress, Prompt, Said, StreamItem
+from stenolog.adapters.llms.port import Model, ModelCall, ModelResponse, Progress, ResponseDelta, StreamItem
 from stenolog.adapters.tools.collect import as_runnables
-from stenolog.adapters.tools.port import Call, Media, Outcome, Runnable
+from stenolog.adapters.tools.port import Attachment, BaseTool, ToolContext, ToolOutput
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import Diverged, ModelFailed
+from stenolog.domain.errors import ModelError, ReplayMismatchError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.parts import AssistantPart, Opaque, Refusal, Text, ToolCall, UserPart
+from stenolog.domain.parts import AssistantPart, ProviderPart, RefusalPart, TextPart, ToolCall, UserPart
 from stenolog.domain.state import address
 from stenolog.domain.values import Receipt, Tool
 from stenolog.projections.difference import first_difference
-from stenolog.projections.pairing import Pairing
-from stenolog.projections.requests import Wire
+from stenolog.projections.pairing import ToolCallIndex
+from stenolog.projections.requests import Api
 from stenolog.projections.requests.compact import RESULTS, with_text
 from stenolog.projections.requests.model import Body
 from stenolog.projections.requests.sections import by_hash
 
 from .agent import Agent
-from .ordering import Ordering, Place
+from .ordering import ReplayOrder, ReplayPoint
 
 CARD_WIRES = {"anthropic": "anthropic", "gemini": "gemini", "google": "gemini"}
-"""The wire of an answer without a receipt, by the provider on its agent's card."""
+"""The API of an answer without a receipt, by the provider on its agent's card."""
 ALIAS = re.compile(re.escape(RESULTS) + r"[^\s\"/]+?\.json")
 """The alias of a large result: it has the id of its entry."""
 
 
-class End(NamedTuple):
+class RecordedAnswer(NamedTuple):
     """What was recorded of a model call: the answer or the error, and where it stands."""
 
     position: int
@@ -54,12 +55,12 @@ class End(NamedTuple):
         return self.event.receipt.view if self.event.receipt else self.position - 1
 
     @property
-    def place(self) -> Place:
+    def point(self) -> ReplayPoint:
         """Its place among what is given in order."""
-        return Place(self.position, self.view, self.event.agent)
+        return ReplayPoint(self.position, self.view, self.event.agent)
 
 
-class Result(NamedTuple):
+class RecordedResult(NamedTuple):
     """What was recorded of a call: its lane, where it and its result stand, and both."""
 
     lane: str
@@ -69,9 +70,9 @@ class Result(NamedTuple):
     event: ToolResult
 
     @property
-    def place(self) -> Place:
+    def point(self) -> ReplayPoint:
         """Its place among what is given in order."""
-        return Place(self.position, self.position - 1, self.lane.partition("/")[0], self.call.name)
+        return ReplayPoint(self.position, self.position - 1, self.lane.partition("/")[0], self.call.name)
 
     @property
     def was_run(self) -> bool:
@@ -79,77 +80,79 @@ class Result(NamedTuple):
         return self.event.duration_ms is not None
 
 
-class Recording:
+class Replay:
     """The model calls and tool results of a conversation up to a position, to be answered from."""
 
-    def __init__(self, talk: Conversation, upto: int | None = None) -> None:
-        self.talk = talk
-        self.settings = talk.settings(upto)
-        self._answers: dict[str, deque[End]] = defaultdict(deque)
-        self._results: dict[tuple[str, str, str], deque[Result]] = defaultdict(deque)
-        entries = list(talk.entries(upto=upto))
+    def __init__(self, conversation: Conversation, at: int | None = None) -> None:
+        self.conversation = conversation
+        self.settings = conversation.settings(at)
+        self._answers: dict[str, deque[RecordedAnswer]] = defaultdict(deque)
+        self._results: dict[tuple[str, str, str], deque[RecordedResult]] = defaultdict(deque)
+        entries = list(conversation.entries(at=at))
         answers = list(_answers(entries))
         for answer in answers:
             self._answers[address(answer.event.agent, answer.event.task)].append(answer)
         results = list(_results(entries))
         for result in results:
             self._results[result.lane, result.call.name, result.call.arguments].append(result)
-        self.order = Ordering(
-            [each.place for each in answers] + [each.place for each in results if each.was_run],
+        self.order = ReplayOrder(
+            [each.point for each in answers] + [each.point for each in results if each.was_run],
             [entry.position for entry in entries if _is_outside(entry)],
         )
 
     def agent(self, agent: Agent | str) -> Agent:
         """An agent that answers and runs tools from the recording; by its name alone, as its card had it."""
         made = self._same(agent) if isinstance(agent, Agent) else self._carded(agent)
-        self.order.expect(made.name, [tool.spec.name for tool in made.tools if isinstance(tool, Runnable)])
+        self.order.expect(made.name, [tool.spec.name for tool in made.tools if isinstance(tool, BaseTool)])
         return made
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """How many recorded model calls were not asked for yet."""
         return sum(map(len, self._answers.values()))
 
-    def answer(self, prompt: Prompt) -> End:
-        """The recorded end of the lane's next model call. Raises `Diverged`."""
+    def answer(self, prompt: ModelCall) -> RecordedAnswer:
+        """The recorded end of the lane's next model call. Raises `ReplayMismatchError`."""
         waiting = self._answers[prompt.lane]
         if not waiting:
-            raise Diverged(f"{prompt.lane}: asks once more than was recorded in {self.talk.name!r}")
+            raise ReplayMismatchError(
+                f"{prompt.lane}: asks once more than was recorded in {self.conversation.name!r}"
+            )
         recorded = waiting[0]
         receipt = recorded.event.receipt
         if receipt is not None:
             self._compare(prompt, recorded, receipt)
-        self.order.asked(recorded.position)
+        self.order.request_seen(recorded.position)
         return waiting.popleft()
 
-    def result(self, call: Call) -> Result | None:
+    def result(self, call: ToolContext) -> RecordedResult | None:
         """The recorded result of a call; None where there is none."""
         waiting = self._results[call.lane, call.name, call.arguments]
         return waiting.popleft() if waiting else None
 
-    def content(self, result: ToolResult) -> tuple[str | Media, ...]:
+    def content(self, result: ToolResult) -> tuple[str | Attachment, ...]:
         """A result as its tool gave it: all of a text of which the entry has a preview."""
-        whole = self.talk.log.blobs[result.blob].decode() if result.blob else ""
+        whole = self.conversation.log.blobs[result.blob].decode() if result.blob else ""
         return tuple(map(self.media, with_text(result.parts, whole) if whole else result.parts))
 
-    def media(self, part: UserPart) -> str | Media:
+    def media(self, part: UserPart) -> str | Attachment:
         """A part of a result as a tool gives it."""
-        if isinstance(part, Text):
+        if isinstance(part, TextPart):
             return part.text
-        if isinstance(part, Opaque):
+        if isinstance(part, ProviderPart):
             return part.raw
-        return Media(self.talk.log.blobs[part.blob] if part.blob else b"", part.media_type)
+        return Attachment(self.conversation.log.blobs[part.blob] if part.blob else b"", part.media_type)
 
     def _same(self, agent: Agent) -> Agent:
         llm = agent.llm
-        wire = llm.wire if llm else self._wire(agent.name)
-        model = _Model(self, llm.name if llm else "", llm.provider if llm else "", wire)
+        api = llm.api if llm else self._api(agent.name)
+        model = _Model(self, llm.name if llm else "", llm.provider if llm else "", api)
         model.remembers = llm is not None and llm.remembers  # it has the same default policy
         return replace(agent, llm=model, tools=self._tools(agent))
 
     def _carded(self, agent: str) -> Agent:
         card = self.settings.card_of(agent)
-        model = _Model(self, card.model, card.provider, self._wire(agent))
+        model = _Model(self, card.model, card.provider, self._api(agent))
         return Agent(
             agent,
             llm=model,
@@ -159,35 +162,36 @@ class Recording:
             policy=card.policy or None,
         )
 
-    def _tools(self, agent: Agent) -> list[Runnable]:
+    def _tools(self, agent: Agent) -> list[BaseTool]:
         """The agent's tools as they are described now; a toolbox's as its card had them."""
-        made = [tool for tool in as_runnables(agent.tools) if isinstance(tool, Runnable)]
+        made = [tool for tool in as_runnables(agent.tools) if isinstance(tool, BaseTool)]
         recorded = self.settings.card_of(agent.name).tools or ()
         own = [tool.spec for tool in made]
         names = {spec.name for spec in own}
         boxed = [spec for spec in recorded if spec.name not in names] if len(made) < len(agent.tools) else []
         return [_Tool(self, spec) for spec in own + boxed]
 
-    def _wire(self, agent: str) -> str:
-        """The wire that an agent's requests were recorded on."""
+    def _api(self, agent: str) -> str:
+        """The API that an agent's requests were recorded on."""
         receipts = (each.event.receipt for lane, q in self._answers.items() if lane == agent for each in q)
-        named = next((receipt.wire for receipt in receipts if receipt and receipt.wire), "")
+        named = next((receipt.api for receipt in receipts if receipt and receipt.api), "")
         return named.partition("@")[0] or CARD_WIRES.get(self.settings.card_of(agent).provider, "openai-chat")
 
-    def _compare(self, prompt: Prompt, recorded: End, receipt: Receipt) -> None:
+    def _compare(self, prompt: ModelCall, recorded: RecordedAnswer, receipt: Receipt) -> None:
         agent, _, task = prompt.lane.partition("/")
-        wire = receipt.wire.partition("@")[0]
-        then = self.talk.request(agent, receipt.view, wire, task=task, policy=receipt.policy)
+        api = receipt.api.partition("@")[0]
+        then = self.conversation.request(agent, receipt.view, api, task=task, policy=receipt.policy)
         if then.sha256 != receipt.sha256:
-            raise Diverged(
-                f"{prompt.lane}: the request that position {recorded.position} of {self.talk.name!r} answers "
+            raise ReplayMismatchError(
+                f"{prompt.lane}: the request that position {recorded.position} of "
+                f"{self.conversation.name!r} answers "
                 "cannot be built again; `stenolog verify --requests` says why"
             )
         different = first_difference(_plain(then.body), _plain(prompt.body))
         if different is not None:
-            raise Diverged(
+            raise ReplayMismatchError(
                 f"{prompt.lane}: the request differs from the one that position {recorded.position} of "
-                f"{self.talk.name!r} answers, at {different.pointer or '/'}: "
+                f"{self.conversation.name!r} answers, at {different.pointer or '/'}: "
                 f"expected {different.expected}, found {different.found}"
             )
 
@@ -197,57 +201,57 @@ class _Model(Model):
 
     charges = "nothing"
 
-    def __init__(self, recording: Recording, name: str, provider: str, wire: str | Wire) -> None:
+    def __init__(self, recording: Replay, name: str, provider: str, api: str | Api) -> None:
         self.recording = recording
         self.name = name
         self.provider = provider  # type: ignore[misc]
-        self.wire = wire
+        self.api = api
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[StreamItem, None]:
+    async def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
         end = self.recording.answer(prompt)
         event = end.event
         for index, part in enumerate(event.parts):
-            yield _said(index, part)
+            yield _delta(index, part)
         await self.recording.order.turn(end.position, end.view)
         if isinstance(event, LlmError):
             yield Progress(event.session, event.model, event.usage)
             wait = None if event.retry_at is None else 0.0
-            raise ModelFailed(event.category, event.message, retry_after=wait)
-        yield Answer(tuple(event.parts), event.model, event.finish_reason, event.usage, event.session)
+            raise ModelError(event.category, event.message, retry_after=wait)
+        yield ModelResponse(tuple(event.parts), event.model, event.finish_reason, event.usage, event.session)
 
 
-class _Tool(Runnable):
+class _Tool(BaseTool):
     """Gives what was recorded of its calls. It changes nothing, so it may be run again."""
 
-    def __init__(self, recording: Recording, spec: Tool) -> None:
+    def __init__(self, recording: Replay, spec: Tool) -> None:
         self.recording = recording
         self.spec = spec
         self.repeat = "safe"
 
-    async def run(self, call: Call) -> Outcome:
+    async def run(self, call: ToolContext) -> ToolOutput:
         """The recorded result."""
         found = self.recording.result(call)
         if found is None:
-            return Outcome(("not recorded",), is_error=True)
+            return ToolOutput(("not recorded",), is_error=True)
         await self.recording.order.turn(found.position, found.made)
-        return Outcome(self.recording.content(found.event), found.event.is_error, found.event.meta)
+        return ToolOutput(self.recording.content(found.event), found.event.is_error, found.event.meta)
 
 
-def _answers(entries: list[Entry]) -> Iterator[End]:
+def _answers(entries: list[Entry]) -> Iterator[RecordedAnswer]:
     """The ends of model calls, in order: answers, and errors of requests that were sent."""
     for entry in entries:
         match entry.event:
             case AssistantMessage(purpose="answer", replaces=None) as event:
-                yield End(entry.position, event)
+                yield RecordedAnswer(entry.position, event)
             case LlmError(receipt=Receipt()) as event:
-                yield End(entry.position, event)
+                yield RecordedAnswer(entry.position, event)
             case _:
                 pass
 
 
-def _results(entries: list[Entry]) -> Iterator[Result]:
+def _results(entries: list[Entry]) -> Iterator[RecordedResult]:
     """The results of calls that the log has."""
-    pairing, made = Pairing(), dict[str, Entry]()
+    pairing, made = ToolCallIndex(), dict[str, Entry]()
     for entry in entries:
         found = pairing.take(entry)
         if isinstance(entry.event, AssistantMessage):
@@ -257,7 +261,9 @@ def _results(entries: list[Entry]) -> Iterator[Result]:
             assert isinstance(entry.event, ToolResult), "only results make pairs"
             assert isinstance(answer.event, AssistantMessage), "and only answers make calls"
             its = answer.event.tool_calls[call.key.nth]
-            yield Result(address(call.agent, call.task), answer.position, entry.position, its, entry.event)
+            yield RecordedResult(
+                address(call.agent, call.task), answer.position, entry.position, its, entry.event
+            )
 
 
 def _is_outside(entry: Entry) -> bool:
@@ -271,18 +277,18 @@ def _is_outside(entry: Entry) -> bool:
             return False
 
 
-def _said(index: int, part: AssistantPart) -> Said:
+def _delta(index: int, part: AssistantPart) -> ResponseDelta:
     match part:
         case ToolCall(id=id, name=name, arguments=arguments):
-            return Said(index, "tool_call", arguments, id, name)
-        case Text(text=text):
-            return Said(index, "text", text)
-        case Refusal(text=text):
-            return Said(index, "refusal", text)
-        case Opaque(provider=provider, raw=raw):
-            return Said(index, "act", raw, provider)
+            return ResponseDelta(index, "tool_call", arguments, id, name)
+        case TextPart(text=text):
+            return ResponseDelta(index, "text", text)
+        case RefusalPart(text=text):
+            return ResponseDelta(index, "refusal", text)
+        case ProviderPart(provider=provider, raw=raw):
+            return ResponseDelta(index, "act", raw, provider)
         case _:
-            return Said(index, "reasoning", getattr(part, "text", ""))
+            return ResponseDelta(index, "reasoning", getattr(part, "text", ""))
 
 
 def _plain(body: Body) -> object:

@@ -8,28 +8,28 @@ from datetime import timedelta
 
 from stenolog.adapters.agents import groups
 from stenolog.adapters.stores.claims import Claim
-from stenolog.adapters.tools.port import Runnable
-from stenolog.domain.effects import MODEL, ToolRun, effects, orphaned, recorded, unknown_outcome
+from stenolog.adapters.tools.port import BaseTool
+from stenolog.domain.effects import MODEL, RunTool, effects, events_for, interrupted_call, unknown_outcome
 
 from .agent import Agent
-from .drafts import Draft, Drafted, load
+from .drafts import Drafted, StreamDraft, load
 from .options import Options
 from .retries import NO_RETRIES
-from .scribe import Begun, Scribe, key
+from .scribe import Journal, StartedEffect, key
 
 DIED = "the process that made this call died"
 STOPPED = "the engine was stopped"
 
 
 def recover(
-    scribe: Scribe,
+    scribe: Journal,
     claim: Claim,
     agents: Mapping[str, Agent],
-    tools: Mapping[str, Mapping[str, Runnable]],
+    tools: Mapping[str, Mapping[str, BaseTool]],
     options: Options,
     why: str,
-    draft: Draft | None = None,
-) -> Begun | None:
+    draft: StreamDraft | None = None,
+) -> StartedEffect | None:
     """Close an effect that was under way, in the log; or give it back, to be run again under the same key.
 
     `draft` is what it has streamed, where this process knows; else that is what was kept.
@@ -42,20 +42,20 @@ def recover(
         return None
     name = (claim.lane, claim.effect)
     run = next((effect for effect in effects(scribe.state) if key(effect) == name), None)
-    if not isinstance(run, ToolRun):  # its lane was stopped, and the log says so
+    if not isinstance(run, RunTool):  # its lane was stopped, and the log says so
         scribe.claims.release(claim)
         return None
     call = scribe.call_of(run)
     tool = tools.get(run.lane.agent, {}).get(call.name)
     if tool is not None and tool.repeat != "never":
-        return Begun(run, claim, call=call)
+        return StartedEffect(run, claim, call=call)
     result = unknown_outcome(run.call, why)
     scribe.settle(lambda _: (result,), claim)
     return None
 
 
 def _model(
-    scribe: Scribe,
+    scribe: Journal,
     claim: Claim,
     agents: Mapping[str, Agent],
     options: Options,
@@ -68,8 +68,8 @@ def _model(
     retries = agent.retries if agent else NO_RETRIES
     attempt = claim.attempt - (why == STOPPED)  # being stopped in good order is nobody's failure
     wait = retries.wait("process_exited", attempt, options.world.chance())
-    now = scribe.talk.log.edge.clock()
-    error = orphaned(
+    now = scribe.conversation.log.edge.clock()
+    error = interrupted_call(
         lane,
         claim.cause,
         attempt,
@@ -81,4 +81,4 @@ def _model(
     so_far = drafted.progress
     error = replace(error, model=so_far.model, usage=so_far.usage, session=so_far.session)
     waits = lane.status == "awaiting_llm"
-    scribe.settle(lambda _: recorded(error, waits), claim)
+    scribe.settle(lambda _: events_for(error, waits), claim)

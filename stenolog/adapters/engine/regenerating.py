@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.stores import reading
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import IllegalCommand, ModelFailed, UnknownPosition
+from stenolog.domain.errors import IllegalCommandError, ModelError, PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.settings import Settings
-from stenolog.domain.state import Lane
+from stenolog.domain.state import LaneState
 from stenolog.projections.context import Context, context
 
 from .agent import Agent
-from .delegate import mark_of, outcome_of
-from .forks import fork_of, hidden, merged, upto
+from .delegate import short_key, worker_output
+from .forks import at, fork_of, hidden, merged
 from .team import Team
 
 WISH = "wish"
@@ -42,7 +42,7 @@ class _Old(NamedTuple):
     `to` is whom the latest wording is for, `text` is what it says, `now` the settings of the conversation.
     """
 
-    lane: Lane
+    lane: LaneState
     view: int
     to: tuple[str, ...]
     now: Settings
@@ -50,31 +50,37 @@ class _Old(NamedTuple):
 
 
 async def regenerate(
-    talk: Conversation, position: int, agent: Agent, wish: str = "", *, in_place: bool = True
+    conversation: Conversation, position: int, agent: Agent, wish: str = "", *, in_place: bool = True
 ) -> Entry:
     """Have the answer at a position made anew by `agent`, who said it, on the lane that it was said on.
 
     Gives the new answer's entry: in the conversation itself, in the place of the old one; or not `in_place`,
     in the fork, whose name it tells. Asked again with the same wish it gives what is there. What it has used
     is counted in the fork. An answer that was itself made anew is so from where its first wording was asked
-    for. Raises `UnknownPosition`; `IllegalCommand` where no answer of that agent is at the position, or it is
-    out of context; and `ModelFailed` where its model fails.
+    for. Raises `PositionNotFoundError`; `IllegalCommandError` where no answer of that agent is at the
+    position, or it is out of context; and `ModelError` where its model fails.
     """
-    mark = mark_of(sha256(f"{talk.stream.key}/{position}/{wish}".encode()).hexdigest())
+    mark = short_key(sha256(f"{conversation.stream.key}/{position}/{wish}".encode()).hexdigest())
     id = f"regenerated-{mark}"
-    done = await asyncio.to_thread(reading.find, talk.log.datastore, talk.stream, id) if in_place else None
+    done = (
+        await asyncio.to_thread(reading.find, conversation.log.datastore, conversation.stream, id)
+        if in_place
+        else None
+    )
     if done is not None:
         return done
-    old = await asyncio.to_thread(_old, talk, position, agent.name)
-    fork = await asyncio.to_thread(fork_of, talk, old.view, f"{agent.name}~{mark}")
-    made = await _made(fork, agent, old, wish)
+    old = await asyncio.to_thread(_old, conversation, position, agent.name)
+    fork = await asyncio.to_thread(fork_of, conversation, old.view, f"{agent.name}~{mark}")
+    made = await _answer_in_fork(fork, agent, old, wish)
     if not in_place:
         return made
-    link = await asyncio.to_thread(outcome_of, fork, old.lane, made.position)
-    return await asyncio.to_thread(merged, talk, _anew(made, position, old.to, link.meta), id)
+    link = await asyncio.to_thread(worker_output, fork, old.lane, made.position)
+    return await asyncio.to_thread(merged, conversation, _replacement(made, position, old.to, link.meta), id)
 
 
-def _anew(made: Entry, position: int, to: tuple[str, ...], link: Mapping[str, Any]) -> AssistantMessage:
+def _replacement(
+    made: Entry, position: int, to: tuple[str, ...], link: Mapping[str, Any]
+) -> AssistantMessage:
     """The answer as it stands in the conversation: said to whom the old one was said to."""
     said = made.event
     assert isinstance(said, AssistantMessage), "models give answers"
@@ -83,22 +89,28 @@ def _anew(made: Entry, position: int, to: tuple[str, ...], link: Mapping[str, An
     return replace(said, cause=None, usage=None, receipt=None, session="")
 
 
-def _old(talk: Conversation, position: int, agent: str) -> _Old:
-    log = [*talk.entries()]
+def _old(conversation: Conversation, position: int, agent: str) -> _Old:
+    log = [*conversation.entries()]
     if not 1 <= position <= len(log):
-        raise UnknownPosition(f"{talk.name!r} has no position {position}: it stands at {len(log)}")
+        raise PositionNotFoundError(
+            f"{conversation.name!r} has no position {position}: it stands at {len(log)}"
+        )
     last = log[position - 1]
-    lane = Lane(agent, getattr(last.event, "task", ""))
+    lane = LaneState(agent, getattr(last.event, "task", ""))
     if not _is_of(last, lane):
-        raise IllegalCommand(f"{talk.name!r} at position {position}: expected an answer of {agent!r}")
+        raise IllegalCommandError(
+            f"{conversation.name!r} at position {position}: expected an answer of {agent!r}"
+        )
     now, wordings = context(log), _wordings(log, last, lane)
     for wording in wordings:
         if why := _out(now, wording.position):
-            raise IllegalCommand(f"{talk.name!r}: the answer at {wording.position} is out of context: {why}")
+            raise IllegalCommandError(
+                f"{conversation.name!r}: the answer at {wording.position} is out of context: {why}"
+            )
     latest = now.replaced_by.get(position, position)
     if not _is_of(log[latest - 1], lane):
-        raise IllegalCommand(
-            f"{talk.name!r}: the words at {latest} have taken the place of the answer at {position}"
+        raise IllegalCommandError(
+            f"{conversation.name!r}: the words at {latest} have taken the place of the answer at {position}"
         )
     receipt = getattr(wordings[-1].event, "receipt", None)
     view = receipt.view if receipt else wordings[-1].position - 1
@@ -107,7 +119,7 @@ def _old(talk: Conversation, position: int, agent: str) -> _Old:
     )
 
 
-def _wordings(log: Sequence[Entry], last: Entry, lane: Lane) -> list[Entry]:
+def _wordings(log: Sequence[Entry], last: Entry, lane: LaneState) -> list[Entry]:
     """An answer, what it took the place of, and so on: its wordings, the first one last."""
     found = [last]
     while (position := getattr(found[-1].event, "replaces", None)) is not None:
@@ -125,26 +137,26 @@ def _out(now: Context, position: int) -> str:
     return "summarised" if any(summary.covers(position) for summary in now.summaries) else ""
 
 
-async def _made(fork: Conversation, agent: Agent, old: _Old, wish: str) -> Entry:
+async def _answer_in_fork(fork: Conversation, agent: Agent, old: _Old, wish: str) -> Entry:
     """The first answer in the fork; where its lane has failed before, by a new attempt."""
     made = await asyncio.to_thread(_first, fork, old)
     if made is None:
         start = old.now.context_from_of(old.lane.agent)
-        await asyncio.to_thread(hidden, fork, start, upto(old.now.hides, old.view))
+        await asyncio.to_thread(hidden, fork, start, at(old.now.hides, old.view))
         changes = CHANGES.format(wish=wish, answer=old.text) if wish and old.text else wish
-        await _asked(fork, agent, old.lane, changes)
+        await _ask(fork, agent, old.lane, changes)
         made = await asyncio.to_thread(_first, fork, old)
     if made is None:
-        raise ModelFailed("other", f"{old.lane.address} has not answered in {fork.name!r}")
+        raise ModelError("other", f"{old.lane.address} has not answered in {fork.name!r}")
     return made
 
 
-async def _asked(fork: Conversation, agent: Agent, lane: Lane, wish: str) -> None:
+async def _ask(fork: Conversation, agent: Agent, lane: LaneState, wish: str) -> None:
     team = Team([agent], join=False)
     team.options = replace(team.options, lane=lane.address)
     status = (await asyncio.to_thread(fork.state)).lane(lane.address).status
     if status == "failed":
-        await team.proceed(fork, lane.agent, lane.task)
+        await team.resume(fork, lane.agent, lane.task)
     is_said = await asyncio.to_thread(reading.find, fork.log.datastore, fork.stream, WISH) is not None
     words = "" if is_said else wish or (GO_ON if status == "idle" else "")
     async for _ in team.run(fork, UserMessage(text=words, to=[lane.address]) if words else None, id=WISH):
@@ -157,7 +169,7 @@ def _first(fork: Conversation, old: _Old) -> Entry | None:
     return next((entry for entry in own if not getattr(entry.event, "tool_calls", ())), None)
 
 
-def _is_of(entry: Entry, lane: Lane) -> bool:
+def _is_of(entry: Entry, lane: LaneState) -> bool:
     match entry.event:
         case AssistantMessage(purpose="answer", agent=lane.agent, task=lane.task):
             return True

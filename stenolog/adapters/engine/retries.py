@@ -26,7 +26,7 @@ ANSWERS = ("context_length", "refused", "invalid_response", "invalid_request", "
 
 
 @dataclass(frozen=True)
-class Retries:
+class RetryPolicy:
     """How often a model call is tried, and how long is waited between.
 
     That is `base` seconds, doubled each time up to `cap`; chance takes up to a half away, so that many do not
@@ -54,11 +54,11 @@ class Retries:
         return max(retry_after or 0.0, backoff * (1 - chance / 2))
 
 
-NO_RETRIES = Retries(attempts=MappingProxyType({}))
+NO_RETRIES = RetryPolicy(attempts=MappingProxyType({}))
 
 
 @dataclass
-class Breaker:
+class CircuitBreaker:
     """After `failures` failures in a row a provider is left alone for `rest` seconds; then one call tries it.
 
     It is memory of this process and no truth: of a call that it holds back the log says when it is tried.

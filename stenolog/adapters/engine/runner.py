@@ -17,23 +17,23 @@ from typing import ParamSpec, TypeVar
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.stores.claims import Claim, owners
-from stenolog.adapters.stores.presence import Presence
-from stenolog.adapters.tools.port import Runnable
+from stenolog.adapters.stores.presence import LivenessLock
+from stenolog.adapters.tools.port import BaseTool
 from stenolog.domain.decide import decide
-from stenolog.domain.effects import ModelCall, effects
+from stenolog.domain.effects import CallModel, effects
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import ClaimLost, InvalidEvent, MachineError, StoreBusy
+from stenolog.domain.errors import ClaimLostError, InvalidEventError, OperationalError, StoreTimeoutError
 from stenolog.domain.events import Event
 from stenolog.domain.lifecycle import BUSY
 
 from . import finished, recovery
 from .agent import Agent
-from .approvals import waved_through
-from .drafts import Draft, keep
-from .happenings import Delta, Happening, Recorded
+from .approvals import auto_approvals
+from .drafts import StreamDraft, keep
+from .happenings import EntryAppended, RunEvent, StreamDelta
 from .options import Options
-from .queueing import heard
-from .scribe import Begun, Instead, Key, Look, Outcome, Scribe, key
+from .queueing import dequeue
+from .scribe import Instead, Journal, Key, Outcome, Poll, StartedEffect, key
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,12 +50,12 @@ class Runner:
 
     def __init__(
         self,
-        talk: Conversation,
+        conversation: Conversation,
         agents: Mapping[str, Agent],
-        tools: Mapping[str, Mapping[str, Runnable]],
+        tools: Mapping[str, Mapping[str, BaseTool]],
         options: Options,
     ) -> None:
-        self.talk = talk
+        self.conversation = conversation
         self.agents = agents
         self.tools = tools
         self.options = options
@@ -64,33 +64,33 @@ class Runner:
         self.cuts: dict[str, int] = {}
         """How often the window of each lane had been cut, when the operator was told."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stenolog-run")
-        self._tasks: dict[Key, tuple[Begun, asyncio.Task[None]]] = {}
+        self._tasks: dict[Key, tuple[StartedEffect, asyncio.Task[None]]] = {}
         self._failures: list[BaseException] = []
         self._asked: set[Key] = set()
         self._asks: dict[Key, asyncio.Task[None]] = {}
         """The backends that are being asked whether they remember."""
-        self._drafts: dict[int, Draft] = {}
+        self._drafts: dict[int, StreamDraft] = {}
         self._keeping: asyncio.Task[None] | None = None
-        self._queue: asyncio.Queue[Delta | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[StreamDelta | None] = asyncio.Queue()
         self._is_woken = False
         self._unbegun: set[int] = set()
         """The fences of effects that were claimed and not begun yet."""
         self._ident = 0
-        self._scribe: Scribe | None = None
+        self._scribe: Journal | None = None
 
     @property
-    def scribe(self) -> Scribe:
+    def scribe(self) -> Journal:
         """Where the conversation stands; there once the runner was opened."""
         assert self._scribe is not None, "open the runner first"
         return self._scribe
 
-    async def open(self, begin: Callable[[Scribe], object]) -> None:
+    async def open(self, begin: Callable[[Journal], object]) -> None:
         """Show that this runner lives, see where the conversation stands, and `begin` with that."""
         await self.write(self._begin, begin)
 
-    async def run(self) -> AsyncGenerator[Happening, None]:
+    async def run(self) -> AsyncGenerator[RunEvent, None]:
         """Go on until every lane waits for a person, or has stopped."""
-        with self.talk.log.datastore.bell.listening(self._listener()):
+        with self.conversation.log.datastore.bell.subscribe(self._listener()):
             held: Collection[Key] = (("", ""),)  # whose claims there are is not known yet
             while True:
                 look = await self._look(self.options.parallel, recover=bool(held))
@@ -99,8 +99,8 @@ class Runner:
                 for delta in self._streamed():  # what an answer streamed comes before its entry
                     yield delta
                 for entry in self._fresh():
-                    yield Recorded(entry)
-                if again or await self._heard(look):
+                    yield EntryAppended(entry)
+                if again or await self._dequeue(look):
                     continue
                 if not self._is_at_work(look) and not self._is_woken:
                     return
@@ -110,14 +110,14 @@ class Runner:
     async def advance(self) -> list[Entry]:
         """Do one effect, and give what was appended; nothing where there is nothing to do now."""
         most = 1
-        with self.talk.log.datastore.bell.listening(self._listener()):
+        with self.conversation.log.datastore.bell.subscribe(self._listener()):
             while True:
                 look = await self._look(most, recover=bool(most))
                 most = 0 if self._tasks else most  # it has begun: what comes now is only looked at
                 if self._tasks or self._asks:
                     async for _ in self._until_woken(look):
                         pass
-                elif not most or not (look.again or await self._heard(look)):
+                elif not most or not (look.again or await self._dequeue(look)):
                     break
         self._raise_failures()
         return self._fresh()
@@ -149,27 +149,27 @@ class Runner:
         """Append what came of an effect; nothing, where somebody else has taken it over.
 
         `instead` is for what no log can hold. A store that is busy past its deadline is tried again, for what
-        came of an effect cannot be had again. Raises `StoreFailed`: the process's next run writes it then."""
+        came of an effect cannot be had again. Raises `StoreError`: the process's next run writes it then."""
         finished.keep(claim, outcome, instead)
         for failures in count():
             try:
                 await self.write(self._settle_now, outcome, claim, instead)
                 return
-            except StoreBusy:
+            except StoreTimeoutError:
                 await asyncio.sleep(finished.pause(failures))
 
-    def stream(self, delta: Delta, draft: Draft) -> None:
+    def stream(self, delta: StreamDelta, draft: StreamDraft) -> None:
         """Hand a piece of an answer on, and see that it is kept soon."""
         self._queue.put_nowait(delta)
         self.keep(draft)
 
-    def keep(self, draft: Draft) -> None:
+    def keep(self, draft: StreamDraft) -> None:
         """See that a draft is kept soon."""
         self._drafts[draft.fence] = draft
         if self._keeping is None:
             self._keeping = asyncio.create_task(self._keep_soon())
 
-    def forget(self, draft: Draft) -> None:
+    def forget(self, draft: StreamDraft) -> None:
         """A draft need not be kept any more: its answer is about to be appended."""
         self._drafts.pop(draft.fence, None)
 
@@ -191,25 +191,25 @@ class Runner:
 
     # In the runner's thread.
 
-    def _begin(self, begin: Callable[[Scribe], object]) -> None:
+    def _begin(self, begin: Callable[[Journal], object]) -> None:
         self._ident = threading.get_ident()
-        store, edge = self.talk.log.datastore, self.talk.log.edge
+        store, edge = self.conversation.log.datastore, self.conversation.log.edge
         claimed = partial(owners, store)
-        presence = Presence(store.file, edge.id(), in_memory=store.in_memory, claimed=claimed)
+        presence = LivenessLock(store.file, edge.id(), in_memory=store.in_memory, claimed=claimed)
         try:
-            self._scribe = Scribe(self.talk, presence, self.agents, self.options)
+            self._scribe = Journal(self.conversation, presence, self.agents, self.options)
         except BaseException:
             presence.close()
             raise
         begin(self._scribe)
 
-    def _look_now(self, busy: frozenset[Key], most: int, recover: bool) -> Look:
+    def _look_now(self, busy: frozenset[Key], most: int, recover: bool) -> Poll:
         scribe = self.scribe
         scribe.catch_up()
         orphans = scribe.orphans() if recover else []
         found = (self._recover(claim, recovery.DIED) for claim in orphans)
         rerun = tuple(scribe.begin(begun) for begun in found if begun is not None)
-        for approval in waved_through(scribe, self.tools):
+        for approval in auto_approvals(scribe, self.tools):
             scribe.settle(lambda _, said=approval: decide(scribe.state, said))  # type: ignore[misc]
         busy |= {key(begun.effect) for begun in rerun}
         look = scribe.look(busy, self._asked, max(0, most - len(busy)))
@@ -217,22 +217,24 @@ class Runner:
         return look._replace(begun=rerun + look.begun)
 
     def _settle_now(self, outcome: Outcome, claim: Claim, instead: Instead) -> None:
-        with suppress(ClaimLost):
+        with suppress(ClaimLostError):
             try:
                 self.scribe.settle(outcome, claim)
-            except InvalidEvent as error:
+            except InvalidEventError as error:
                 self.scribe.settle(instead(error), claim)
         finished.written(claim)
 
-    def _recover(self, claim: Claim, why: str) -> Begun | None:
+    def _recover(self, claim: Claim, why: str) -> StartedEffect | None:
         if (known := finished.of(claim)) is not None:
             outcome, instead = known
-            finished.patiently(lambda: self._settle_now(self._known(outcome, claim), claim, instead))
+            finished.patiently(
+                lambda: self._settle_now(self._if_still_wanted(outcome, claim), claim, instead)
+            )
             return None
         draft = self._drafts.get(claim.fence)
         return recovery.recover(self.scribe, claim, self.agents, self.tools, self.options, why, draft)
 
-    def _known(self, outcome: Outcome, claim: Claim) -> Outcome:
+    def _if_still_wanted(self, outcome: Outcome, claim: Claim) -> Outcome:
         """Return what came of an effect that an earlier runner may have done: is it wanted still?"""
 
         def events(is_wanted: bool) -> Sequence[Event]:
@@ -250,8 +252,8 @@ class Runner:
         lanes = (lane for lane in scribe.state.lanes.values() if lane.agent in members)
         if not scribe.queue or any(lane.status in BUSY for lane in lanes):
             return False
-        waited = next(self.talk.entries(scribe.queue[0] - 1, scribe.queue[0]))
-        scribe.settle(lambda _: (heard(waited),) if waited.position in scribe.queue else ())
+        waited = next(self.conversation.entries(scribe.queue[0] - 1, scribe.queue[0]))
+        scribe.settle(lambda _: (dequeue(waited),) if waited.position in scribe.queue else ())
         return True
 
     def _put_down(self) -> None:
@@ -269,13 +271,13 @@ class Runner:
             scribe.presence.close(keep=left)
 
     def _put_down_one(self, claim: Claim) -> None:
-        with suppress(ClaimLost):
+        with suppress(ClaimLostError):
             if claim.fence in self._unbegun or self._recover(claim, recovery.STOPPED) is not None:
                 self.scribe.claims.release(claim)
 
     # In the event loop.
 
-    async def _look(self, most: int, recover: bool) -> Look:
+    async def _look(self, most: int, recover: bool) -> Poll:
         self._raise_failures()
         busy = frozenset((*self._tasks, *self._asks))
         look = await self.write(self._look_now, busy, most, recover)
@@ -289,17 +291,17 @@ class Runner:
             self._asks[key(effect)] = asyncio.create_task(self._ask_backend(effect))
         return look
 
-    async def _heard(self, look: Look) -> bool:
+    async def _dequeue(self, look: Poll) -> bool:
         """Whether a message that waited for the lanes to come to rest has been said now."""
         if self._is_at_work(look) or not self.scribe.queue:
             return False
         return await self.write(self._hear)
 
-    def _is_at_work(self, look: Look) -> bool:
+    def _is_at_work(self, look: Poll) -> bool:
         """Whether anything is under way, here or elsewhere, or due later."""
         return bool(self._tasks or self._asks or look.held or look.due is not None)
 
-    def _start(self, begun: Begun) -> None:
+    def _start(self, begun: StartedEffect) -> None:
         from .doing import do
 
         name = key(begun.effect)
@@ -316,13 +318,13 @@ class Runner:
             self._failures.append(error)
         self.wake()
 
-    async def _ask_backend(self, effect: ModelCall) -> None:
+    async def _ask_backend(self, effect: CallModel) -> None:
         """See whether a stateful backend still has what it was told; record it where it has not."""
         lane, model = effect.lane, self.agents[effect.lane.agent].llm
         assert model is not None, "there is nobody to ask"
         try:
             async with asyncio.timeout(model.timeouts.connect):
-                why = await model.lost(lane.address, self.talk.name, lane.session)
+                why = await model.lost(lane.address, self.conversation.name, lane.session)
         except TimeoutError:
             why = f"it did not say within {model.timeouts.connect:g} s whether it remembers"
         except Exception as error:
@@ -345,13 +347,13 @@ class Runner:
         fresh, self.scribe.fresh = self.scribe.fresh, []
         return fresh
 
-    def _streamed(self) -> list[Delta]:
+    def _streamed(self) -> list[StreamDelta]:
         """What has streamed and was not handed on yet."""
         waiting = [self._queue.get_nowait() for _ in range(self._queue.qsize())]
         self._is_woken = False
         return [delta for delta in waiting if delta is not None]
 
-    async def _until_woken(self, look: Look) -> AsyncGenerator[Delta, None]:
+    async def _until_woken(self, look: Poll) -> AsyncGenerator[StreamDelta, None]:
         timer = asyncio.create_task(self._wake_later(look))
         try:
             while (item := await self._queue.get()) is not None:
@@ -360,7 +362,7 @@ class Runner:
         finally:
             timer.cancel()
 
-    async def _wake_later(self, look: Look) -> None:
+    async def _wake_later(self, look: Poll) -> None:
         """Look again when the next effect is due, and now and then while others are at one."""
         waits = [OTHERS] if look.held else []
         if look.due is not None:
@@ -373,6 +375,6 @@ class Runner:
         """Keep what has streamed, a little later, with what comes until then; again while there is more."""
         while not all(draft.is_kept for draft in self._drafts.values()):
             await asyncio.sleep(KEEP_AFTER)
-            with suppress(MachineError):  # no truth: whether the log can be written, the entry shows
+            with suppress(OperationalError):  # no truth: whether the log can be written, the entry shows
                 await self.write(keep, list(self._drafts.values()), self.scribe.claims.draft)
         self._keeping = None

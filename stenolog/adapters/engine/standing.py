@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from stenolog.adapters import keeping
 from stenolog.adapters.conversation import Conversation
-from stenolog.domain.entry import Draft, Entry
-from stenolog.domain.errors import LaterRelease
+from stenolog.domain.entry import Entry, NewEntry
+from stenolog.domain.errors import UnsupportedVersionError
 from stenolog.domain.events import Event, ModeSwitch, Unknown
-from stenolog.domain.limits import Accounts, watch
+from stenolog.domain.limits import UsageByLane, track_usage
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State, blocked_reason
 from stenolog.projections.base import Fold
@@ -18,30 +18,30 @@ from .queueing import QUEUE
 
 KEEP_EVERY = 512
 """So many entries after the last time what the folds came by is written, so that a restart reads no more."""
-WATCH = keeping.own(Fold("watch", Accounts(), watch, version=4), Accounts)
+WATCH = keeping.internal_fold(Fold("watch", UsageByLane(), track_usage, version=4), UsageByLane)
 
 
-class Standing:
+class LiveState:
     """State, settings, accounts and queue of a conversation; `fresh` are entries that nobody was told of."""
 
     state: State
     settings: Settings
-    accounts: Accounts
+    accounts: UsageByLane
     queue: tuple[int, ...]
 
-    def __init__(self, talk: Conversation) -> None:
-        self.talk = talk
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
         self.fresh: list[Entry] = []
-        self._folds = keeping.under_way(talk, (keeping.STATE, keeping.SETTINGS, WATCH, QUEUE))
+        self._folds = keeping.open_folds(conversation, (keeping.STATE, keeping.SETTINGS, WATCH, QUEUE))
         self._look()
         self._kept = self.state.position
 
     def catch_up(self) -> None:
         """Take in what has been appended since, by anybody."""
-        for entry in self.talk.entries(after=self.state.position):
+        for entry in self.conversation.entries(after=self.state.position):
             self.take(entry)
         if self.state.blocked is not None:
-            raise LaterRelease(blocked_reason(self.state.blocked))
+            raise UnsupportedVersionError(blocked_reason(self.state.blocked))
 
     def marked(self, event: Event) -> Event:
         """The event with the workflow run and the node that it belongs to."""
@@ -50,10 +50,11 @@ class Standing:
             return event
         return replace(event, run=run.id, node=run.node)
 
-    def append(self, *events: Event | Draft, fence: int | None = None) -> list[Entry]:
-        """Append at the position that this stands at, and take it in. Raises `StaleAppend`, `ClaimLost`."""
+    def append(self, *events: Event | NewEntry, fence: int | None = None) -> list[Entry]:
+        """Append at the position that this stands at, and take it in. Raises `VersionConflictError`,
+        `ClaimLostError`."""
         before = self.state.position
-        entries = self.talk.extend(events, expected=before, fence=fence)
+        entries = self.conversation.extend(events, expected=before, fence=fence)
         for entry in entries:
             if entry.position > before:  # another stands there already, by its id
                 self.take(entry)
@@ -65,7 +66,7 @@ class Standing:
         for fold in self._folds:
             fold.take(entry)
             if write:
-                fold.rest(entry, at_head=True)
+                fold.finish(entry, at_head=True)
         self._look()
         self.fresh.append(entry)
         if write:

@@ -19,31 +19,31 @@ from stenolog.adapters.asynchronous import AsyncConversation
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.prices import listed
 from stenolog.adapters.tools.collect import as_runnables, opened
-from stenolog.adapters.tools.port import Runnable
+from stenolog.adapters.tools.port import BaseTool
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import CallerError, ModelFailed
+from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
 from stenolog.domain.limits import no_price
 from stenolog.domain.state import address
-from stenolog.domain.turns import Rule
-from stenolog.domain.values import CallRef, Control, Turns
+from stenolog.domain.turns import TurnRule
+from stenolog.domain.values import CallRef, Control, TurnPolicy
 from stenolog.projections.prices import Prices, price_of
 
 from .agent import Agent
-from .beginning import OnInput, Setting, Words, begin
-from .delegate import Delegate
+from .beginning import Input, OnInput, TeamSettings, start_run
+from .delegate import AgentTool
 from .editing import Arguments, approval
-from .happenings import Happening, Recorded
-from .mentions import called, named
+from .happenings import EntryAppended, RunEvent
+from .mentions import called, mentioned_agents
 from .options import WORLD, OnUnknown, Options
-from .retries import Breaker
+from .retries import CircuitBreaker
 from .runner import Runner
-from .standing import Standing
-from .waiting import Waiting, waiting
-from .world import World
+from .standing import LiveState
+from .waiting import PendingApproval, waiting
+from .world import Runtime
 
 LOGGER = logging.getLogger("stenolog.engine")
-Talk: TypeAlias = Conversation | AsyncConversation
+AnyConversation: TypeAlias = Conversation | AsyncConversation
 Message: TypeAlias = str | UserMessage
 _closing: set[asyncio.Task[None]] = set()  # the event loop itself holds tasks weakly
 
@@ -65,15 +65,15 @@ class Team:
         self,
         agents: Sequence[Agent],
         *,
-        turns: Turns | Rule | None = None,
+        turns: TurnPolicy | TurnRule | None = None,
         mode: str = "agent",
         join: bool = True,
         on_unknown: OnUnknown = "tell",
         parallel: int = 16,
         mentions: bool = True,
         prices: Prices | None = None,
-        breaker: Callable[[], Breaker] = Breaker,
-        world: World = WORLD,
+        breaker: Callable[[], CircuitBreaker] = CircuitBreaker,
+        world: Runtime = WORLD,
     ) -> None:
         _check(agents, turns)
         self.agents = {agent.name: agent for agent in agents}
@@ -82,8 +82,8 @@ class Team:
         names = frozenset(self.agents)
         table = listed() if prices is None else prices
         self.options = Options(on_unknown, parallel, mentions, table, world, breaker, names=names)
-        self._setting = Setting(self.agents, turns, mode, join)
-        self._tools: dict[str, dict[str, Runnable]] | None = None
+        self._setting = TeamSettings(self.agents, turns, mode, join)
+        self._tools: dict[str, dict[str, BaseTool]] | None = None
         self._failures: dict[str, list[str]] = {}
         self._opening: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
@@ -105,59 +105,72 @@ class Team:
 
     async def run(
         self,
-        talk: Talk,
+        conversation: AnyConversation,
         message: Message | None = None,
         *,
         to: str | Iterable[str] = (),
         id: str = "",
         on_input: OnInput = "next",
-    ) -> AsyncGenerator[Happening, None]:
+    ) -> AsyncGenerator[RunEvent, None]:
         """Say something, if anything is given, and go on until every lane waits for a person or has stopped.
 
         Gives each entry as it is appended, by whomever, and each piece of an answer as it streams. Whoever
         stops listening stops the run: what was under way is in the log, and the next run goes on from there.
-        A message with an `id` is said once, however often the program is started with it.
-        Raises `UnknownAgent`, `LaterRelease`, `Diverged`, `IdTaken`, `StoreBusy`, `StoreFailed`.
+        A message with an `id` is said once, however often the program is started with it. Raises
+        `AgentNotFoundError`, `UnsupportedVersionError`, `ReplayMismatchError`, `DuplicateIdError`,
+        `StoreTimeoutError`, `StoreError`.
         """
-        async with self._runner(talk, self._words(message, to, id, on_input)) as runner:
+        async with self._runner(conversation, self._input(message, to, id, on_input)) as runner:
             async for happened in runner.run():
                 yield happened
 
     async def ask(
-        self, talk: Talk, message: Message | None = None, *, to: str | Iterable[str] = (), id: str = ""
+        self,
+        conversation: AnyConversation,
+        message: Message | None = None,
+        *,
+        to: str | Iterable[str] = (),
+        id: str = "",
     ) -> str:
         """Say something, and give the text of the last answer; empty where nobody has said anything.
 
-        Raises `ModelFailed` where a lane that was at work has failed, whoever else answered; and as `run`.
+        Raises `ModelError` where a lane that was at work has failed, whoever else answered; and as `run`.
         """
         text, failed = "", dict[str, LlmError]()
-        async for happened in self.run(talk, message, to=to, id=id):
+        async for happened in self.run(conversation, message, to=to, id=id):
             match happened:
-                case Recorded(Entry(event=AssistantMessage(purpose="answer", replaces=None) as answer)):
+                case EntryAppended(Entry(event=AssistantMessage(purpose="answer", replaces=None) as answer)):
                     text = answer.text or text
                     failed.pop(address(answer.agent, answer.task), None)
-                case Recorded(Entry(event=LlmError(retry_at=None) as error)) if error.category != "cancelled":
+                case EntryAppended(Entry(event=LlmError(retry_at=None) as error)) if (
+                    error.category != "cancelled"
+                ):
                     failed[address(error.agent, error.task)] = error
                 case _:
                     pass
         for where, error in failed.items():
-            raise ModelFailed(error.category, f"{where}: {error.category}: {error.message}")
+            raise ModelError(error.category, f"{where}: {error.category}: {error.message}")
         return text
 
     def ask_sync(
-        self, talk: Talk, message: Message | None = None, *, to: str | Iterable[str] = (), id: str = ""
+        self,
+        conversation: AnyConversation,
+        message: Message | None = None,
+        *,
+        to: str | Iterable[str] = (),
+        id: str = "",
     ) -> str:
         """`ask`, for programs without an event loop."""
-        return asyncio.run(self.ask(talk, message, to=to, id=id))
+        return asyncio.run(self.ask(conversation, message, to=to, id=id))
 
-    async def advance(self, talk: Talk) -> list[Entry]:
+    async def advance(self, conversation: AnyConversation) -> list[Entry]:
         """Do one effect, and give what was appended: nothing where there is nothing to do now."""
-        async with self._runner(talk) as runner:
+        async with self._runner(conversation) as runner:
             return await runner.advance()
 
-    async def say(
+    async def send(
         self,
-        talk: Talk,
+        conversation: AnyConversation,
         message: Message,
         *,
         to: str | Iterable[str] = (),
@@ -169,36 +182,37 @@ class Team:
         `on_input`: "next", the next step of whoever works hears it; "queue", it is heard when all have come
         to rest; "cancel", what is under way is stopped first.
         """
-        conversation, tools = await _conversation(talk), await self.tools()
-        words = self._words(message, to, id, on_input)
-        return await asyncio.to_thread(lambda: begin(Standing(conversation), self._setting, tools, words))
+        opened, tools = await _conversation(conversation), await self.tools()
+        words = self._input(message, to, id, on_input)
+        return await asyncio.to_thread(lambda: start_run(LiveState(opened), self._setting, tools, words))
 
-    async def cancel(self, talk: Talk, agent: str = "", task: str = "") -> list[Entry]:
+    async def cancel(self, conversation: AnyConversation, agent: str = "", task: str = "") -> list[Entry]:
         """Stop a lane, or all that are at work. The log says so, wherever the run is."""
-        return await _control(talk, Control(action="cancel", agent=agent, task=task))
+        return await _control(conversation, Control(action="cancel", agent=agent, task=task))
 
-    async def proceed(self, talk: Talk, agent: str = "", task: str = "") -> list[Entry]:
+    async def resume(self, conversation: AnyConversation, agent: str = "", task: str = "") -> list[Entry]:
         """Tell a lane that has failed, or all of them, to go on."""
-        return await _control(talk, Control(action="continue", agent=agent, task=task))
+        return await _control(conversation, Control(action="continue", agent=agent, task=task))
 
-    async def approve(self, talk: Talk, call: CallRef, arguments: Arguments | None = None) -> list[Entry]:
+    async def approve(
+        self, conversation: AnyConversation, call: CallRef, arguments: Arguments | None = None
+    ) -> list[Entry]:
         """Approve a call. It runs with `arguments`, an object or its JSON, where given; its agent is told so.
 
-        Raises `InvalidEvent` where they do not fit the tool's schema.
+        Raises `InvalidEventError` where they do not fit the tool's schema.
         """
-        conversation = await _conversation(talk)
-        control = await asyncio.to_thread(approval, conversation, call, arguments)
-        return await _control(conversation, control)
+        opened = await _conversation(conversation)
+        return await _control(opened, await asyncio.to_thread(approval, opened, call, arguments))
 
-    async def refuse(self, talk: Talk, call: CallRef) -> list[Entry]:
+    async def reject(self, conversation: AnyConversation, call: CallRef) -> list[Entry]:
         """Refuse a call; its agent is told."""
-        return await _control(talk, Control(action="refuse", call=call))
+        return await _control(conversation, Control(action="refuse", call=call))
 
-    async def waiting(self, talk: Talk) -> list[Waiting]:
+    async def pending_approvals(self, conversation: AnyConversation) -> list[PendingApproval]:
         """The calls that a person is to approve, those of workers too, each with its conversation."""
-        return await asyncio.to_thread(waiting, await _conversation(talk))
+        return await asyncio.to_thread(waiting, await _conversation(conversation))
 
-    async def tools(self) -> dict[str, dict[str, Runnable]]:
+    async def tools(self) -> dict[str, dict[str, BaseTool]]:
         """The tools of each agent by name; connects to what they come from.
 
         Tools of a toolbox that cannot be opened are missing, with a warning; the next call tries it again.
@@ -214,7 +228,7 @@ class Team:
             self._tools = before | {agent.name: await self._tools_of(agent) for agent in wanted}
             return self._tools
 
-    async def _tools_of(self, agent: Agent) -> dict[str, Runnable]:
+    async def _tools_of(self, agent: Agent) -> dict[str, BaseTool]:
         failures: list[str] = []
         tools = await opened(as_runnables(agent.tools), failures)
         before = self._failures.pop(agent.name, [])
@@ -226,29 +240,31 @@ class Team:
         if before and not failures:
             LOGGER.warning("%s has all its tools again", agent.name)
         return {
-            name: tool.under(agent, self.options) if isinstance(tool, Delegate) else tool
+            name: tool.under(agent, self.options) if isinstance(tool, AgentTool) else tool
             for name, tool in tools.items()
         }
 
-    def _words(
+    def _input(
         self, message: Message | None, to: str | Iterable[str], id: str, on_input: OnInput
-    ) -> Words | None:
+    ) -> Input | None:
         if message is None:
             return None
         names = [to] if isinstance(to, str) and to else list(to)
         if isinstance(message, str):
             if not names and self.options.mentions:
-                names = [*named(message, called(self.agents))]
+                names = [*mentioned_agents(message, called(self.agents))]
             message = UserMessage(text=message)
-        return Words(replace(message, to=tuple(names)) if names else message, id, on_input)
+        return Input(replace(message, to=tuple(names)) if names else message, id, on_input)
 
     @asynccontextmanager
-    async def _runner(self, talk: Talk, words: Words | None = None) -> AsyncGenerator[Runner, None]:
+    async def _runner(
+        self, conversation: AnyConversation, words: Input | None = None
+    ) -> AsyncGenerator[Runner, None]:
         tools = await self.tools()
         _check_costs(self.agents.values(), self.options.prices)
-        runner = Runner(await _conversation(talk), self.agents, tools, self.options)
+        runner = Runner(await _conversation(conversation), self.agents, tools, self.options)
         try:
-            await runner.open(lambda standing: begin(standing, self._setting, tools, words))
+            await runner.open(lambda standing: start_run(standing, self._setting, tools, words))
             yield runner
         finally:
             closing = asyncio.create_task(runner.close())  # in good order, however often this is cancelled
@@ -264,7 +280,7 @@ def _check(agents: Sequence[Agent], turns: object) -> None:
     names = [agent.name for agent in agents]
     if len(set(names)) < len(names):
         raise CallerError(f"two agents have the same name: {names}")
-    if not (turns is None or isinstance(turns, Turns | Rule)):
+    if not (turns is None or isinstance(turns, TurnPolicy | TurnRule)):
         raise CallerError(f"turns: expected a rule, such as RoundRobin(), found {turns!r:.100}")
 
 
@@ -273,21 +289,21 @@ def _check_costs(agents: Iterable[Agent], prices: Prices) -> None:
     for agent in agents:
         if not agent.limits.max_cost:
             continue
-        workers = [tool.worker for tool in agent.tools if isinstance(tool, Delegate)]
+        workers = [tool.worker for tool in agent.tools if isinstance(tool, AgentTool)]
         models = [each.llm for each in (agent, *workers) if each.llm is not None]
         names = [llm.name for llm in models if llm.charges == "listed" and not price_of(llm.name, prices)]
         if names:
             raise CallerError(f"agent {agent.name!r}: max_cost cannot be kept: {no_price(names)}")
 
 
-async def _conversation(talk: Talk) -> Conversation:
-    if isinstance(talk, Conversation):
-        return talk
-    if isinstance(talk, AsyncConversation):
-        return await talk.sync()
-    raise CallerError(f'expected a conversation, such as log["demo"], found {talk!r:.100}')
+async def _conversation(conversation: AnyConversation) -> Conversation:
+    if isinstance(conversation, Conversation):
+        return conversation
+    if isinstance(conversation, AsyncConversation):
+        return await conversation.sync()
+    raise CallerError(f'expected a conversation, such as log["demo"], found {conversation!r:.100}')
 
 
-async def _control(talk: Talk, control: Control) -> list[Entry]:
-    conversation = await _conversation(talk)
-    return await asyncio.to_thread(conversation.submit, UserMessage(control=control))
+async def _control(conversation: AnyConversation, control: Control) -> list[Entry]:
+    opened = await _conversation(conversation)
+    return await asyncio.to_thread(opened.submit, UserMessage(control=control))

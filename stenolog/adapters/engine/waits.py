@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from stenolog.adapters.conversation import Conversation
-from stenolog.domain.effects import Effect, ModelCall
+from stenolog.domain.effects import CallModel, Effect
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import LlmError
 from stenolog.domain.state import address
@@ -22,8 +22,8 @@ PAGE = 256
 class Waits:
     """The waits of one conversation's lanes; `watch` counts seconds."""
 
-    def __init__(self, talk: Conversation, watch: Callable[[], float]) -> None:
-        self.talk = talk
+    def __init__(self, conversation: Conversation, watch: Callable[[], float]) -> None:
+        self.conversation = conversation
         self.watch = watch
         self._meant: dict[str, tuple[datetime, float]] = {}
         """When each lane tries again by its last error, and the seconds that it was to wait for that."""
@@ -34,15 +34,15 @@ class Waits:
         """Take an entry in: an error says how long its lane waits."""
         match entry.event:
             case LlmError(agent=agent, task=task, retry_at=datetime() as again):
-                self._meant[address(agent, task)] = again, (again - entry.at).total_seconds()
+                self._meant[address(agent, task)] = again, (again - entry.time).total_seconds()
             case _:
                 pass
 
-    def left(self, effect: Effect, now: datetime, most: float) -> float:
+    def seconds_until(self, effect: Effect, now: datetime, most: float) -> float:
         """Return the seconds until an effect may begin, at most so many; 0: now."""
-        if not isinstance(effect, ModelCall) or effect.at is None or effect.at <= now:
+        if not isinstance(effect, CallModel) or effect.time is None or effect.time <= now:
             return 0.0
-        where, again = effect.lane.address, effect.at
+        where, again = effect.lane.address, effect.time
         if self._seen.get(where, (None,))[0] != again:
             self._seen[where] = again, self.watch()
         gone = self.watch() - self._seen[where][1]
@@ -57,15 +57,15 @@ class Waits:
 
     def _read(self, where: str, again: datetime) -> float:
         """Return the wait by the last error of the lane, which stands near the end of the log."""
-        upto = self.talk.position
-        while upto:
-            after = max(0, upto - PAGE)
-            for entry in reversed([*self.talk.entries(after, upto)]):
+        at = self.conversation.position
+        while at:
+            after = max(0, at - PAGE)
+            for entry in reversed([*self.conversation.entries(after, at)]):
                 match entry.event:
-                    case LlmError(agent=agent, task=task, retry_at=at) if address(agent, task) == where:
-                        if at == again:
-                            return (again - entry.at).total_seconds()
+                    case LlmError(agent=agent, task=task, retry_at=retry) if address(agent, task) == where:
+                        if retry == again:
+                            return (again - entry.time).total_seconds()
                     case _:
                         pass
-            upto = after
+            at = after
         return 0.0

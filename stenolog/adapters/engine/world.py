@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class World:
+class Runtime:
     """`chance` gives numbers from 0 to 1, `sleep` waits so many seconds, `stopwatch` counts them.
 
     Times and ids are those of the log (`stenolog.open(clock=…, ids=…)`).

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING
 
 from stenolog.adapters.asynchronous import AsyncConversation
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.engine.happenings import Delta, Happening, Recorded
+from stenolog.adapters.engine.happenings import EntryAppended, RunEvent, StreamDelta
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import MissingExtra, StenologError
+from stenolog.domain.errors import MissingExtraError, StenologError
 
-from .hiding import shown
+from .hiding import context_of
 
 if TYPE_CHECKING:
     from ag_ui.core import BaseEvent, Message
 
-    from .ag_ui_telling import Telling
+    from .ag_ui_telling import EventStream
 
 
 def ag_ui_events(entries: Iterable[Entry], *, run_id: str = "replay") -> list[BaseEvent]:
     """The entries as one run: what a client would have been told, had it listened from the first entry on.
 
     The run ends as the log stands: with RUN_ERROR where a lane has failed, and with an interrupt for each
-    call that a person is to approve. Raises `MissingExtra`.
+    call that a person is to approve. Raises `MissingExtraError`.
     """
     log = list(entries)
     telling = _telling(log[0].conversation if log else "", run_id)
@@ -45,8 +45,8 @@ def ag_ui_messages(entries: Iterable[Entry]) -> list[Message]:
 
 
 async def ag_ui_live(
-    talk: Conversation | AsyncConversation,
-    happenings: AsyncGenerator[Happening, None] | AsyncIterator[Happening],
+    conversation: Conversation | AsyncConversation,
+    happenings: AsyncGenerator[RunEvent, None] | AsyncIterator[RunEvent],
     *,
     run_id: str,
     seen: Iterable[str] = (),
@@ -57,11 +57,11 @@ async def ag_ui_live(
     It begins with all that was said before, as a MESSAGES_SNAPSHOT, unless nothing was or `snapshot` is
     false. `seen`: the ids of messages that the client has, such as those it has sent. Where there is no
     snapshot, a user's message of such an id is not told; behind one it is, since a client takes away what a
-    snapshot lacks. Where the run raises, so does this, behind a RUN_ERROR. Raises `MissingExtra`.
+    snapshot lacks. Where the run raises, so does this, behind a RUN_ERROR. Raises `MissingExtraError`.
     """
-    conversation = await talk.sync() if isinstance(talk, AsyncConversation) else talk
-    telling = _telling(conversation.name, run_id)
-    log = await asyncio.to_thread(lambda: [*conversation.entries()])
+    opened = await conversation.sync() if isinstance(conversation, AsyncConversation) else conversation
+    telling = _telling(opened.name, run_id)
+    log = await asyncio.to_thread(lambda: [*opened.entries()])
     before = _messages(telling, log)
     for event in telling.begin():
         yield event
@@ -71,7 +71,7 @@ async def ag_ui_live(
         telling.seen = frozenset(seen)
     try:
         async for happened in happenings:
-            for event in await _told(conversation, telling, happened):
+            for event in await _events_up_to(opened, telling, happened):
                 yield event
     except Exception as error:
         for event in telling.end(str(error) if isinstance(error, StenologError) else type(error).__name__):
@@ -84,30 +84,32 @@ async def ag_ui_live(
         yield event
 
 
-async def _told(talk: Conversation, telling: Telling, happened: Happening) -> list[BaseEvent]:
+async def _events_up_to(
+    conversation: Conversation, telling: EventStream, happened: RunEvent
+) -> list[BaseEvent]:
     """The events of a happening, behind those of entries that stand before it in the log."""
     match happened:
-        case Delta():
+        case StreamDelta():
             return [*telling.delta(happened)]
-        case Recorded(entry):
-            missed = await _read(talk, telling, entry.position - 1)
+        case EntryAppended(entry):
+            missed = await _read(conversation, telling, entry.position - 1)
             return [*missed, *telling.entry(entry)] if entry.position > telling.position else missed
 
 
-async def _read(talk: Conversation, telling: Telling, upto: int | None) -> list[BaseEvent]:
+async def _read(conversation: Conversation, telling: EventStream, at: int | None) -> list[BaseEvent]:
     """Take in the entries that were not told yet, up to a position."""
-    if upto is not None and upto <= telling.position:
+    if at is not None and at <= telling.position:
         return []
-    entries = await asyncio.to_thread(lambda: [*talk.entries(telling.position, upto)])
+    entries = await asyncio.to_thread(lambda: [*conversation.entries(telling.position, at)])
     return [event for entry in entries for event in telling.entry(entry)]
 
 
-def _messages(telling: Telling, log: list[Entry]) -> list[Message]:
+def _messages(telling: EventStream, log: list[Entry]) -> list[Message]:
     """The messages of the whole log, which is told for that."""
     from .ag_ui_messages import in_context, messages
 
     told = [event for entry in log for event in telling.entry(entry)]
-    return in_context(messages(told), telling.places, shown(log, telling.settings))
+    return in_context(messages(told), telling.places, context_of(log, telling.settings))
 
 
 def _snapshot(before: list[Message]) -> BaseEvent:
@@ -116,11 +118,11 @@ def _snapshot(before: list[Message]) -> BaseEvent:
     return MessagesSnapshotEvent(messages=before)
 
 
-def _telling(thread: str, run: str) -> Telling:
+def _telling(thread: str, run: str) -> EventStream:
     try:
-        from .ag_ui_telling import Telling
+        from .ag_ui_telling import EventStream
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "ag_ui":
             raise
-        raise MissingExtra("ag-ui", "ag-ui-protocol") from None
-    return Telling(thread, run)
+        raise MissingExtraError("ag-ui", "ag-ui-protocol") from None
+    return EventStream(thread, run)

@@ -8,7 +8,7 @@ from typing import Any
 from ag_ui.core import events as ag
 from ag_ui.core import types
 
-from .hiding import Shown
+from .hiding import InContext
 
 SAYS: dict[str, Any] = {
     "assistant": types.AssistantMessage,
@@ -47,28 +47,30 @@ def messages(told: Iterable[ag.BaseEvent]) -> list[types.Message]:
                 calls[id][0].function.arguments += more
             case ag.ToolCallResultEvent(message_id=id, tool_call_id=call_id, content=content):
                 result = types.ToolMessage(id=id, tool_call_id=call_id, content=content)
-                made.insert(_behind(made, calls.get(call_id)), result)
+                made.insert(_insert_position(made, calls.get(call_id)), result)
             case _:
                 pass
     return made
 
 
-def in_context(made: Sequence[types.Message], places: Mapping[str, int], now: Shown) -> list[types.Message]:
+def in_context(
+    made: Sequence[types.Message], places: Mapping[str, int], now: InContext
+) -> list[types.Message]:
     """Those whose entries are in context, an edit in its place; a result stays behind its call's message."""
     order = {entry.position: nth for nth, entry in enumerate(now.entries)}
     callers = {call.id: message.id for message in made for call in getattr(message, "tool_calls", None) or ()}
 
-    def place(message: types.Message) -> int | None:
+    def position_of(message: types.Message) -> int | None:
         own = order.get(places.get(message.id, 0))
         if not isinstance(message, types.ToolMessage) or message.tool_call_id not in callers:
             return own
         return None if own is None else order.get(places.get(callers[message.tool_call_id], 0))
 
-    placed = [(nth, message) for message in made if (nth := place(message)) is not None]
+    placed = [(nth, message) for message in made if (nth := position_of(message)) is not None]
     return [message for _, message in sorted(placed, key=lambda pair: pair[0])]
 
 
-def _behind(made: list[Any], called: tuple[types.ToolCall, Any] | None) -> int:
+def _insert_position(made: list[Any], called: tuple[types.ToolCall, Any] | None) -> int:
     """Where a result goes: behind the message with its call, and the results that are there."""
     if called is None:
         return len(made)

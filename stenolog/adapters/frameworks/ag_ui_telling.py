@@ -13,14 +13,14 @@ from typing import Any
 
 from ag_ui.core import events as ag
 
-from stenolog.adapters.engine.happenings import Delta
+from stenolog.adapters.engine.happenings import StreamDelta
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
-from stenolog.domain.parts import Part, Reasoning, Refusal, Text, text_of
+from stenolog.domain.parts import Part, ReasoningPart, RefusalPart, TextPart, text_of
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.state import State, address
 from stenolog.domain.step import INITIAL, evolve
-from stenolog.projections.pairing import CallKey, Pairing
+from stenolog.projections.pairing import CallKey, ToolCallIndex
 from stenolog.projections.timeline import changes
 from stenolog.projections.words import in_words
 
@@ -91,7 +91,7 @@ class Open:
             yield ag.TextMessageContentEvent(message_id=self.id, delta=words)
 
 
-class Telling:
+class EventStream:
     """Tells a conversation as one run."""
 
     seen: frozenset[str] = frozenset()
@@ -108,7 +108,7 @@ class Telling:
         self._taken: set[str] = set()
         self._attempts: dict[str, int] = {}
         self._open: dict[str, Open] = {}
-        self._pairing = Pairing()
+        self._pairing = ToolCallIndex()
         self._calls: dict[CallKey, str] = {}
         self._call_ids: set[str] = set()
         self._failed: dict[str, LlmError] = {}
@@ -119,7 +119,7 @@ class Telling:
         yield ag.RunStartedEvent(thread_id=self.thread, run_id=self.run)
         self._failed = {}
         if self.position:
-            yield self._standing()
+            yield self._snapshot_event()
         if self._node:
             yield ag.StepStartedEvent(step_name=self._node)
 
@@ -139,7 +139,7 @@ class Telling:
             outcome = ag.RunFinishedInterruptOutcome(interrupts=waits) if (waits := self._waits()) else None
             yield ag.RunFinishedEvent(thread_id=self.thread, run_id=self.run, outcome=outcome)
 
-    def delta(self, delta: Delta) -> Events:
+    def delta(self, delta: StreamDelta) -> Events:
         """A little more of an answer; the protocol has no place for what a program does by itself."""
         if delta.kind == "act":
             return
@@ -164,12 +164,12 @@ class Telling:
                 lane = address(agent, task)
                 answer = self._answer(entry, lane, cause)
                 self._failed.pop(lane, None)
-                yield from answer.finish(whole(parts))
+                yield from answer.finish(complete(parts))
                 yield from self._called(entry, said, answer.id)
             case ToolResult() as result:
                 call = self._calls.get(pair.call.key) if pair and pair.call else None
                 id = self._placed(entry, _free(self._taken, entry.id))
-                text = _words(result.parts)
+                text = _text_of(result.parts)
                 called = call or result.call_id or id
                 yield ag.ToolCallResultEvent(message_id=id, tool_call_id=called, content=text, role="tool")
             case LlmError() as error:
@@ -182,11 +182,11 @@ class Telling:
 
     def _user(self, entry: Entry, said: UserMessage) -> Events:
         if said.parts and not said.in_context:
-            yield ag.CustomEvent(name="stenolog.note", value={"text": _words(said.parts)})
+            yield ag.CustomEvent(name="stenolog.note", value={"text": _text_of(said.parts)})
         elif said.parts and entry.id not in self.seen:
             id, name = self._placed(entry, _free(self._taken, entry.id)), said.author or None
             yield ag.TextMessageStartEvent(message_id=id, role=_role(said), name=name)
-            if words := _words(said.parts):
+            if words := _text_of(said.parts):
                 yield ag.TextMessageContentEvent(message_id=id, delta=words)
             yield ag.TextMessageEndEvent(message_id=id)
         if said.control is not None:
@@ -204,7 +204,7 @@ class Telling:
 
     def _error(self, entry: Entry, error: LlmError) -> Events:
         lane = address(error.agent, error.task)
-        yield from self._answer(entry, lane, error.cause).finish(whole(error.parts))
+        yield from self._answer(entry, lane, error.cause).finish(complete(error.parts))
         if error.retry_at is None and error.category != "cancelled":
             self._failed[lane] = error
         again = {"retry_at": error.retry_at.isoformat()} if error.retry_at else {}
@@ -219,13 +219,13 @@ class Telling:
             if node:
                 yield ag.StepStartedEvent(step_name=node)
             self._node = node
-        if _shown(self.settings) != _shown(before):
-            yield self._standing()
+        if _settings_state(self.settings) != _settings_state(before):
+            yield self._snapshot_event()
         if changed := changes(switch):
             yield ag.CustomEvent(name="stenolog.mode_switch", value=changed)
 
-    def _standing(self) -> ag.BaseEvent:
-        return ag.StateSnapshotEvent(snapshot=_shown(self.settings))
+    def _snapshot_event(self) -> ag.BaseEvent:
+        return ag.StateSnapshotEvent(snapshot=_settings_state(self.settings))
 
     def _answer(self, entry: Entry, lane: str, cause: int | None) -> Open:
         """The answer that an entry ends, as far as it was streamed."""
@@ -264,14 +264,14 @@ class Telling:
         ]
 
 
-def whole(parts: Sequence[Part]) -> Open:
+def complete(parts: Sequence[Part]) -> Open:
     """What an answer of these parts says in all."""
     said = Open("", "")
     for part in parts:
         match part:
-            case Text(text=text) | Refusal(text=text):
+            case TextPart(text=text) | RefusalPart(text=text):
                 _ = [*said.add("text", text)]
-            case Reasoning(text=text):
+            case ReasoningPart(text=text):
                 _ = [*said.add("reasoning", text)]
             case _:
                 said.last = "other"
@@ -288,9 +288,9 @@ def _free(taken: set[str], id: str) -> str:
     return found
 
 
-def _words(parts: Sequence[Part]) -> str:
+def _text_of(parts: Sequence[Part]) -> str:
     """What was said, as it was; pictures and files are named."""
-    is_text = all(isinstance(part, Text) for part in parts)
+    is_text = all(isinstance(part, TextPart) for part in parts)
     return text_of(tuple(parts)) if is_text else in_words(parts)
 
 
@@ -298,7 +298,7 @@ def _role(said: UserMessage) -> Any:
     return ROLES[said.author_kind]
 
 
-def _shown(settings: Settings) -> dict[str, Any]:
+def _settings_state(settings: Settings) -> dict[str, Any]:
     """The state of AG-UI: what a client may want to show of the settings."""
     return {"mode": settings.mode, "members": [*settings.members], "title": settings.title}
 

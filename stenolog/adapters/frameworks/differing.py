@@ -18,23 +18,23 @@ from typing import Any, TypeAlias
 
 from stenolog.adapters.llms.collecting import clean
 from stenolog.adapters.transcripts.fields import compact
-from stenolog.domain.scalars import copied
+from stenolog.domain.scalars import deep_copy_json
 
 Json: TypeAlias = Any
 Difference: TypeAlias = dict[str, Any]
 """Empty where the two are the same."""
 
 
-def difference(plain: Json, given: Json) -> Difference:
+def make_patch(plain: Json, given: Json) -> Difference:
     """What makes the one into the other; both are JSON, and numbers are told apart from booleans."""
     if _text(plain) == _text(given):
         return {}
     if isinstance(plain, dict) and isinstance(given, dict):
-        places = {key: difference(plain[key], value) for key, value in given.items() if key in plain}
+        places = {key: make_patch(plain[key], value) for key, value in given.items() if key in plain}
         places |= {key: {"is": value} for key, value in given.items() if key not in plain}
         less = [key for key in plain if key not in given]
     elif isinstance(plain, list) and isinstance(given, list) and len(plain) == len(given):
-        places = {str(nth): difference(plain[nth], value) for nth, value in enumerate(given)}
+        places = {str(nth): make_patch(plain[nth], value) for nth, value in enumerate(given)}
         less = []
     else:
         return {"json": True} if plain == compact(given) else {"is": given}
@@ -42,19 +42,19 @@ def difference(plain: Json, given: Json) -> Difference:
     return {name: kept for name, kept in found.items() if kept}
 
 
-def applied(plain: Json, found: Difference) -> Json:
+def apply_patch(plain: Json, found: Difference) -> Json:
     """The given form again; neither argument is changed, nor shared."""
     if "is" in found:
-        return copied(found["is"])
+        return deep_copy_json(found["is"])
     if "json" in found:
         return json.loads(plain)
     places, less = found.get("in", {}), found.get("less", ())
     if isinstance(plain, list):
-        return [applied(value, places.get(str(nth), {})) for nth, value in enumerate(plain)]
+        return [apply_patch(value, places.get(str(nth), {})) for nth, value in enumerate(plain)]
     if not isinstance(plain, dict):
         return plain
-    kept = {key: applied(value, places.get(key, {})) for key, value in plain.items() if key not in less}
-    return kept | {key: copied(each["is"]) for key, each in places.items() if key not in plain}
+    kept = {key: apply_patch(value, places.get(key, {})) for key, value in plain.items() if key not in less}
+    return kept | {key: deep_copy_json(each["is"]) for key, each in places.items() if key not in plain}
 
 
 def whole_text(value: Json) -> Json:

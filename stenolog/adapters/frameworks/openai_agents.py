@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.transcripts.media import Blobs
-from stenolog.domain.errors import CallerError, StaleAppend
+from stenolog.domain.errors import CallerError, VersionConflictError
 from stenolog.domain.events import Event, ModeSwitch
-from stenolog.domain.values import Card, Span
+from stenolog.domain.values import AgentCard, PositionRange
 
 from .differing import whole_text
-from .hiding import Shown, hidden, shown
+from .hiding import InContext, context_of, hidden
 from .openai_agents_items import PROVIDER, Item, events_of, items_of
 
 if TYPE_CHECKING:
@@ -41,21 +41,21 @@ class OpenAIAgentsSession:
 
     def __init__(
         self,
-        talk: Conversation,
+        conversation: Conversation,
         *,
         agent: str = "assistant",
         model: str = "",
         session_settings: SessionSettings | dict[str, Any] | None = None,
     ) -> None:
-        self.talk = talk
-        self.session_id = talk.name
+        self.conversation = conversation
+        self.session_id = conversation.name
         self.agent = agent
         self.model = model
         self.session_settings = _settings(session_settings)
         self._closed = False
 
     def __repr__(self) -> str:
-        return f"<OpenAIAgentsSession of {self.talk!r}>"
+        return f"<OpenAIAgentsSession of {self.conversation!r}>"
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
         """The items that are in context, as they were added; of `limit`, the last so many."""
@@ -90,65 +90,70 @@ class OpenAIAgentsSession:
             raise CallerError(f"the session {self.session_id!r} is closed")
 
     def _items(self) -> list[Item]:
-        return [*chain.from_iterable(self._held(self.talk.position).values())]
+        return [*chain.from_iterable(self._items_by_position(self.conversation.position).values())]
 
-    def _held(self, position: int) -> dict[int, list[Item]]:
+    def _items_by_position(self, position: int) -> dict[int, list[Item]]:
         """The items of each entry that has some in context there, by its position."""
         held = {
-            entry.position: items_of(entry.event, self.talk.log.blobs) for entry in self._shown(position)[0]
+            entry.position: items_of(entry.event, self.conversation.log.blobs)
+            for entry in self._in_context(position)[0]
         }
         return {where: items for where, items in held.items() if items}
 
-    def _shown(self, position: int) -> Shown:
-        settings = self.talk.settings(upto=position)
-        return shown(
-            [*self.talk.entries(max(settings.context_from_of(self.agent) - 1, 0), position)], settings
+    def _in_context(self, position: int) -> InContext:
+        settings = self.conversation.settings(at=position)
+        return context_of(
+            [*self.conversation.entries(max(settings.context_from_of(self.agent) - 1, 0), position)], settings
         )
 
     def _add(self, items: list[Item]) -> None:
         events = self._events(items)
-        if self.agent in self.talk.settings().cards:
-            self.talk.extend(events)
+        if self.agent in self.conversation.settings().cards:
+            self.conversation.extend(events)
         else:
             self._decided(lambda position: (None, [*self._opening(position), *events]))
 
     def _opening(self, position: int) -> list[Event]:
         """What makes the agent known, where it is not."""
-        if self.agent in self.talk.settings(upto=position).cards:
+        if self.agent in self.conversation.settings(at=position).cards:
             return []
-        return [ModeSwitch(joins=[self.agent], cards={self.agent: Card(provider=PROVIDER, model=self.model)})]
+        return [
+            ModeSwitch(joins=[self.agent], cards={self.agent: AgentCard(provider=PROVIDER, model=self.model)})
+        ]
 
     def _events(self, items: list[Item]) -> list[Event]:
         blobs: Blobs = {}
         events = list(events_of(whole_text(items), self.agent, self.model, blobs))
-        self.talk.log.blobs.put_all(blobs.values())
+        self.conversation.log.blobs.put_all(blobs.values())
         return events
 
     def _decided(self, decide: Callable[[int], tuple[T, list[Event]]]) -> T:
         """What is decided where the conversation stands; where somebody else was first, decided again."""
         while True:
-            position = self.talk.position
+            position = self.conversation.position
             answer, events = decide(position)
             try:
-                self.talk.extend(events, expected=position)
-            except StaleAppend:
+                self.conversation.extend(events, expected=position)
+            except VersionConflictError:
                 continue
             return answer
 
     def _pop(self, position: int) -> tuple[Item | None, list[Event]]:
         """Its entry is hidden, with what that edits; the items before it in that entry are said again."""
-        held = self._held(position)
+        held = self._items_by_position(position)
         if not held:
             return None, []
         is_newest = [*held][-1] == max(held)
         last, (*rest, item) = held.popitem()
-        here = Span(first=last, last=position if is_newest else last)
-        before = [Span(first=old, last=old) for old in self._shown(position).edited.get(last, ())]
-        hides = hidden(self.talk.settings(upto=position), here, *before)
+        here = PositionRange(first=last, last=position if is_newest else last)
+        before = [
+            PositionRange(first=old, last=old) for old in self._in_context(position).edited.get(last, ())
+        ]
+        hides = hidden(self.conversation.settings(at=position), here, *before)
         return item, [ModeSwitch(hides=hides), *self._events(rest)]
 
     def _clear(self, position: int) -> tuple[None, list[Event]]:
-        return None, [ModeSwitch(context_from=position + 1)] if self._held(position) else []
+        return None, [ModeSwitch(context_from=position + 1)] if self._items_by_position(position) else []
 
 
 def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings | None:

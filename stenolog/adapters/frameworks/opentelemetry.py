@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.stores import reading, tracking
-from stenolog.adapters.stores.tracking import Mark
+from stenolog.adapters.stores.tracking import Cursor
 from stenolog.domain.entry import microseconds
-from stenolog.domain.errors import MachineError, MissingExtra, UnknownConversation
+from stenolog.domain.errors import ConversationNotFoundError, MissingExtraError, OperationalError
 from stenolog.projections.spans import Span, inherited, spans
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ BATCH = 512
 
 
 def export_spans(
-    talk: Conversation,
+    conversation: Conversation,
     exporter: SpanExporter,
     *,
     content: bool = False,
@@ -37,12 +37,12 @@ def export_spans(
 
     With a `name`, only what that name was not told before: so it can be called again and again, after each
     run, say. A kill may repeat a batch, whose spans have the same ids then. What a fork has inherited is told
-    of in its parent. `content` exports what was said too. Raises `MissingExtra`, and `MachineError` where the
-    exporter fails.
+    of in its parent. `content` exports what was said too. Raises `MissingExtraError`, and `OperationalError`
+    where the exporter fails.
     """
-    told, exported = Told(talk, name), 0
-    after = max(told.position, inherited(talk.settings()))
-    for batch in _batches(spans(talk.entries(), content=content, after=after)):
+    told, exported = ExportReport(conversation, name), 0
+    after = max(told.position, inherited(conversation.settings()))
+    for batch in _batches(spans(conversation.entries(), content=content, after=after)):
         _export(exporter, [readable(span, resource) for span in batch])
         told.advance(batch[-1].position)
         exported += len(batch)
@@ -50,13 +50,13 @@ def export_spans(
 
 
 def readable(span: Span, resource: Resource | None = None) -> ReadableSpan:
-    """The span as exporters take it. Raises `MissingExtra`."""
+    """The span as exporters take it. Raises `MissingExtraError`."""
     try:
         from opentelemetry.sdk.trace import ReadableSpan
         from opentelemetry.sdk.util.instrumentation import InstrumentationScope
         from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
     except ImportError:
-        raise MissingExtra("opentelemetry", "opentelemetry-sdk") from None
+        raise MissingExtraError("opentelemetry", "opentelemetry-sdk") from None
     from stenolog import __version__
 
     def context(id: str) -> SpanContext:
@@ -87,25 +87,25 @@ def _program() -> Resource:
     return Resource.create()
 
 
-class Told:
+class ExportReport:
     """How far somebody of that name was told of a conversation; without a name nobody was told anything."""
 
-    def __init__(self, talk: Conversation, name: str) -> None:
-        self._datastore = talk.log.datastore
+    def __init__(self, conversation: Conversation, name: str) -> None:
+        self._datastore = conversation.log.datastore
         self._name = f"spans:{name}" if name else ""
-        self._stream = reading.resolve(self._datastore, talk.stream)
+        self._stream = reading.resolve(self._datastore, conversation.stream)
         if self._stream is None:
-            raise UnknownConversation(f"{talk.name!r}: no such conversation")
+            raise ConversationNotFoundError(f"{conversation.name!r}: no such conversation")
         self.position = 0
         if name:
             with self._datastore.reading() as connection:
-                self.position = tracking.mark(connection, self._name, self._stream).position
+                self.position = tracking.load_cursor(connection, self._name, self._stream).position
 
     def advance(self, position: int) -> None:
         """Note how far that is now."""
         if self._name and self._stream is not None:
             with self._datastore.writing() as connection:
-                tracking.advance(connection, self._name, Mark(position), self._stream)
+                tracking.advance(connection, self._name, Cursor(position), self._stream)
 
 
 def _batches(found: Iterable[Span]) -> Iterator[list[Span]]:
@@ -124,4 +124,6 @@ def _export(exporter: SpanExporter, batch: list[ReadableSpan]) -> None:
     from opentelemetry.sdk.trace.export import SpanExportResult
 
     if exporter.export(batch) is not SpanExportResult.SUCCESS:
-        raise MachineError(f"{type(exporter).__name__} has not taken {len(batch)} spans; its log says why")
+        raise OperationalError(
+            f"{type(exporter).__name__} has not taken {len(batch)} spans; its log says why"
+        )

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from stenolog.adapters.conversation import Conversation, Pending
 from stenolog.adapters.transcripts.fields import compact
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import InvalidEvent, MissingExtra, StaleAppend
-from stenolog.domain.values import Card
+from stenolog.domain.errors import InvalidEventError, MissingExtraError, VersionConflictError
+from stenolog.domain.values import AgentCard
 
 from .differing import whole_text
 from .pydantic_ai_drafts import Drafting
@@ -31,15 +31,15 @@ AGENT = "assistant"
 
 
 def to_pydantic_ai(
-    talk: Conversation, upto: int | None = None, *, agent: str = AGENT, pending: Pending = "keep"
+    conversation: Conversation, at: int | None = None, *, agent: str = AGENT, pending: Pending = "keep"
 ) -> list[ModelMessage]:
     """What is in context, as messages for `message_history=`.
 
     A history that ends with calls without results is continued without a prompt, and they are run; where
     there is a prompt, pydantic-ai refuses it, unless `pending` is "close": it answers them itself then,
-    with "interrupted". `agent` is whose card tells the instructions. Raises `MissingBlob`.
+    with "interrupted". `agent` is whose card tells the instructions. Raises `BlobNotFoundError`.
     """
-    known = known_to(talk, talk.position if upto is None else upto, agent)
+    known = known_to(conversation, conversation.position if at is None else at, agent)
     messages = [message for exchange in known for message in exchange.messages]
     if pending == "close" and known and is_waiting(known[-1]):
         left = messages.pop() if known[-1].response is None else {"kind": "request", "parts": []}
@@ -48,43 +48,45 @@ def to_pydantic_ai(
 
 
 def append_pydantic_ai(
-    talk: Conversation, messages: Sequence[ModelMessage], *, agent: str = AGENT, replace: bool = False
+    conversation: Conversation, messages: Sequence[ModelMessage], *, agent: str = AGENT, replace: bool = False
 ) -> list[Entry]:
     """Append what of a whole history is not there yet, in one transaction; nothing where all is.
 
-    Raises `StaleAppend` where the history is another one: somebody else has appended meanwhile, or it was
-    rewritten. With `replace` it takes the place of what is there from the first difference on, which is
-    hidden and not deleted. Otherwise as `Conversation.extend`.
+    Raises `VersionConflictError` where the history is another one: somebody else has appended meanwhile, or
+    it was rewritten. With `replace` it takes the place of what is there from the first difference on, which
+    is hidden and not deleted. Otherwise as `Conversation.extend`.
     """
     while True:
-        position = talk.position
+        position = conversation.position
         try:
-            return written(talk, messages, position, agent, replaces=replace)
-        except StaleAppend:
-            if position == talk.position:
+            return written(conversation, messages, position, agent, replaces=replace)
+        except VersionConflictError:
+            if position == conversation.position:
                 raise
 
 
 def written(
-    talk: Conversation,
+    conversation: Conversation,
     messages: Sequence[ModelMessage],
     position: int,
     agent: str,
     *,
     replaces: bool,
-    card: Card | None = None,
+    card: AgentCard | None = None,
     ends: bool = False,
 ) -> list[Entry]:
     """The same, where the conversation stands at that position; `ends`: the agent's run is over."""
-    known = [_completed(each) if each.is_foreign else each for each in known_to(talk, position, agent)]
+    known = [
+        _completed(each) if each.is_foreign else each for each in known_to(conversation, position, agent)
+    ]
     given = exchanges(dumped(validated(dumped(messages))))  # as it will be read back: some of it is said once
     given[-1:] = [replaced(last, ends=ends) for last in given[-1:]]
-    drafting = Drafting(agent, talk.settings(upto=position), card, talk.log.blobs)
+    drafting = Drafting(agent, conversation.settings(at=position), card, conversation.log.blobs)
     drafts = drafting.to_write(known, given, position=position, replaces=replaces)
     if drafts is None:
-        raise StaleAppend(talk.name, expected=drafting.same_up_to, found=position)
-    talk.log.blobs.put_all(drafting.blobs.values())
-    return talk.extend(drafts, expected=position)
+        raise VersionConflictError(conversation.name, expected=drafting.same_up_to, found=position)
+    conversation.log.blobs.put_all(drafting.blobs.values())
+    return conversation.extend(drafts, expected=position)
 
 
 def validated(messages: Sequence[Json]) -> list[ModelMessage]:
@@ -95,12 +97,12 @@ def validated(messages: Sequence[Json]) -> list[ModelMessage]:
 def dumped(messages: Sequence[ModelMessage]) -> list[Json]:
     """The messages as JSON; half a pair of surrogates, which no file can hold, is U+FFFD there.
 
-    Raises `InvalidEvent` for what pydantic cannot write, such as a model with bytes that are no UTF-8.
+    Raises `InvalidEventError` for what pydantic cannot write, such as a model with bytes that are no UTF-8.
     """
     try:
         found: list[Json] = whole_text(adapter().dump_python(list(messages), mode="json"))
     except (ValueError, TypeError) as error:
-        raise InvalidEvent(f"a message that cannot be written as JSON: {error}") from error
+        raise InvalidEventError(f"a message that cannot be written as JSON: {error}") from error
     return found
 
 
@@ -111,9 +113,11 @@ def _completed(exchange: Exchange) -> Exchange:
     return replaced(exchange, requests=messages, response=response)
 
 
-def known_to(talk: Conversation, position: int, agent: str) -> list[Exchange]:
+def known_to(conversation: Conversation, position: int, agent: str) -> list[Exchange]:
     """The exchanges that are in context at a position."""
-    return read(talk.entries(upto=position), talk.settings(upto=position), agent, talk.log.blobs)
+    return read(
+        conversation.entries(at=position), conversation.settings(at=position), agent, conversation.log.blobs
+    )
 
 
 def is_waiting(last: Exchange) -> bool:
@@ -125,9 +129,9 @@ def is_waiting(last: Exchange) -> bool:
 
 
 def adapter() -> TypeAdapter[list[Any]]:
-    """What pydantic-ai writes and reads its messages by. Raises `MissingExtra`."""
+    """What pydantic-ai writes and reads its messages by. Raises `MissingExtraError`."""
     try:
         from pydantic_ai import ModelMessagesTypeAdapter
     except ImportError:
-        raise MissingExtra("pydantic-ai", "pydantic-ai") from None
+        raise MissingExtraError("pydantic-ai", "pydantic-ai") from None
     return ModelMessagesTypeAdapter

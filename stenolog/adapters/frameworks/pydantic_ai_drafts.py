@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from stenolog.adapters.transcripts.fields import obj, text
+from stenolog.adapters.transcripts.fields import as_dict, as_str
 from stenolog.adapters.transcripts.media import Blobs
-from stenolog.domain.entry import EPOCH, Draft
+from stenolog.domain.entry import EPOCH, NewEntry
 from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.settings import Settings
-from stenolog.domain.values import Card, Span
+from stenolog.domain.values import AgentCard, PositionRange
 
-from .differing import difference
+from .differing import make_patch
 from .hiding import hidden
 from .pydantic_ai_messages import OURS, Exchange
-from .pydantic_ai_parts import Json, heard, plain_response, said
+from .pydantic_ai_parts import Json, plain_response, request_events, response_event
 
 
 class Drafting:
@@ -28,7 +28,7 @@ class Drafting:
     """
 
     def __init__(
-        self, agent: str, settings: Settings, card: Card | None, stored: Mapping[str, bytes]
+        self, agent: str, settings: Settings, card: AgentCard | None, stored: Mapping[str, bytes]
     ) -> None:
         self.agent = agent
         self.settings = settings
@@ -42,7 +42,7 @@ class Drafting:
 
     def to_write(
         self, known: Sequence[Exchange], given: Sequence[Exchange], *, position: int, replaces: bool
-    ) -> list[Draft] | None:
+    ) -> list[NewEntry] | None:
         """What makes the exchanges that are known those that are given; None where they are others.
 
         Where `replaces`, others take the place of those that are known: these are hidden. Of a last exchange
@@ -53,23 +53,23 @@ class Drafting:
         self.same_up_to = max(there[0].first - 1, 0) if there else position
         if not new or not there:
             return self._all(new)
-        if len(there) == 1 and (rest := self._rest(there[0], new[0])) is not None:
+        if len(there) == 1 and (rest := self._missing(there[0], new[0])) is not None:
             return [*rest, *self._all(new[1:])]
         if len(new) == 1 and new[0].messages == there[0].messages[: len(new[0].messages)]:
             return []
         if not replaces:
             return None
-        hides = hidden(self.settings, Span(first=there[0].first, last=position))
-        return [Draft(ModeSwitch(hides=hides)), *self._all(new)]
+        hides = hidden(self.settings, PositionRange(first=there[0].first, last=position))
+        return [NewEntry(ModeSwitch(hides=hides)), *self._all(new)]
 
-    def _all(self, given: Sequence[Exchange]) -> list[Draft]:
-        return [draft for each in given for draft in self._rest(Exchange(), each) or ()]
+    def _all(self, given: Sequence[Exchange]) -> list[NewEntry]:
+        return [draft for each in given for draft in self._missing(Exchange(), each) or ()]
 
-    def _rest(self, there: Exchange, given: Exchange) -> Iterator[Draft] | None:
+    def _missing(self, there: Exchange, given: Exchange) -> Iterator[NewEntry] | None:
         """What of an exchange is not there; None where what is there is of another one."""
         if there.response is not None:
             return None
-        asked = [draft for message in given.requests for draft in heard(message, self.blobs)]
+        asked = [draft for message in given.requests for draft in request_events(message, self.blobs)]
         for draft in there.run:
             found = next((new for new in asked if _is_same(new.event, draft.event)), None)
             if found is None:
@@ -77,42 +77,44 @@ class Drafting:
             asked.remove(found)
         return self._written(there, asked, given)
 
-    def _written(self, there: Exchange, asked: list[Draft], given: Exchange) -> Iterator[Draft]:
+    def _written(self, there: Exchange, asked: list[NewEntry], given: Exchange) -> Iterator[NewEntry]:
         if there.messages == given.messages and there.ends == given.ends:
             return
         yield from self._dealt(given)
         whole = Exchange(given.calls, run=[*there.run, *asked])
-        beyond = difference(whole.plain(0, self.card.persona, self._blobs), given.requests)
+        beyond = make_patch(whole.plain(0, self.card.persona, self._blobs), given.requests)
         note: Json = {} if there.requests == given.requests else {"requests": beyond}
         note |= {"ends": True} if given.ends else {}
         if given.response is not None:
             yield from asked
-            yield self._said(given.response, note)
+            yield self._answer(given.response, note)
         elif asked:
             yield from asked[:-1]
             yield _noted(asked[-1], note)
         else:
-            yield Draft(ModeSwitch(meta={OURS: note}))
+            yield NewEntry(ModeSwitch(meta={OURS: note}))
 
-    def _dealt(self, given: Exchange) -> Iterator[Draft]:
+    def _dealt(self, given: Exchange) -> Iterator[NewEntry]:
         """The agent's card, where what is known of it has changed."""
-        told = [text(message.get("instructions")) for message in given.requests if "instructions" in message]
-        response = obj(given.response)
+        told = [
+            as_str(message.get("instructions")) for message in given.requests if "instructions" in message
+        ]
+        response = as_dict(given.response)
         self.card = replace(
             self.card,
             persona=told[-1] if told else self.card.persona,
-            model=self.card.model or text(response.get("model_name")),
-            provider=self.card.provider or text(response.get("provider_name")),
+            model=self.card.model or as_str(response.get("model_name")),
+            provider=self.card.provider or as_str(response.get("provider_name")),
         )
         if self.card != self._known:
             joins = [self.agent] if self._known is None else []
             self._known = self.card
-            yield Draft(ModeSwitch(joins=joins, cards={self.agent: self.card}))
+            yield NewEntry(ModeSwitch(joins=joins, cards={self.agent: self.card}))
 
-    def _said(self, response: Json, note: Json) -> Draft:
-        draft = said(response, self.agent)
+    def _answer(self, response: Json, note: Json) -> NewEntry:
+        draft = response_event(response, self.agent)
         assert isinstance(draft.event, AssistantMessage)
-        beyond = difference(plain_response(draft.event, draft.at or EPOCH), response)
+        beyond = make_patch(plain_response(draft.event, draft.time or EPOCH), response)
         return _noted(draft, note | ({"response": beyond} if beyond else {}))
 
 
@@ -134,6 +136,6 @@ def _is_same(new: Event, there: Event) -> bool:
             return False
 
 
-def _noted(draft: Draft, note: Json) -> Draft:
+def _noted(draft: NewEntry, note: Json) -> NewEntry:
     event: Any = draft.event
     return draft._replace(event=replace(event, meta={OURS: note})) if note else draft

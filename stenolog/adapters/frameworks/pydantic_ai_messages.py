@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stenolog.adapters.transcripts.fields import obj
-from stenolog.domain.entry import EPOCH, Draft, Entry
+from stenolog.adapters.transcripts.fields import as_dict
+from stenolog.domain.entry import EPOCH, Entry, NewEntry
 from stenolog.domain.events import AssistantMessage, ToolResult, UserMessage
 from stenolog.domain.settings import NOTHING, Settings, configure
 
-from .differing import applied
-from .hiding import shown
+from .differing import apply_patch
+from .hiding import context_of
 from .pydantic_ai_parts import SYSTEM, Json, content_of_parts, lean, plain_part, plain_response
 
 OURS = "pydantic_ai"
@@ -37,7 +37,7 @@ class Exchange:
 
     calls: dict[str, str] = field(default_factory=dict)
     first: int = 0
-    run: list[Draft] = field(default_factory=list)
+    run: list[NewEntry] = field(default_factory=list)
     requests: list[Json] = field(default_factory=list)
     noted: int = 0
     response: Json | None = None
@@ -45,7 +45,7 @@ class Exchange:
     is_foreign: bool = False
 
     @property
-    def early(self) -> list[Draft]:
+    def early(self) -> list[NewEntry]:
         """The results that were written as soon as they were there, and of which no message knows yet."""
         run = self.run[self.noted :] if self.response is None else []
         return run if all(isinstance(draft.event, ToolResult) for draft in run) else []
@@ -65,9 +65,11 @@ class Exchange:
         asked = {"instructions": persona} if persona else {}
         return [{"kind": "request", "parts": parts, **asked}] if parts else []
 
-    def _part(self, draft: Draft, blobs: Mapping[str, bytes]) -> Json:
+    def _part(self, draft: NewEntry, blobs: Mapping[str, bytes]) -> Json:
         event: Any = draft.event
-        part = plain_part(event, draft.at or EPOCH, self.calls.get(getattr(event, "call_id", ""), ""), blobs)
+        part = plain_part(
+            event, draft.time or EPOCH, self.calls.get(getattr(event, "call_id", ""), ""), blobs
+        )
         if "returned" in note_of(event):
             part["content"] = content_of(returned(event, blobs))
         return part
@@ -75,12 +77,12 @@ class Exchange:
 
 def note_of(event: Any) -> Json:
     """What is noted with an event; empty where nothing is."""
-    return obj(obj(getattr(event, "meta", None)).get(OURS))
+    return as_dict(as_dict(getattr(event, "meta", None)).get(OURS))
 
 
 def returned(event: ToolResult, blobs: Mapping[str, bytes]) -> Any:
     """What a tool gave back, as JSON: a value, or a `ToolReturn` with one."""
-    return applied(content_of_parts(event.parts, blobs), obj(note_of(event).get("returned")))
+    return apply_patch(content_of_parts(event.parts, blobs), as_dict(note_of(event).get("returned")))
 
 
 def content_of(value: Any) -> Any:
@@ -96,7 +98,7 @@ def read(entries: Iterable[Entry], now: Settings, agent: str, blobs: Mapping[str
     for entry in log:
         settings = configure(settings, entry)
         personas[entry.position] = settings.card_of(agent).persona
-    for entry in shown(log[max(now.context_from_of(agent) - 1, 0) :], now).entries:
+    for entry in context_of(log[max(now.context_from_of(agent) - 1, 0) :], now).entries:
         _take(open_one, entry, personas[entry.position], blobs)
         if open_one.response is not None:
             found.append(open_one)
@@ -120,11 +122,11 @@ def _take(exchange: Exchange, entry: Entry, persona: str, blobs: Mapping[str, by
     event: Any = entry.event
     note = note_of(event)
     if _is_heard(event):
-        exchange.run.append(Draft(event, entry.id, entry.at))
+        exchange.run.append(NewEntry(event, entry.id, entry.time))
         exchange.ends = False
         exchange.first = exchange.first or entry.position
     if "requests" in note:
-        exchange.requests = applied(exchange.plain(0, persona, blobs), note["requests"])
+        exchange.requests = apply_patch(exchange.plain(0, persona, blobs), note["requests"])
         exchange.noted = len(exchange.run)
         exchange.first = exchange.first or entry.position
     if note.keys() - {"returned"}:
@@ -132,7 +134,7 @@ def _take(exchange: Exchange, entry: Entry, persona: str, blobs: Mapping[str, by
     if isinstance(event, AssistantMessage) and event.purpose == "answer":
         _settle(exchange, persona, blobs)
         exchange.first = exchange.first or entry.position
-        exchange.response = applied(plain_response(event, entry.at), obj(note.get("response")))
+        exchange.response = apply_patch(plain_response(event, entry.time), as_dict(note.get("response")))
         exchange.is_foreign |= "response" not in note
 
 

@@ -13,23 +13,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from stenolog.adapters.transcripts.fields import arguments, compact, items, obj, text, when, whole
+from stenolog.adapters.transcripts.fields import arguments, as_dict, as_int, as_list, as_str, as_time, compact
 from stenolog.adapters.transcripts.media import Blobs, keep
-from stenolog.domain.entry import Draft
+from stenolog.domain.entry import NewEntry
 from stenolog.domain.events import AssistantMessage, ToolResult, UserMessage
 from stenolog.domain.parts import (
     AssistantPart,
-    File,
-    Image,
-    Opaque,
+    FilePart,
+    ImagePart,
     Part,
-    Reasoning,
-    Refusal,
-    Text,
+    ProviderPart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
     ToolCall,
     UserPart,
 )
-from stenolog.domain.values import Source, Usage
+from stenolog.domain.values import Origin, Usage
 
 Json: TypeAlias = dict[str, Any]
 SYSTEM = "pydantic-ai"
@@ -52,16 +52,18 @@ FINISHED = {
 FAILED = ("failed", "denied", "interrupted", "retried")
 
 
-def heard(message: Json, blobs: Blobs) -> Iterator[Draft]:
+def request_events(message: Json, blobs: Blobs) -> Iterator[NewEntry]:
     """The events of a request, part by part."""
-    for part in items(message.get("parts")):
-        yield Draft(_heard(part, blobs), None, _time(part.get("timestamp") or message.get("timestamp")))
+    for part in as_list(message.get("parts")):
+        yield NewEntry(
+            _input_event(part, blobs), None, _time(part.get("timestamp") or message.get("timestamp"))
+        )
 
 
-def _heard(part: Json, blobs: Blobs) -> UserMessage | ToolResult:
+def _input_event(part: Json, blobs: Blobs) -> UserMessage | ToolResult:
     """What stands in a request for no model to read, such as which tools there are, is not in context."""
-    kind = text(part.get("part_kind"))
-    source = Source(system=SYSTEM, role=kind)
+    kind = as_str(part.get("part_kind"))
+    source = Origin(system=SYSTEM, role=kind)
     content = contents(part.get("content"), blobs)
     match kind:
         case "user-prompt":
@@ -72,54 +74,56 @@ def _heard(part: Json, blobs: Blobs) -> UserMessage | ToolResult:
             return UserMessage(parts=content, author_kind="system", source=source)
         case "tool-return":
             return ToolResult(
-                call_id=text(part.get("tool_call_id")),
-                name=text(part.get("tool_name")),
+                call_id=as_str(part.get("tool_call_id")),
+                name=as_str(part.get("tool_name")),
                 parts=content,
                 is_error=part.get("outcome") in FAILED,
                 source=source,
             )
         case _:
-            kept = (Text(text=compact(part)),)
+            kept = (TextPart(text=compact(part)),)
             return UserMessage(parts=kept, author_kind="system", in_context=False, source=source)
 
 
-def plain_part(event: UserMessage | ToolResult, at: datetime, name: str, blobs: Mapping[str, bytes]) -> Json:
+def plain_part(
+    event: UserMessage | ToolResult, time: datetime, name: str, blobs: Mapping[str, bytes]
+) -> Json:
     """The part that an event is by itself; `name` is the tool's, where the result does not tell."""
-    content, time = content_of_parts(event.parts, blobs), {"timestamp": timestamp(at)}
+    content, written = content_of_parts(event.parts, blobs), {"timestamp": timestamp(time)}
     match event:
         case ToolResult():
             outcome = "failed" if event.is_error else "success"
             called = {"tool_name": event.name or name, "tool_call_id": event.call_id, "outcome": outcome}
-            return {"part_kind": "tool-return", **called, "content": content, **time}
+            return {"part_kind": "tool-return", **called, "content": content, **written}
         case UserMessage():
             kind = "system-prompt" if event.author_kind == "system" else "user-prompt"
-            return {"part_kind": kind, "content": content, **time}
+            return {"part_kind": kind, "content": content, **written}
 
 
 def contents(content: Any, blobs: Blobs) -> tuple[UserPart, ...]:
     """What a tool gave back: a text, a list with media in it, or any JSON, which is told as its text."""
     if content is None:
         return ()
-    is_told = isinstance(content, list) and any(obj(part).get("kind") for part in content)
+    is_told = isinstance(content, list) and any(as_dict(part).get("kind") for part in content)
     return tuple(_content(part, blobs) for part in (content if is_told else [content]))
 
 
 def _content(part: Any, blobs: Blobs) -> UserPart:
     match part:
         case str():
-            return Text(text=part)
+            return TextPart(text=part)
         case {"kind": "binary", "data": str(data), "media_type": str(media)}:
-            return _binary(data, media, blobs) or Text(text=compact(part))
+            return _binary(data, media, blobs) or TextPart(text=compact(part))
         case {"kind": "image-url", "url": str(url)}:
-            return Image(url=url, media_type=text(part.get("media_type")) or "image/png")
+            return ImagePart(url=url, media_type=as_str(part.get("media_type")) or "image/png")
         case {"kind": "document-url" | "audio-url" | "video-url", "url": str(url)}:
-            return File(url=url, media_type=text(part.get("media_type")) or "application/octet-stream")
+            return FilePart(url=url, media_type=as_str(part.get("media_type")) or "application/octet-stream")
         case {"kind": "text-content" | "structured-content", "content": str(words)}:
-            return Text(text=words)
+            return TextPart(text=words)
         case {"kind": "cache-point"}:
-            return Text(text="")  # it keeps its place among the others, and says nothing
+            return TextPart(text="")  # it keeps its place among the others, and says nothing
         case _:
-            return Text(text=compact(part))
+            return TextPart(text=compact(part))
 
 
 def _binary(data: str, media: str, blobs: Blobs) -> UserPart | None:
@@ -128,20 +132,20 @@ def _binary(data: str, media: str, blobs: Blobs) -> UserPart | None:
         blob = keep(base64.b64decode(data, b"-_", validate=True), blobs)
     except (binascii.Error, ValueError):
         return None
-    return (Image if media.startswith("image/") else File)(media_type=media, blob=blob)
+    return (ImagePart if media.startswith("image/") else FilePart)(media_type=media, blob=blob)
 
 
 def content_of_parts(parts: Sequence[UserPart], blobs: Mapping[str, bytes]) -> Any:
     """Nothing or one text as a string, anything else as a list."""
     if not parts:
         return ""
-    if len(parts) == 1 and isinstance(parts[0], Text):
+    if len(parts) == 1 and isinstance(parts[0], TextPart):
         return parts[0].text
-    shown = (part for part in parts if not isinstance(part, Opaque))
-    return [part.text if isinstance(part, Text) else _shown(part, blobs) for part in shown]
+    shown = (part for part in parts if not isinstance(part, ProviderPart))
+    return [part.text if isinstance(part, TextPart) else _sent_content(part, blobs) for part in shown]
 
 
-def _shown(part: Image | File, blobs: Mapping[str, bytes]) -> Json:
+def _sent_content(part: ImagePart | FilePart, blobs: Mapping[str, bytes]) -> Json:
     if part.blob:
         data = base64.urlsafe_b64encode(blobs[part.blob]).decode()
         return {"kind": "binary", "data": data, "media_type": part.media_type}
@@ -150,42 +154,42 @@ def _shown(part: Image | File, blobs: Mapping[str, bytes]) -> Json:
     return {"kind": kind, "url": part.url, "media_type": part.media_type}
 
 
-def said(message: Json, agent: str) -> Draft:
+def response_event(message: Json, agent: str) -> NewEntry:
     """The event of a response."""
-    usage = obj(message.get("usage"))
-    counted = {ours: whole(usage.get(theirs)) for ours, theirs in USAGE.items()}
+    usage = as_dict(message.get("usage"))
+    counted = {ours: as_int(usage.get(theirs)) for ours, theirs in USAGE.items()}
     event = AssistantMessage(
         agent=agent,
-        parts=[_said(part) for part in items(message.get("parts"))],
-        model=text(message.get("model_name")),
-        finish_reason=text(message.get("finish_reason")),
+        parts=[_answer_part(part) for part in as_list(message.get("parts"))],
+        model=as_str(message.get("model_name")),
+        finish_reason=as_str(message.get("finish_reason")),
         usage=Usage(**counted) if any(counted.values()) else None,
-        source=Source(system=SYSTEM, id=text(message.get("provider_response_id")), role="response"),
+        source=Origin(system=SYSTEM, id=as_str(message.get("provider_response_id")), role="response"),
     )
-    return Draft(event, None, _time(message.get("timestamp")))
+    return NewEntry(event, None, _time(message.get("timestamp")))
 
 
-def _said(part: Json) -> AssistantPart:
+def _answer_part(part: Json) -> AssistantPart:
     match part:
         case {"part_kind": "text", "content": str(words)}:
-            return Text(text=words)
+            return TextPart(text=words)
         case {"part_kind": "thinking", "content": str(words)}:
-            provider, proof = text(part.get("provider_name")), text(part.get("signature"))
+            provider, proof = as_str(part.get("provider_name")), as_str(part.get("signature"))
             signed, encrypted = ("", proof) if provider == "openai" else (proof, "")
-            id = text(part.get("id"))
-            return Reasoning(text=words, provider=provider, id=id, signature=signed, encrypted=encrypted)
+            id = as_str(part.get("id"))
+            return ReasoningPart(text=words, provider=provider, id=id, signature=signed, encrypted=encrypted)
         case {"part_kind": "tool-call", "tool_call_id": str(id), "tool_name": str(name)}:
             return ToolCall(id=id, name=name, arguments=arguments(part.get("args")))
         case _:
-            return Opaque(provider=SYSTEM, raw=compact(part))
+            return ProviderPart(provider=SYSTEM, raw=compact(part))
 
 
-def plain_response(event: AssistantMessage, at: datetime) -> Json:
+def plain_response(event: AssistantMessage, time: datetime) -> Json:
     """The response that an event is by itself."""
     message: Json = {
         "kind": "response",
         "parts": [part for said in event.parts if (part := _plain(said)) is not None],
-        "timestamp": timestamp(at),
+        "timestamp": timestamp(time),
         "model_name": event.model,
         "finish_reason": FINISHED.get(event.finish_reason, ""),
         "provider_response_id": event.source.id if event.source and event.source.system == SYSTEM else "",
@@ -198,9 +202,9 @@ def plain_response(event: AssistantMessage, at: datetime) -> Json:
 
 def _plain(part: Part) -> Json | None:
     match part:
-        case Text() | Refusal():
+        case TextPart() | RefusalPart():
             return {"part_kind": "text", "content": part.text}
-        case Reasoning():
+        case ReasoningPart():
             known = {
                 "id": part.id,
                 "signature": part.signature or part.encrypted,
@@ -211,7 +215,7 @@ def _plain(part: Part) -> Json | None:
         case ToolCall():
             called = {"tool_name": part.name, "tool_call_id": part.id, "args": part.arguments}
             return {"part_kind": "tool-call", **called}
-        case Opaque() if part.provider == SYSTEM:
+        case ProviderPart() if part.provider == SYSTEM:
             kept: Json = json.loads(part.raw)
             return kept
         case _:
@@ -231,9 +235,9 @@ def lean(message: Json) -> Json:
 
 
 def _time(given: Any) -> datetime | None:
-    return when(given) if given else None
+    return as_time(given) if given else None
 
 
-def timestamp(at: datetime) -> str:
+def timestamp(time: datetime) -> str:
     """The time as pydantic writes it."""
-    return at.isoformat().replace("+00:00", "Z")
+    return time.isoformat().replace("+00:00", "Z")

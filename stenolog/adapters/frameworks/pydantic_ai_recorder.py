@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.transcripts.fields import compact
 from stenolog.adapters.transcripts.media import Blobs
-from stenolog.domain.entry import Draft
-from stenolog.domain.errors import InvalidEvent, MissingExtra, StaleAppend
+from stenolog.domain.entry import NewEntry
+from stenolog.domain.errors import InvalidEventError, MissingExtraError, VersionConflictError
 from stenolog.domain.events import ToolResult
-from stenolog.domain.values import Card, Source, Tool
+from stenolog.domain.values import AgentCard, Origin, Tool
 
-from .differing import difference, whole_text
+from .differing import make_patch, whole_text
 from .pydantic_ai import AGENT, is_waiting, known_to, validated, written
 from .pydantic_ai_messages import OURS, content_of, returned, without_early
 from .pydantic_ai_parts import SYSTEM, content_of_parts, contents
@@ -37,7 +37,7 @@ try:
     from pydantic_ai.messages import ToolReturnContent
     from pydantic_graph import End
 except ImportError:
-    raise MissingExtra("pydantic-ai", "pydantic-ai") from None
+    raise MissingExtraError("pydantic-ai", "pydantic-ai") from None
 
 if TYPE_CHECKING:
     from pydantic_ai.capabilities import AgentNode, NodeResult
@@ -51,32 +51,32 @@ RETURNED: TypeAdapter[Any] = TypeAdapter(
 class PydanticAIRecorder(AbstractCapability[Any]):
     """Takes the runs of an agent down in a conversation; `agent` is what the log calls it.
 
-    One run at a time: where somebody else has appended since `history()` was read, or appends during the
-    run, the next step raises `StaleAppend`, and what they wrote stands. A tool that was under way when the
-    process died runs again; one that raised, too. Deltas of a stream are not kept.
+    One run at a time: where somebody else has appended since `history()` was read, or appends during the run,
+    the next step raises `VersionConflictError`, and what they wrote stands. A tool that was under way when
+    the process died runs again; one that raised, too. Deltas of a stream are not kept.
     """
 
-    def __init__(self, talk: Conversation, *, agent: str = AGENT) -> None:
+    def __init__(self, conversation: Conversation, *, agent: str = AGENT) -> None:
         super().__init__()
-        self.talk = talk
+        self.conversation = conversation
         self.agent = agent
         self._read_at: int | None = None
 
     def __repr__(self) -> str:
-        return f"<PydanticAIRecorder of {self.talk!r}>"
+        return f"<PydanticAIRecorder of {self.conversation!r}>"
 
     @property
     def is_unfinished(self) -> bool:
         """Whether the log ends in mid-run: a question without an answer, or calls that have yet to be run."""
-        known = known_to(self.talk, self.talk.position, self.agent)
+        known = known_to(self.conversation, self.conversation.position, self.agent)
         if not known or known[-1].ends:
             return False
         return known[-1].response is None or is_waiting(known[-1])
 
     def history(self) -> list[ModelMessage]:
         """What is in context, for `message_history=`; a run that is unfinished goes on without a prompt."""
-        self._read_at = self.talk.position
-        known = without_early(known_to(self.talk, self._read_at, self.agent))
+        self._read_at = self.conversation.position
+        known = without_early(known_to(self.conversation, self._read_at, self.agent))
         return validated([message for exchange in known for message in exchange.messages])
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
@@ -87,17 +87,19 @@ class _Run(PydanticAIRecorder):
     """One run: where the log stands for it, and the results that another one has left."""
 
     def __init__(self, recorder: PydanticAIRecorder) -> None:
-        super().__init__(recorder.talk, agent=recorder.agent)
+        super().__init__(recorder.conversation, agent=recorder.agent)
         self._lock = Lock()
-        self._position = recorder.talk.position
+        self._position = recorder.conversation.position
         self._replaces = recorder._read_at == self._position
         if recorder._read_at not in (None, self._position):
-            raise StaleAppend(self.talk.name, expected=recorder._read_at or 0, found=self._position)
+            raise VersionConflictError(
+                self.conversation.name, expected=recorder._read_at or 0, found=self._position
+            )
         recorder._read_at = None
-        known = known_to(self.talk, self._position, self.agent)
+        known = known_to(self.conversation, self._position, self.agent)
         self._early = dict(map(self._returned, known[-1].early)) if known else {}
         self._seen: tuple[int, int] | None = None
-        self._card: Card | None = None
+        self._card: AgentCard | None = None
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
@@ -143,7 +145,7 @@ class _Run(PydanticAIRecorder):
     def _write(self, messages: list[ModelMessage], ends: bool) -> None:
         with self._lock:
             entries = written(
-                self.talk,
+                self.conversation,
                 messages,
                 self._position,
                 self.agent,
@@ -159,7 +161,7 @@ class _Run(PydanticAIRecorder):
         try:
             value = whole_text(RETURNED.dump_python(result, mode="json"))
         except (ValueError, TypeError) as error:
-            raise InvalidEvent(
+            raise InvalidEventError(
                 f"{call.tool_name}: a result that cannot be written as JSON: {error}"
             ) from error
         parts = contents(content_of(value), blobs)
@@ -167,24 +169,24 @@ class _Run(PydanticAIRecorder):
             call_id=call.tool_call_id,
             name=call.tool_name,
             parts=parts,
-            meta={OURS: {"returned": difference(content_of_parts(parts, blobs), value)}},
-            source=Source(system=SYSTEM, role="tool-return"),
+            meta={OURS: {"returned": make_patch(content_of_parts(parts, blobs), value)}},
+            source=Origin(system=SYSTEM, role="tool-return"),
         )
-        self.talk.log.blobs.put_all(blobs.values())
+        self.conversation.log.blobs.put_all(blobs.values())
         with self._lock:
-            self._position = self.talk.append(event, expected=self._position).position
+            self._position = self.conversation.append(event, expected=self._position).position
 
-    def _returned(self, draft: Draft) -> tuple[str, Any]:
+    def _returned(self, draft: NewEntry) -> tuple[str, Any]:
         """The id of a call, and what the tool gave back."""
         assert isinstance(draft.event, ToolResult)
-        value = returned(draft.event, self.talk.log.blobs)
+        value = returned(draft.event, self.conversation.log.blobs)
         return draft.event.call_id, RETURNED.validate_json(compact(value))
 
 
-def _card(asked: ModelRequestContext) -> Card:
+def _card(asked: ModelRequestContext) -> AgentCard:
     """What the model is asked with; the instructions come with the messages."""
     tools = [
         Tool(name=tool.name, description=tool.description or "", parameters=tool.parameters_json_schema)
         for tool in asked.model_request_parameters.function_tools
     ]
-    return Card(model=asked.model.model_name, provider=asked.model.system, tools=tools)
+    return AgentCard(model=asked.model.model_name, provider=asked.model.system, tools=tools)

@@ -1,6 +1,6 @@
 """Anthropic's models through its SDK.
 
-The body goes out as the wire made it, and what comes back is read as raw events: the SDK's own types would
+The body goes out as the API made it, and what comes back is read as raw events: the SDK's own types would
 drop what they do not know, and send only what they do.
 """
 
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stenolog.adapters.transcripts.fields import Json, obj, text
-from stenolog.domain.errors import MissingExtra, ModelFailed
+from stenolog.adapters.transcripts.fields import Json, as_dict, as_str
+from stenolog.domain.errors import MissingExtraError, ModelError
 
-from .anthropic_events import Reading
+from .anthropic_events import AnthropicEvents
 from .clients import Clients
-from .failing import broken, failed, secret_headers, told
+from .failing import connection_error, provider_error, redact, secret_headers
 from .hosted import Hosted
-from .port import Prompt, Timeouts
+from .port import ModelCall, Timeouts
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -45,7 +45,7 @@ class Anthropic(Hosted):
     """
 
     provider: ClassVar[str] = "anthropic"
-    wire = "anthropic"
+    api = "anthropic"
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Anthropic(Hosted):
         try:
             import anthropic
         except ImportError:
-            raise MissingExtra("anthropic", "anthropic") from None
+            raise MissingExtraError("anthropic", "anthropic") from None
         self.name = name
         self.timeouts = timeouts
         self._given = client and client.with_options(max_retries=0)
@@ -68,11 +68,11 @@ class Anthropic(Hosted):
         options = {"api_key": api_key, "base_url": base_url, "timeout": timeout} | options
         self._clients = Clients(lambda: anthropic.AsyncAnthropic(**options, max_retries=0), _shut)
 
-    def reading(self) -> Reading:
+    def reading(self) -> AnthropicEvents:
         """Return a reader for the events of one stream."""
-        return Reading()
+        return AnthropicEvents()
 
-    async def _events(self, prompt: Prompt, secrets: list[str]) -> AsyncGenerator[Json, None]:
+    async def _events(self, prompt: ModelCall, secrets: list[str]) -> AsyncGenerator[Json, None]:
         import anthropic
 
         try:
@@ -97,19 +97,19 @@ async def _shut(client: AsyncAnthropic) -> None:
     await client.close()
 
 
-def _failure(error: Exception, secrets: list[str]) -> ModelFailed:
+def _failure(error: Exception, secrets: list[str]) -> ModelError:
     """What the SDK raises, in the engine's words."""
     import anthropic
 
     match error:
         case anthropic.APIStatusError():
-            inner, headers = obj(obj(error.body).get("error")), error.response.headers
-            code, message = text(inner.get("type")), text(inner.get("message")) or text(error.body)
+            inner, headers = as_dict(as_dict(error.body).get("error")), error.response.headers
+            code, message = as_str(inner.get("type")), as_str(inner.get("message")) or as_str(error.body)
             status = error.status_code if error.status_code >= 400 else STATUS.get(code, 0)
-            return failed(status, code, message, headers=headers, secrets=secrets)
+            return provider_error(status, code, message, headers=headers, secrets=secrets)
         case anthropic.CredentialsError():
-            return ModelFailed("unauthorized", told(str(error), secrets))
+            return ModelError("unauthorized", redact(str(error), secrets))
         case TypeError() if "authentication" in str(error):  # no key, neither given nor in the environment
-            return ModelFailed("unauthorized", told(str(error)))
+            return ModelError("unauthorized", redact(str(error)))
         case _:
-            return broken(error, secrets)
+            return connection_error(error, secrets)

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from stenolog.adapters.transcripts.claude.blocks import PROVIDER, assistant_part, usage
-from stenolog.adapters.transcripts.fields import Json, compact, obj, text, whole
-from stenolog.domain.errors import ModelFailed
+from stenolog.adapters.transcripts.fields import Json, as_dict, as_int, as_str, compact
+from stenolog.domain.errors import ModelError
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import Usage
 from stenolog.projections.requests.names import arguments_object
 
-from .collecting import Collecting, clean
-from .failing import told
-from .port import Answer, Kind, Said
+from .collecting import PartAccumulator, clean
+from .failing import redact
+from .port import Kind, ModelResponse, ResponseDelta
 
 STREAMED: Mapping[str, tuple[Kind, str]] = {
     "text_delta": ("text", "text"),
@@ -31,11 +31,11 @@ BEGINS: Mapping[str, tuple[Kind, str]] = {
 """The blocks that are streamed on, likewise."""
 
 
-class Reading:
+class AnthropicEvents:
     """What the events of one stream come to."""
 
     def __init__(self) -> None:
-        self._collecting = Collecting(PROVIDER)
+        self._collecting = PartAccumulator(PROVIDER)
         self._open: dict[int, dict[str, Any]] = {}
         self._inputs: dict[int, list[str]] = {}
         self._counts: dict[str, Any] = {}
@@ -44,23 +44,23 @@ class Reading:
         self._stopped: dict[str, Any] = {}
         self._begun = self._ended = False
 
-    def read(self, event: Json) -> list[Said]:
-        """Take an event in; what of it is to be streamed on. Raises `ModelFailed`."""
-        event = obj(event)
-        index = whole(event.get("index"))
+    def read(self, event: Json) -> list[ResponseDelta]:
+        """Take an event in; what of it is to be streamed on. Raises `ModelError`."""
+        event = as_dict(event)
+        index = as_int(event.get("index"))
         match event.get("type"):
             case "message_start":
-                message = obj(event.get("message"))
-                self._begun, self.model = True, text(message.get("model"))
+                message = as_dict(event.get("message"))
+                self._begun, self.model = True, as_str(message.get("model"))
                 self._count(message)
             case "content_block_start":
-                return self._start(index, _mended(obj(event.get("content_block"))))
+                return self._start(index, _mended(as_dict(event.get("content_block"))))
             case "content_block_delta":
-                return self._delta(index, obj(event.get("delta")))
+                return self._delta(index, as_dict(event.get("delta")))
             case "content_block_stop" if index in self._open:
                 return self._collecting.put(index, self._part(index, self._open.pop(index)))
             case "message_delta":
-                self._stopped |= obj(event.get("delta"))
+                self._stopped |= as_dict(event.get("delta"))
                 self._count(event)
             case "message_stop":
                 self._ended = True
@@ -68,36 +68,34 @@ class Reading:
                 pass
         return []
 
-    def answer(self) -> Answer:
-        """The whole answer. Raises `ModelFailed` where there is none."""
+    def answer(self) -> ModelResponse:
+        """The whole answer. Raises `ModelError` where there is none."""
         if self._begun and not self._ended:
-            raise ModelFailed(
-                "invalid_response", "expected message_stop at the end of the stream, found none"
-            )
-        reason = text(self._stopped.get("stop_reason"))
+            raise ModelError("invalid_response", "expected message_stop at the end of the stream, found none")
+        reason = as_str(self._stopped.get("stop_reason"))
         try:
             return self._collecting.answer(self.model, reason, self.usage)
-        except ModelFailed as nothing:
-            why = text(obj(self._stopped.get("stop_details")).get("explanation"))
-            raise ModelFailed(nothing.category, told(why) or nothing.message) from None
+        except ModelError as nothing:
+            why = as_str(as_dict(self._stopped.get("stop_details")).get("explanation"))
+            raise ModelError(nothing.category, redact(why) or nothing.message) from None
 
-    def _start(self, index: int, block: dict[str, Any]) -> list[Said]:
+    def _start(self, index: int, block: dict[str, Any]) -> list[ResponseDelta]:
         self._open[index] = block
-        if text(block.get("type")) not in BEGINS:
+        if as_str(block.get("type")) not in BEGINS:
             return []
         kind, where = BEGINS[block["type"]]
-        names = {"id": _id(block, index), "name": text(block.get("name"))} if kind == "tool_call" else {}
-        return self._collecting.add(index, kind, text(block.get(where)), **names)
+        names = {"id": _id(block, index), "name": as_str(block.get("name"))} if kind == "tool_call" else {}
+        return self._collecting.add(index, kind, as_str(block.get(where)), **names)
 
-    def _delta(self, index: int, delta: dict[str, Any]) -> list[Said]:
+    def _delta(self, index: int, delta: dict[str, Any]) -> list[ResponseDelta]:
         if index not in self._open:
-            raise ModelFailed("invalid_response", f"a delta of block {index}, which is not open")
-        block, kind = self._open[index], text(delta.get("type"))
+            raise ModelError("invalid_response", f"a delta of block {index}, which is not open")
+        block, kind = self._open[index], as_str(delta.get("type"))
         if kind == "input_json_delta" and block.get("type") != "tool_use":
-            self._inputs.setdefault(index, []).append(text(delta.get("partial_json")))
+            self._inputs.setdefault(index, []).append(as_str(delta.get("partial_json")))
         elif kind in STREAMED:
             streamed, where = STREAMED[kind]
-            return self._collecting.add(index, streamed, text(delta.get(where)))
+            return self._collecting.add(index, streamed, as_str(delta.get(where)))
         elif kind != "citations_delta":  # a text of ours has none
             block |= _mended({name: value for name, value in delta.items() if name != "type"})
         return []
@@ -120,17 +118,17 @@ class Reading:
 
     def _count(self, of: dict[str, Any]) -> None:
         """Merge the counts that an event brings: those that it leaves out stand as they were."""
-        counted = obj(of.get("usage"))
+        counted = as_dict(of.get("usage"))
         self._counts |= {name: value for name, value in counted.items() if value is not None}
         self.usage = usage(self._counts or None)
 
 
 def _id(block: dict[str, Any], index: int) -> str:
-    return text(block.get("id")) or f"call_{index}"
+    return as_str(block.get("id")) or f"call_{index}"
 
 
 def _mended(block: dict[str, Any]) -> dict[str, Any]:
     """The block with no halves of surrogate pairs in it."""
     written = compact(block)
     whole_text = clean(written)
-    return block if whole_text is written else obj(json.loads(whole_text))
+    return block if whole_text is written else as_dict(json.loads(whole_text))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from stenolog.domain.errors import ModelFailed
-from stenolog.domain.parts import AssistantPart, Opaque, Reasoning, Refusal, Text, ToolCall
+from stenolog.domain.errors import ModelError
+from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.values import Usage
 
-from .port import Answer, Kind, Said
+from .port import Kind, ModelResponse, ResponseDelta
 
 FILTERED = frozenset(
     {
@@ -31,7 +31,7 @@ def clean(text: str) -> str:
 
 
 @dataclass
-class _Growing:
+class _PartialPart:
     """A part that is not whole yet. `half` is the first half of a surrogate pair, whose second is to come."""
 
     index: int
@@ -55,21 +55,23 @@ class _Growing:
         return "".join(self.pieces) + clean(self.half)
 
 
-class Collecting:
+class PartAccumulator:
     """The parts so far, each under a key that its provider knows it by.
 
     A part begins, and has its index, with the first of its text (a call with its name). What `add` and `put`
-    give is to be streamed on: one `Said`, or none.
+    give is to be streamed on: one `ResponseDelta`, or none.
     """
 
     def __init__(self, provider: str) -> None:
         self.provider = provider
-        self._growing: dict[Hashable, _Growing] = {}
+        self._growing: dict[Hashable, _PartialPart] = {}
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._growing
 
-    def add(self, key: Hashable, kind: Kind, text: str = "", *, id: str = "", name: str = "") -> list[Said]:
+    def add(
+        self, key: Hashable, kind: Kind, text: str = "", *, id: str = "", name: str = ""
+    ) -> list[ResponseDelta]:
         """More of a part: text, or a call's arguments. The id and the name are those that came first."""
         begins = key not in self._growing
         if begins and kind != "tool_call" and not text:
@@ -78,22 +80,24 @@ class Collecting:
         growing.id, growing.name = growing.id or clean(id), growing.name or clean(name)
         shown = growing.more(text)
         if begins and kind == "tool_call":
-            return [Said(growing.index, kind, shown, growing.id, growing.name)]
-        return [Said(growing.index, kind, shown)] if shown else []
+            return [ResponseDelta(growing.index, kind, shown, growing.id, growing.name)]
+        return [ResponseDelta(growing.index, kind, shown)] if shown else []
 
-    def put(self, key: Hashable, part: AssistantPart) -> list[Said]:
+    def put(self, key: Hashable, part: AssistantPart) -> list[ResponseDelta]:
         """The whole of a part, which takes the place of what has streamed of it."""
-        said: list[Said] = []
+        said: list[ResponseDelta] = []
         match part:
-            case Text(text="") | Refusal(text="") | Reasoning(text="", signature="", encrypted=""):
+            case (
+                TextPart(text="") | RefusalPart(text="") | ReasoningPart(text="", signature="", encrypted="")
+            ):
                 return said
-            case Opaque():
+            case ProviderPart():
                 self._part(key, None)
             case ToolCall(id=id, name=name, arguments=arguments):
-                said = self.add(key, "tool_call", self._rest(key, arguments), id=id, name=name)
+                said = self.add(key, "tool_call", self._unstreamed(key, arguments), id=id, name=name)
             case _:
                 self._part(key, part.type)
-                said = self.add(key, part.type, self._rest(key, part.text))
+                said = self.add(key, part.type, self._unstreamed(key, part.text))
         self._growing[key].put = part
         return said
 
@@ -103,43 +107,43 @@ class Collecting:
 
     def parts(self) -> tuple[AssistantPart, ...]:
         """All parts, in the order in which they began."""
-        return tuple(growing.put or self._made(growing) for growing in self._growing.values())
+        return tuple(growing.put or self._finished_part(growing) for growing in self._growing.values())
 
-    def answer(self, model: str, finish_reason: str, usage: Usage | None) -> Answer:
-        """The whole answer. Raises `ModelFailed` where it says nothing: `refused` or `invalid_response`."""
+    def answer(self, model: str, finish_reason: str, usage: Usage | None) -> ModelResponse:
+        """The whole answer. Raises `ModelError` where it says nothing: `refused` or `invalid_response`."""
         parts = self.parts()
         if not any(_says(part) for part in parts):
             category = "refused" if finish_reason in FILTERED else "invalid_response"
             reason = clean(finish_reason) or "none"
-            raise ModelFailed(category, f"an answer with nothing in it (finish reason: {reason:.100})")
-        return Answer(parts, clean(model), clean(finish_reason), usage)
+            raise ModelError(category, f"an answer with nothing in it (finish reason: {reason:.100})")
+        return ModelResponse(parts, clean(model), clean(finish_reason), usage)
 
-    def _part(self, key: Hashable, kind: Kind | None) -> _Growing:
+    def _part(self, key: Hashable, kind: Kind | None) -> _PartialPart:
         if key not in self._growing:
-            self._growing[key] = _Growing(len(self._growing), kind)
+            self._growing[key] = _PartialPart(len(self._growing), kind)
         return self._growing[key]
 
-    def _rest(self, key: Hashable, text: str) -> str:
+    def _unstreamed(self, key: Hashable, text: str) -> str:
         """What of a whole text has not streamed; nothing where what has streamed is something else."""
         streamed = self.text(key)
         return text[len(streamed) :] if text.startswith(streamed) else ""
 
-    def _made(self, growing: _Growing) -> AssistantPart:
+    def _finished_part(self, growing: _PartialPart) -> AssistantPart:
         text = growing.text
         match growing.kind:
             case "reasoning":
-                return Reasoning(text=text, provider=self.provider)
+                return ReasoningPart(text=text, provider=self.provider)
             case "refusal":
-                return Refusal(text=text)
+                return RefusalPart(text=text)
             case "tool_call":
                 return ToolCall(id=growing.id, name=growing.name, arguments=text or "{}")
             case _:
-                return Text(text=text)
+                return TextPart(text=text)
 
 
 def _says(part: AssistantPart) -> bool:
     match part:
-        case Text(text=text) | Refusal(text=text):
+        case TextPart(text=text) | RefusalPart(text=text):
             return bool(text.strip())
         case _:
-            return not isinstance(part, Reasoning)
+            return not isinstance(part, ReasoningPart)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 
 from stenolog.adapters.hiding import hide, secrets_in
-from stenolog.domain.errors import ModelFailed
+from stenolog.domain.errors import ModelError
 from stenolog.domain.events import ErrorCategory
 
 from .collecting import clean
@@ -59,18 +59,18 @@ CODES: tuple[tuple[str, int], ...] = (
 """The status that a code stands for, where an error comes in mid-stream and has none."""
 
 
-def failed(
+def provider_error(
     status: int,
     code: str,
     message: str,
     *,
     headers: Mapping[str, str] | None = None,
     secrets: Iterable[str] = (),
-) -> ModelFailed:
+) -> ModelError:
     """What a provider's error is to the engine. `code` is its own name for it (codes and types, in a row)."""
-    words = told(message or code or f"HTTP status {status}", secrets)
+    words = redact(message or code or f"HTTP status {status}", secrets)
     named = category(status, code, message)
-    return ModelFailed(named, words, retry_after=retry_after(headers or {}), status=status)
+    return ModelError(named, words, retry_after=retry_after(headers or {}), status=status)
 
 
 def category(status: int, code: str, message: str) -> ErrorCategory:
@@ -96,29 +96,29 @@ def _status(code: str) -> int:
     return next((status for pattern, status in CODES if re.search(pattern, code, re.IGNORECASE)), 0)
 
 
-def broken(error: Exception, secrets: Iterable[str] = ()) -> ModelFailed:
+def connection_error(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
     """What is wrong where no provider says it: with the connection, or with what came over it."""
     import httpx2  # every SDK's HTTP client
 
     cause = error if isinstance(error, httpx2.HTTPError) else error.__cause__ or error
-    words = told(str(cause) or type(cause).__name__, secrets)
+    words = redact(str(cause) or type(cause).__name__, secrets)
     match cause:
         case httpx2.InvalidURL() | httpx2.UnsupportedProtocol():
-            return ModelFailed("invalid_request", words)
+            return ModelError("invalid_request", words)
         case httpx2.TimeoutException():
-            return ModelFailed("timeout", words)
+            return ModelError("timeout", words)
         case httpx2.HTTPError() | OSError():
-            return ModelFailed("network", words)
+            return ModelError("network", words)
         case json.JSONDecodeError(doc=found):
-            return ModelFailed(
+            return ModelError(
                 "invalid_response",
-                told(f"expected JSON in the stream, found {_hidden(found, secrets)[:100]!r}"),
+                redact(f"expected JSON in the stream, found {_hidden(found, secrets)[:100]!r}"),
             )
         case _:
-            return ModelFailed("invalid_response", f"garbage in the stream: {words}")
+            return ModelError("invalid_response", f"garbage in the stream: {words}")
 
 
-def told(words: str, secrets: Iterable[str] = ()) -> str:
+def redact(words: str, secrets: Iterable[str] = ()) -> str:
     """A provider's own words, without keys, in one line of bounded length."""
     line = " ".join(clean(_hidden(words, secrets)).split())
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
@@ -126,10 +126,10 @@ def told(words: str, secrets: Iterable[str] = ()) -> str:
 
 @contextmanager
 def hiding(secrets: Iterable[str]) -> Iterator[None]:
-    """Raise a `ModelFailed` from within without these secrets."""
+    """Raise a `ModelError` from within without these secrets."""
     try:
         yield
-    except ModelFailed as error:
+    except ModelError as error:
         error.message = _hidden(error.message, secrets)
         error.args = (error.message,)
         raise

@@ -2,7 +2,7 @@
 
 The SDK's `generate_content_stream` builds a body of its own from the types that it knows, and reads the
 answer into them: what a later API has is dropped, signatures come out in another alphabet, and it may send a
-second request by itself. So the body that the wire made is given to the client beneath it, which sends it as
+second request by itself. So the body that the API made is given to the client beneath it, which sends it as
 it is and gives back each chunk as JSON.
 """
 
@@ -14,14 +14,14 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stenolog.adapters.transcripts.fields import Json, items, obj, text
-from stenolog.domain.errors import MissingExtra, ModelFailed
+from stenolog.adapters.transcripts.fields import Json, as_dict, as_list, as_str
+from stenolog.domain.errors import MissingExtraError, ModelError
 
 from .clients import Clients
-from .failing import broken, failed, secret_headers, told
-from .gemini_chunks import Reading
+from .failing import connection_error, provider_error, redact, secret_headers
+from .gemini_chunks import GeminiChunks
 from .hosted import Hosted
-from .port import Prompt, Timeouts
+from .port import ModelCall, Timeouts
 
 if TYPE_CHECKING:
     from google.genai import Client
@@ -41,7 +41,7 @@ class Gemini(Hosted):
     """
 
     provider: ClassVar[str] = "gemini"
-    wire = "gemini"
+    api = "gemini"
 
     def __init__(
         self,
@@ -56,19 +56,21 @@ class Gemini(Hosted):
         try:
             from google import genai
         except ImportError:
-            raise MissingExtra("gemini", "google-genai") from None
+            raise MissingExtraError("gemini", "google-genai") from None
         self.name = name
         self.timeouts = timeouts
         self._given = client
         own = genai.types.HttpOptions.model_validate(options.pop("http_options", None) or {})
         http = own.model_copy(update={"base_url": base_url or own.base_url})
-        self._clients = Clients(lambda: _made(http, timeouts.connect, api_key=api_key, **options), _shut)
+        self._clients = Clients(
+            lambda: _sdk_client(http, timeouts.connect, api_key=api_key, **options), _shut
+        )
 
-    def reading(self) -> Reading:
+    def reading(self) -> GeminiChunks:
         """Return a reader for the chunks of one stream."""
-        return Reading(self.name)
+        return GeminiChunks(self.name)
 
-    async def _events(self, prompt: Prompt, secrets: list[str]) -> AsyncGenerator[Json, None]:
+    async def _events(self, prompt: ModelCall, secrets: list[str]) -> AsyncGenerator[Json, None]:
         from google.genai.errors import APIError
         from google.genai.types import HttpOptions, HttpRetryOptions
 
@@ -78,26 +80,27 @@ class Gemini(Hosted):
             beneath = client._api_client
             secrets += filter(None, (beneath.api_key,))
             secrets += secret_headers(beneath._http_options.headers or {})
-            path = f"{_place(str(prompt.body['model']), bool(client.vertexai))}:streamGenerateContent?alt=sse"
+            model = _model_path(str(prompt.body["model"]), bool(client.vertexai))
+            path = f"{model}:streamGenerateContent?alt=sse"
             content = {name: value for name, value in prompt.body.items() if name != "model"}
             request = beneath._build_request("post", path, content, once)
             async with _closing(await beneath._async_request(request, once, stream=True)) as chunks:
                 async for chunk in chunks:
-                    if "error" in obj(chunk):
+                    if "error" in as_dict(chunk):
                         raise APIError(0, chunk)
                     yield chunk
         except Exception as error:
             raise _failure(error, secrets) from None
 
 
-def _place(model: str, vertexai: bool) -> str:
+def _model_path(model: str, vertexai: bool) -> str:
     """Where a model stands in the path; a name with a slash says so itself."""
     if "/" in model:
         return model
     return f"publishers/google/models/{model}" if vertexai else f"models/{model}"
 
 
-def _made(http: HttpOptions, connect: float | None, **options: Any) -> Client:
+def _sdk_client(http: HttpOptions, connect: float | None, **options: Any) -> Client:
     """The SDK's client over an HTTP client of ours: its own has no timeout for connecting alone, and where
     aiohttp is installed it is another one, which tries again by itself."""
     from google import genai
@@ -145,7 +148,7 @@ async def _shut(client: Client) -> None:
         await ours.aclose()
 
 
-def _failure(error: Exception, secrets: list[str]) -> ModelFailed:
+def _failure(error: Exception, secrets: list[str]) -> ModelError:
     """What the SDK raises, in the engine's words."""
     from google.genai.errors import APIError
 
@@ -153,23 +156,23 @@ def _failure(error: Exception, secrets: list[str]) -> ModelFailed:
         case APIError():
             return _refusal(error, secrets)
         case ValueError() if "API key" in str(error):  # none is given, and none is in the environment
-            return ModelFailed("unauthorized", told(str(error), secrets))
+            return ModelError("unauthorized", redact(str(error), secrets))
         case _:
-            return broken(error, secrets)
+            return connection_error(error, secrets)
 
 
-def _refusal(error: APIError, secrets: list[str]) -> ModelFailed:
+def _refusal(error: APIError, secrets: list[str]) -> ModelError:
     """An error that Google tells of. Of a limit it says the same whether a minute or money would help; only
     with a minute it says how long to wait."""
-    inner = obj(obj(error.details).get("error"))
-    details = [obj(detail) for detail in items(inner.get("details"))]
-    reasons = [text(detail.get("reason")) for detail in details]
+    inner = as_dict(as_dict(error.details).get("error"))
+    details = [as_dict(detail) for detail in as_list(inner.get("details"))]
+    reasons = [as_str(detail.get("reason")) for detail in details]
     wait = next((_seconds(detail) for detail in details if "retryDelay" in detail), None)
     status = error.code if isinstance(error.code, int) else 0
     headers = getattr(error.response, "headers", {})
-    code = " ".join([text(error.status), *reasons])
-    message = text(error.message).strip() or text(obj(error.details).get("error"))
-    refused = failed(status, code, message, headers=headers, secrets=secrets)
+    code = " ".join([as_str(error.status), *reasons])
+    message = as_str(error.message).strip() or as_str(as_dict(error.details).get("error"))
+    refused = provider_error(status, code, message, headers=headers, secrets=secrets)
     if "API_KEY_INVALID" in reasons:
         refused.category = "unauthorized"
     elif wait is not None:
@@ -179,5 +182,5 @@ def _refusal(error: APIError, secrets: list[str]) -> ModelFailed:
 
 
 def _seconds(detail: dict[str, Any]) -> float | None:
-    found = SECONDS.fullmatch(text(detail["retryDelay"]))
+    found = SECONDS.fullmatch(as_str(detail["retryDelay"]))
     return float(found[1]) if found else None

@@ -8,13 +8,13 @@ from contextlib import aclosing
 from typing import Any, Protocol
 
 from stenolog.adapters.transcripts.fields import Json
-from stenolog.domain.errors import ModelFailed
+from stenolog.domain.errors import ModelError
 from stenolog.domain.values import Usage
 
 from .clients import Clients
 from .collecting import clean
 from .failing import hiding
-from .port import Answer, Model, Progress, Prompt, Said, StreamItem
+from .port import Model, ModelCall, ModelResponse, Progress, ResponseDelta, StreamItem
 
 
 class Reading(Protocol):
@@ -27,11 +27,11 @@ class Reading(Protocol):
     model: str
     usage: Usage | None
 
-    def read(self, event: Json) -> Iterable[Said]:
-        """Return what an event adds to the answer. Raises `ModelFailed` for an event that is an error."""
+    def read(self, event: Json) -> Iterable[ResponseDelta]:
+        """Return what an event adds to the answer. Raises `ModelError` for an event that is an error."""
 
-    def answer(self) -> Answer:
-        """Return the whole answer after the last event. Raises `ModelFailed` if there is none."""
+    def answer(self) -> ModelResponse:
+        """Return the whole answer after the last event. Raises `ModelError` if there is none."""
 
 
 class Hosted(Model):
@@ -47,16 +47,16 @@ class Hosted(Model):
         """Return a reader for the events of one stream."""
 
     @abstractmethod
-    def _events(self, prompt: Prompt, secrets: list[str]) -> AsyncGenerator[Json, None]:
+    def _events(self, prompt: ModelCall, secrets: list[str]) -> AsyncGenerator[Json, None]:
         """Yield the events of one stream as plain JSON. Adds the client's keys to `secrets`.
 
-        Raises `ModelFailed` for any error of the SDK.
+        Raises `ModelError` for any error of the SDK.
         """
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[StreamItem, None]:
+    async def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
         """Yield the answer in pieces, with the usage as the provider counts it, then the whole answer.
 
-        Raises `ModelFailed`, without the client's keys in its message.
+        Raises `ModelError`, without the client's keys in its message.
         """
         reading, secrets = self.reading(), list[str]()
         with hiding(secrets):
@@ -71,15 +71,15 @@ class Hosted(Model):
         await self._clients.close()
 
 
-def _read(reading: Reading, event: Json) -> Iterator[Said | Progress]:
+def _read(reading: Reading, event: Json) -> Iterator[ResponseDelta | Progress]:
     """Yield what an event adds to the answer, and the usage if the event changes it.
 
-    Raises `ModelFailed` for an event that is an error. Its usage is yielded before.
+    Raises `ModelError` for an event that is an error. Its usage is yielded before.
     """
     before = reading.usage
     try:
         yield from reading.read(event)
-    except ModelFailed:
+    except ModelError:
         yield from _counted(reading, before)
         raise
     yield from _counted(reading, before)

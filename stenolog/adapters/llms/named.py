@@ -36,7 +36,9 @@ PROFILES = {"anthropic": Path("~/.config/anthropic")}
 """Where an SDK keeps a login of its own."""
 
 
-def model_of(written: str, *, folder: Path | None = None, keys: bool = True, **options: Any) -> Model:
+def model_from_string(
+    written: str, *, folder: Path | None = None, keys: bool = True, **options: Any
+) -> Model:
     """The model that was written (see above). Files are found from `folder`; `keys` false: it needs none.
 
     `options` are those of its class; `timeouts` may be a mapping of those that differ, and `api_key_env`
@@ -56,10 +58,10 @@ def model_of(written: str, *, folder: Path | None = None, keys: bool = True, **o
         name = str(folder / Path(name).expanduser())
     if "cwd" in options:
         options["cwd"] = folder / options["cwd"]
-    return _made(MAKERS[kind](), name.strip(), options)
+    return _create(MAKERS[kind](), name.strip(), options)
 
 
-def _made(cls: Callable[..., Model], name: str, options: Mapping[str, Any]) -> Model:
+def _create(cls: Callable[..., Model], name: str, options: Mapping[str, Any]) -> Model:
     """The model of a class, its options checked by name."""
     taken = inspect.signature(cls).parameters
     given = dict(options)
@@ -99,7 +101,7 @@ def _server(written: str, options: Mapping[str, Any]) -> Model:
     """A model of a server of one's own."""
     url, _, name = written.partition("#")
     options = {**options, "base_url": url}
-    return _made(_openai(), name or _only_model(url, options), options)
+    return _create(_openai(), name or _only_model(url, options), options)
 
 
 def _only_model(url: str, options: Mapping[str, Any]) -> str:

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stenolog.adapters.transcripts.fields import Json, arguments, items, obj, text
-from stenolog.domain.errors import ModelFailed
+from stenolog.adapters.transcripts.fields import Json, arguments, as_dict, as_list, as_str
+from stenolog.domain.errors import ModelError
 from stenolog.domain.values import Usage
 from stenolog.projections.requests.model import Body
 from stenolog.projections.requests.wires import openai_chat
 
-from .collecting import Collecting
+from .collecting import PartAccumulator
 from .openai_shared import OpenAIModel, refusal, usage
-from .port import Answer, Prompt, Said
+from .port import ModelCall, ModelResponse, ResponseDelta
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
@@ -26,7 +26,7 @@ USAGE = "stream_options"
 class OpenAIChat(OpenAIModel):
     """A model behind `POST /chat/completions`."""
 
-    wire = openai_chat.NAME
+    api = openai_chat.NAME
     path: ClassVar[str] = "/chat/completions"
     _counts = True
 
@@ -38,7 +38,7 @@ class OpenAIChat(OpenAIModel):
         """The body with what asks for it as a stream, and for the usage at its end."""
         return super().sent(body) | ({USAGE: {"include_usage": True}} if self._counts else {})
 
-    async def _opened(self, client: AsyncOpenAI, prompt: Prompt) -> AsyncStream[object]:
+    async def _opened(self, client: AsyncOpenAI, prompt: ModelCall) -> AsyncStream[object]:
         """The stream; a server that does not know how to be asked for the usage is asked again without."""
         import openai
 
@@ -64,53 +64,53 @@ class Chunks:
     """Makes an answer of the chunks of one stream."""
 
     def __init__(self, model: str) -> None:
-        self._parts = Collecting("openai")
+        self._parts = PartAccumulator("openai")
         self._calls: list[_Call] = []
         self._known: dict[int | str, _Call] = {}
         self.model = model
         self._finish_reason = ""
         self.usage: Usage | None = None
 
-    def read(self, event: Json) -> Iterator[Said]:
-        """What a chunk adds to the answer. Raises `ModelFailed` where it tells of an error."""
-        chunk = obj(event)
-        self.model = text(chunk.get("model")) or self.model
+    def read(self, event: Json) -> Iterator[ResponseDelta]:
+        """What a chunk adds to the answer. Raises `ModelError` where it tells of an error."""
+        chunk = as_dict(event)
+        self.model = as_str(chunk.get("model")) or self.model
         self.usage = usage(chunk.get("usage"), "prompt_tokens", "completion_tokens") or self.usage
-        for choice in map(obj, items(chunk.get("choices"))):
+        for choice in map(as_dict, as_list(chunk.get("choices"))):
             if not choice.get("index"):  # others are asked for by nobody
                 yield from self._choice(choice)
 
-    def answer(self) -> Answer:
-        """The whole. Raises `ModelFailed` where the stream has no end, or says nothing."""
+    def answer(self) -> ModelResponse:
+        """The whole. Raises `ModelError` where the stream has no end, or says nothing."""
         if not self._finish_reason:
-            raise ModelFailed("invalid_response", "the stream ended without a finish reason")
+            raise ModelError("invalid_response", "the stream ended without a finish reason")
         return self._parts.answer(self.model, self._finish_reason, self.usage)
 
-    def _choice(self, choice: dict[str, Any]) -> Iterator[Said]:
-        delta = obj(choice.get("delta"))
-        thought = text(delta.get("reasoning_content")) or text(delta.get("reasoning"))
+    def _choice(self, choice: dict[str, Any]) -> Iterator[ResponseDelta]:
+        delta = as_dict(choice.get("delta"))
+        thought = as_str(delta.get("reasoning_content")) or as_str(delta.get("reasoning"))
         yield from self._parts.add("reasoning", "reasoning", thought)
         yield from self._content(delta.get("content"))
-        yield from self._parts.add("refusal", "refusal", text(delta.get("refusal")))
-        for call in map(obj, items(delta.get("tool_calls"))):
+        yield from self._parts.add("refusal", "refusal", as_str(delta.get("refusal")))
+        for call in map(as_dict, as_list(delta.get("tool_calls"))):
             yield from self._call(call)
-        self._finish_reason = text(choice.get("finish_reason")) or self._finish_reason
+        self._finish_reason = as_str(choice.get("finish_reason")) or self._finish_reason
         if self._finish_reason == "error":
             raise refusal(choice.get("error") or {"code": "server_error", "message": "finish reason: error"})
 
-    def _content(self, content: Json) -> Iterator[Said]:
+    def _content(self, content: Json) -> Iterator[ResponseDelta]:
         """A text; from Mistral's models that reason a list of texts and thoughts."""
-        yield from self._parts.add("text", "text", text(content))
-        for part in map(obj, items(content)):
-            yield from self._parts.add("text", "text", text(part.get("text")))
-            for thought in map(obj, items(part.get("thinking"))):
-                yield from self._parts.add("reasoning", "reasoning", text(thought.get("text")))
+        yield from self._parts.add("text", "text", as_str(content))
+        for part in map(as_dict, as_list(content)):
+            yield from self._parts.add("text", "text", as_str(part.get("text")))
+            for thought in map(as_dict, as_list(part.get("thinking"))):
+                yield from self._parts.add("reasoning", "reasoning", as_str(thought.get("text")))
 
-    def _call(self, given: dict[str, Any]) -> Iterator[Said]:
+    def _call(self, given: dict[str, Any]) -> Iterator[ResponseDelta]:
         """More of a call. A server may send it whole or in pieces, with an index or without, and with an id
         that is empty, that every piece has, or that other calls have too."""
-        function = obj(given.get("function"))
-        id, name = text(given.get("id")), text(function.get("name"))
+        function = as_dict(given.get("function"))
+        id, name = as_str(given.get("id")), as_str(function.get("name"))
         more = arguments(function.get("arguments") or "")
         index = given.get("index")
         call = self._meant(index, id)

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from stenolog.adapters.transcripts.codex.items import assistant_parts
-from stenolog.adapters.transcripts.fields import Json, compact, items, obj, text, whole
-from stenolog.domain.errors import ModelFailed
+from stenolog.adapters.transcripts.fields import Json, as_dict, as_int, as_list, as_str, compact
+from stenolog.domain.errors import ModelError
 from stenolog.domain.values import Usage
 from stenolog.projections.requests.wires import openai_responses
 
-from .collecting import Collecting, clean
+from .collecting import PartAccumulator, clean
 from .openai_shared import OpenAIModel, refusal, usage
-from .port import Answer, Kind, Said
+from .port import Kind, ModelResponse, ResponseDelta
 
 DELTAS: dict[str, Kind] = {
     "response.output_text.delta": "text",
@@ -30,7 +30,7 @@ BREAK = "\n\n"
 class OpenAIResponses(OpenAIModel):
     """A model behind `POST /responses`."""
 
-    wire = openai_responses.NAME
+    api = openai_responses.NAME
     path: ClassVar[str] = "/responses"
 
     def reading(self) -> Events:
@@ -46,67 +46,67 @@ class Events:
     """
 
     def __init__(self, model: str) -> None:
-        self._parts = Collecting("openai")
+        self._parts = PartAccumulator("openai")
         self.model = model
         self._done: set[int] = set()
         self._finish_reason = ""
         self.usage: Usage | None = None
 
-    def read(self, event: Json) -> Iterator[Said]:
-        """What an event adds to the answer. Raises `ModelFailed` where it tells of an error."""
-        event = obj(event)
-        place = whole(event.get("output_index"))
+    def read(self, event: Json) -> Iterator[ResponseDelta]:
+        """What an event adds to the answer. Raises `ModelError` where it tells of an error."""
+        event = as_dict(event)
+        place = as_int(event.get("output_index"))
         match event.get("type"):
             case "response.output_item.added":
-                yield from self._begun(place, obj(event.get("item")))
+                yield from self._begun(place, as_dict(event.get("item")))
             case "response.output_item.done":
-                yield from self._item(place, obj(event.get("item")))
+                yield from self._item(place, as_dict(event.get("item")))
             case "response.reasoning_summary_part.added" if self._parts.text(place):
                 yield from self._parts.add(place, "reasoning", BREAK)
             case "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled":
-                yield from self._over(obj(event.get("response")))
+                yield from self._over(as_dict(event.get("response")))
             case "error":
                 raise refusal(event)
             case str(named) if named in DELTAS:
                 kind = DELTAS[named]
-                key = (place, whole(event.get("content_index"))) if kind in ("text", "refusal") else place
-                yield from self._parts.add(key, kind, text(event.get("delta")))
+                key = (place, as_int(event.get("content_index"))) if kind in ("text", "refusal") else place
+                yield from self._parts.add(key, kind, as_str(event.get("delta")))
             case _:
                 pass  # what OpenAI's own tools are doing meanwhile: their items tell of it once they are done
 
-    def answer(self) -> Answer:
-        """The whole. Raises `ModelFailed` where the stream has no end, or says nothing."""
+    def answer(self) -> ModelResponse:
+        """The whole. Raises `ModelError` where the stream has no end, or says nothing."""
         if not self._finish_reason:
-            raise ModelFailed("invalid_response", "the stream ended before the response was completed")
+            raise ModelError("invalid_response", "the stream ended before the response was completed")
         return self._parts.answer(self.model, self._finish_reason, self.usage)
 
-    def _begun(self, place: int, item: dict[str, Any]) -> Iterator[Said]:
+    def _begun(self, place: int, item: dict[str, Any]) -> Iterator[ResponseDelta]:
         if item.get("type") == "function_call":
-            id, name = text(item.get("call_id")), text(item.get("name"))
+            id, name = as_str(item.get("call_id")), as_str(item.get("name"))
             yield from self._parts.add(place, "tool_call", id=id, name=name)
 
-    def _item(self, place: int, item: dict[str, Any]) -> Iterator[Said]:
+    def _item(self, place: int, item: dict[str, Any]) -> Iterator[ResponseDelta]:
         self._done.add(place)
         said = assistant_parts(_cleaned(item), "", "") if item.get("type") else []
         for at, part in enumerate(said):
             key = (place, at) if item.get("type") == "message" else place
             yield from self._parts.put(key, part)
 
-    def _over(self, response: dict[str, Any]) -> Iterator[Said]:
+    def _over(self, response: dict[str, Any]) -> Iterator[ResponseDelta]:
         """The response as it ended. What is in it and did not stream is taken from it."""
-        status = text(response.get("status"))
-        self.model = text(response.get("model")) or self.model
+        status = as_str(response.get("status"))
+        self.model = as_str(response.get("model")) or self.model
         self.usage = usage(response.get("usage"), "input_tokens", "output_tokens")
         if response.get("error") or status in ("failed", "cancelled"):
             raise refusal(response.get("error") or {"code": "server_error", "message": f"status: {status}"})
-        for place, item in enumerate(items(response.get("output"))):
+        for place, item in enumerate(as_list(response.get("output"))):
             if place not in self._done:
-                yield from self._item(place, obj(item))
-        reason = obj(response.get("incomplete_details")).get("reason")
-        self._finish_reason = text(reason) or status or "completed"
+                yield from self._item(place, as_dict(item))
+        reason = as_dict(response.get("incomplete_details")).get("reason")
+        self._finish_reason = as_str(reason) or status or "completed"
 
 
 def _cleaned(item: dict[str, Any]) -> dict[str, Any]:
     """The item as it can be written."""
     raw = compact(item)
-    return item if clean(raw) is raw else obj(json.loads(clean(raw)))
+    return item if clean(raw) is raw else as_dict(json.loads(clean(raw)))

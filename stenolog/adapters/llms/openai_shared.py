@@ -7,15 +7,15 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
-from stenolog.adapters.transcripts.fields import Json, obj, text, whole
-from stenolog.domain.errors import MissingExtra, ModelFailed
+from stenolog.adapters.transcripts.fields import Json, as_dict, as_int, as_str
+from stenolog.domain.errors import MissingExtraError, ModelError
 from stenolog.domain.values import Usage
 from stenolog.projections.requests.model import Body
 
 from .clients import Clients
-from .failing import broken, failed, secret_headers, told
+from .failing import connection_error, provider_error, redact, secret_headers
 from .hosted import Hosted
-from .port import Prompt, Timeouts
+from .port import ModelCall, Timeouts
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
@@ -47,7 +47,7 @@ class OpenAIModel(Hosted):
         try:
             import openai
         except ImportError:
-            raise MissingExtra("openai", "openai") from None
+            raise MissingExtraError("openai", "openai") from None
         self.name = name
         self.timeouts = timeouts
         self._given = client and client.with_options(max_retries=0)
@@ -62,7 +62,7 @@ class OpenAIModel(Hosted):
         """The body with what asks for it as a stream."""
         return body | {"stream": True}
 
-    async def _events(self, prompt: Prompt, secrets: list[str]) -> AsyncGenerator[Json, None]:
+    async def _events(self, prompt: ModelCall, secrets: list[str]) -> AsyncGenerator[Json, None]:
         event: Any = None
         try:
             client = self._given or await self._clients.get()
@@ -71,13 +71,13 @@ class OpenAIModel(Hosted):
                 async for event in events:
                     yield event
         except Exception as error:
-            raise named(error, secrets) from None
+            raise sdk_error(error, secrets) from None
         if event is None:
             found = events.response.headers.get("content-type", "nothing")
             what = f"expected a stream of events, found none in {found:.100}"
-            raise ModelFailed("invalid_response", what)
+            raise ModelError("invalid_response", what)
 
-    async def _opened(self, client: AsyncOpenAI, prompt: Prompt) -> AsyncStream[object]:
+    async def _opened(self, client: AsyncOpenAI, prompt: ModelCall) -> AsyncStream[object]:
         """The stream of events as plain JSON: so no field of another server's is lost, and the body goes out
         in the order that it has."""
         import openai
@@ -97,7 +97,7 @@ async def _shut(client: AsyncOpenAI) -> None:
     await client.close()
 
 
-def named(error: Exception, secrets: Iterable[str] = ()) -> ModelFailed:
+def sdk_error(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
     """What the SDK raises, in the engine's words."""
     import openai
 
@@ -105,40 +105,40 @@ def named(error: Exception, secrets: Iterable[str] = ()) -> ModelFailed:
         case openai.APIStatusError():
             return refusal(error.body, error.status_code, error.response.headers, secrets)
         case openai.APIConnectionError():
-            found = broken(error, secrets)
-            return ModelFailed("network", found.message) if found.category == "invalid_response" else found
+            found = connection_error(error, secrets)
+            return ModelError("network", found.message) if found.category == "invalid_response" else found
         case openai.APIError():
             return refusal(error.body or error.message, secrets=secrets)
         case openai.OpenAIError():  # no client can be made, for want of a key
-            return ModelFailed("unauthorized", told(str(error), secrets))
+            return ModelError("unauthorized", redact(str(error), secrets))
         case _:
-            return broken(error, secrets)
+            return connection_error(error, secrets)
 
 
 def refusal(
     body: Json, status: int = 0, headers: Mapping[str, str] | None = None, secrets: Iterable[str] = ()
-) -> ModelFailed:
+) -> ModelError:
     """An error that the provider itself tells of, in the forms that servers have for it."""
     match body:
         case {"error": dict() | str() as inner}:
             return refusal(inner, status, headers, secrets)
         case dict():
             code = " ".join(str(body[field]) for field in ("code", "type") if body.get(field))
-            message = text(body.get("message")) or text(body.get("detail"))
-            return failed(status, code, message, headers=headers, secrets=secrets)
+            message = as_str(body.get("message")) or as_str(body.get("detail"))
+            return provider_error(status, code, message, headers=headers, secrets=secrets)
         case _:
-            return failed(status, "", text(body), headers=headers, secrets=secrets)
+            return provider_error(status, "", as_str(body), headers=headers, secrets=secrets)
 
 
 def usage(given: Json, input: str, output: str) -> Usage | None:
     """The tokens used, by an API's names for those that went in and out; None where it tells of none."""
-    if not obj(given):
+    if not as_dict(given):
         return None
-    details, thought = obj(given.get(f"{input}_details")), obj(given.get(f"{output}_details"))
+    details, thought = as_dict(given.get(f"{input}_details")), as_dict(given.get(f"{output}_details"))
     return Usage(
-        input=whole(given.get(input)),
-        output=whole(given.get(output)),
-        cache_read=whole(details.get("cached_tokens")),
-        cache_write=whole(details.get("cache_write_tokens")),
-        reasoning=whole(thought.get("reasoning_tokens")),
+        input=as_int(given.get(input)),
+        output=as_int(given.get(output)),
+        cache_read=as_int(details.get("cached_tokens")),
+        cache_write=as_int(details.get("cache_write_tokens")),
+        reasoning=as_int(thought.get("reasoning_tokens")),
     )

@@ -12,12 +12,12 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import Usage
-from stenolog.projections.requests import Wire
+from stenolog.projections.requests import Api
 
 Kind: TypeAlias = Literal["text", "reasoning", "refusal", "tool_call", "act"]
 
 
-class Said(NamedTuple):
+class ResponseDelta(NamedTuple):
     """A little more of an answer, as it streams: what to add to the part with this index.
 
     `text` is more text, or for a tool call more of its arguments; a call's first piece has its `id` and
@@ -34,7 +34,7 @@ class Said(NamedTuple):
     name: str = ""
 
 
-class Answer(NamedTuple):
+class ModelResponse(NamedTuple):
     """A whole answer: the last thing that a stream gives. `session` is a stateful backend's.
 
     `usage_is_total`: `usage` counts the whole session. The engine subtracts what the log has of it already.
@@ -63,13 +63,13 @@ class Progress(NamedTuple):
     process: str = ""
 
 
-StreamItem: TypeAlias = Said | Progress | Answer
+StreamItem: TypeAlias = ResponseDelta | Progress | ModelResponse
 
 
-class Prompt(NamedTuple):
+class ModelCall(NamedTuple):
     """One request on its way to a model.
 
-    `body` is what the model's wire made, and is sent as it is. `key` names this one attempt, made of the
+    `body` is what the model's API made, and is sent as it is. `key` names this one attempt, made of the
     log's head and the attempt's number: any other, a repetition after a crash too, has another key. `lane` is
     the address of who asks, `session` that lane's with a stateful backend.
     """
@@ -87,32 +87,32 @@ class Timeouts:
     pieces, and for the whole call. None: for ever."""
 
     connect: float | None = 10.0
-    first: float | None = 120.0
-    between: float | None = 60.0
-    whole: float | None = 900.0
+    first_token: float | None = 120.0
+    idle: float | None = 60.0
+    total: float | None = 900.0
 
 
 class Model(ABC):
     """Something that answers requests. One may serve many agents and conversations at the same time.
 
-    `name` is the model's name, as the card and the body have it; `provider` is who serves it; `wire` is the
+    `name` is the model's name, as the card and the body have it; `provider` is who serves it; `api` is the
     form of its requests. `remembers`: it keeps what a lane was told, so `lost` is asked. `timeouts` are kept
     by the engine; a model itself sees to `timeouts.connect` alone. `charges` says how its cost is known: by
     the price list, as its answers state it (`Usage.cost`), or "nothing": it costs nothing.
     """
 
     provider: ClassVar[str] = ""
-    wire: str | Wire = "openai-chat"
+    api: str | Api = "openai-chat"
     remembers: bool = False
     name: str = ""
     timeouts: Timeouts = Timeouts()
     charges: Literal["listed", "stated", "nothing"] = "listed"
 
     @abstractmethod
-    def stream(self, prompt: Prompt) -> AsyncGenerator[StreamItem, None]:
+    def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
         """Pieces of the answer as they come, and at the end the whole answer, once.
 
-        Raises `ModelFailed`. Closing the iterator, or cancelling who waits for it, ends the call.
+        Raises `ModelError`. Closing the iterator, or cancelling who waits for it, ends the call.
         """
 
     async def lost(self, lane: str, conversation: str, session: str) -> str:

@@ -18,11 +18,11 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from stenolog.domain.errors import CallerError, ModelFailed
+from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import ErrorCategory
-from stenolog.domain.parts import AssistantPart, Text
+from stenolog.domain.parts import AssistantPart, TextPart
 
-from .port import Answer, Prompt, Timeouts
+from .port import ModelCall, ModelResponse, Timeouts
 from .scripted import TIMEOUTS, Scripted
 
 OPTIONS = ("turns", "pause", "piece", "endless")
@@ -32,7 +32,7 @@ PART: TypeAdapter[AssistantPart] = TypeAdapter(AssistantPart)
 class ScriptFile(Scripted):
     """A script that is taken up again where a conversation stands."""
 
-    def _answer(self, prompt: Prompt) -> Answer:
+    def _answer(self, prompt: ModelCall) -> ModelResponse:
         if not self._next:
             said = sum(message.get("role") == "assistant" for message in prompt.body["messages"])
             number = len(self._turns)
@@ -70,17 +70,17 @@ def _turn(given: Any, number: int, path: str) -> Any:
             return _part(given, where, f"call_{number}")
 
 
-def _error(category: object, rest: Mapping[Any, Any], where: str) -> ModelFailed:
+def _error(category: object, rest: Mapping[Any, Any], where: str) -> ModelError:
     known = get_args(ErrorCategory)
     if category not in known:
         raise CallerError(f"{where}: error: expected one of {', '.join(known)}; found {category!r:.60}")
-    return ModelFailed(str(category), str(rest.get("message", "")), retry_after=rest.get("retry_after"))
+    return ModelError(str(category), str(rest.get("message", "")), retry_after=rest.get("retry_after"))
 
 
 def _part(given: Any, where: str, id: str) -> AssistantPart:
     """A part as the log has it; a call may have an object as its arguments, and no id: it gets this one."""
     if isinstance(given, str):
-        return Text(text=given)
+        return TextPart(text=given)
     if isinstance(given, dict) and given.get("type") == "tool_call":
         arguments = given.get("arguments", {})
         if not isinstance(arguments, str):

@@ -57,7 +57,7 @@ def check(log: Log) -> bool:
 
 
 def _agrees(source: Source, connection: sqlite3.Connection) -> bool:
-    mark = index.mark(connection)
+    mark = index.index_position(connection)
     if mark.version != filling.version():  # new, or another release's: the next search makes it anew
         return True
     if connection.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):

@@ -12,10 +12,10 @@ from stenolog.adapters.stores.datastore import LogDatastore
 from stenolog.adapters.stores.failures import RAISED
 from stenolog.domain.errors import StoredDataError
 from stenolog.domain.events import Event, ToolResult
-from stenolog.projections.said import agent_of, said
+from stenolog.projections.said import agent_of, searchable_text
 
 from . import index
-from .index import End, Index, Mark, Place, Stale
+from .index import End, Index, IndexMark, IndexPlace, Stale
 from .query import folded
 
 LONGEST = 1_000_000
@@ -64,7 +64,7 @@ def catch_up(
 
     `progress` is told the notification ids come to.
     """
-    mark = index.mark(connection)
+    mark = index.index_position(connection)
     if mark.sheds:
         index.shed(connection, mark.sheds)
     if (mark.end, mark.version) == (end, version()):
@@ -84,25 +84,25 @@ def _next(source: Source, connection: sqlite3.Connection) -> int:
             return 0
         index.add(connection, *worded(source, rows))
         end = End(rows[-1].id, rows[-1].digest, mark.end.deletions)
-        index.advance(connection, Mark(end, version(), mark.sheds))
+        index.advance(connection, IndexMark(end, version(), mark.sheds))
     return rows[-1].id
 
 
-def _checked(source: Source, connection: sqlite3.Connection) -> Mark:
+def _checked(source: Source, connection: sqlite3.Connection) -> IndexMark:
     """The mark, if it is one on this log: the entry that was indexed last stands there with its digest, and
     nothing that came before it was deleted since, or came back with a backup."""
-    mark = index.mark(connection)
+    mark = index.index_position(connection)
     end = newest(source, mark.end.id)
     if mark.version and (mark.end, mark.version) != (end, version()):
         raise Stale("made from another log, or by another release")
     return mark._replace(end=end)
 
 
-def newest(source: Source, upto: int = events.LAST) -> End:
+def newest(source: Source, at: int = events.LAST) -> End:
     """The log's last entry up to a notification id, and what the log's deletions have come to."""
     with source.datastore.reading() as connection:
-        id, digest = connection.execute(NEWEST, (upto,)).fetchone() or (0, b"")
-        return End(id, digest, tracking.mark(connection, streams.DELETIONS).position)
+        id, digest = connection.execute(NEWEST, (at,)).fetchone() or (0, b"")
+        return End(id, digest, tracking.load_cursor(connection, streams.DELETIONS).position)
 
 
 def page(source: Source, statement: str, *values: int) -> list[Stored]:
@@ -121,15 +121,15 @@ def page(source: Source, statement: str, *values: int) -> list[Stored]:
     return rows
 
 
-def worded(source: Source, rows: Iterable[Stored]) -> tuple[list[tuple[int, str]], list[Place]]:
+def worded(source: Source, rows: Iterable[Stored]) -> tuple[list[tuple[int, str]], list[IndexPlace]]:
     """The words of the entries and their places; those that have none are left out."""
     words: list[tuple[int, str]] = []
-    places: list[Place] = []
+    places: list[IndexPlace] = []
     for row in rows:
         event = decoded(row.topic, row.payload)
         if event is not None and (text := words_of(event, source.blobs)):
             words.append((row.id, text))
-            places.append(Place(*row[:4], index.KINDS[event.kind], agent_of(event)))
+            places.append(IndexPlace(*row[:4], index.KINDS[event.kind], agent_of(event)))
     return words, places
 
 
@@ -145,7 +145,7 @@ def decoded(topic: str, payload: bytes | None) -> Event | None:
 
 def words_of(event: Event, blobs: Mapping[str, bytes]) -> str:
     """The words of an event as they are indexed; of a long output the whole, where it is text."""
-    text = said(event)
+    text = searchable_text(event)
     if isinstance(event, ToolResult) and event.blob:
         text = f"{text}\n{_text(blobs, event.blob)}"
     return folded(text[:LONGEST])
@@ -198,7 +198,7 @@ def _without(found: Index, source: Source, stream: int) -> sqlite3.Connection | 
 def _shed(found: Index) -> None:
     try:
         connection = found.open()
-        index.shed(connection, index.mark(connection).sheds)
+        index.shed(connection, index.index_position(connection).sheds)
     except RAISED as error:
         found.give_up(error)
 
@@ -206,8 +206,8 @@ def _shed(found: Index) -> None:
 def _end(found: Index, source: Source, connection: sqlite3.Connection) -> None:
     """Commit that: the entry that was indexed last may be gone, and the one before it is the mark then."""
     try:
-        mark = index.mark(connection)
-        index.advance(connection, Mark(newest(source, mark.end.id), version(), mark.sheds + 1))
+        mark = index.index_position(connection)
+        index.advance(connection, IndexMark(newest(source, mark.end.id), version(), mark.sheds + 1))
         connection.execute("COMMIT")
     except RAISED:
         found.delete()

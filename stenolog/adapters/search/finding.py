@@ -40,7 +40,7 @@ class Hit(NamedTuple):
 
     conversation: str
     position: int
-    at: datetime
+    time: datetime
     kind: str
     who: str
     snippet: str
@@ -64,7 +64,7 @@ def search(
     match, source = expression(asking.text("search", query)), Source(log.datastore, log.blobs)
     chosen = asking.some_of("kinds", kinds, index.KINDS)
     times = asking.instant("since", since), asking.instant("until", until)
-    speaker = None if agent is None else streams.whole(asking.text("agent", agent))
+    speaker = None if agent is None else streams.clean_text(asking.text("agent", agent))
     end = newest(source)
     wanted = Filter(_scope(log, conversation), speaker, chosen, *times)
 
@@ -97,8 +97,8 @@ def _scope(log: Log, conversation: str | None) -> Scope | None:
 
 def _ends(connection: sqlite3.Connection, segment: Segment) -> Row:
     """The notification ids of the first entry and of the last; None where there is none."""
-    stream, after, upto = segment
-    row: Row = connection.execute(ENDS, (stream, after, stream, upto)).fetchone()
+    stream, after, at = segment
+    row: Row = connection.execute(ENDS, (stream, after, stream, at)).fetchone()
     return row
 
 
@@ -116,4 +116,4 @@ def _entries(source: Source, ids: Sequence[int]) -> dict[int, Entry]:
 def _hit(entry: Entry, shown: Snippet, conversation: str | None) -> Hit:
     """What was asked for within a conversation stands in it, also where it is inherited."""
     where = conversation or entry.conversation
-    return Hit(where, entry.position, entry.at, entry.event.kind, describe(entry).who, *shown)
+    return Hit(where, entry.position, entry.time, entry.event.kind, describe(entry).who, *shown)

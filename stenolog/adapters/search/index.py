@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar, get_args
 
-from stenolog.adapters.stores.beside import Beside
+from stenolog.adapters.stores.beside import Sidecar
 from stenolog.adapters.stores.datastore import MEMORY
-from stenolog.adapters.stores.failures import RAISED, translated
-from stenolog.domain.errors import StoreFailed
+from stenolog.adapters.stores.failures import RAISED, to_store_error
+from stenolog.domain.errors import StoreError
 from stenolog.domain.events import Known
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ BEST = f"SELECT id FROM (SELECT e.id AS id, bm25(words) AS score {NEWEST} LIMIT 
 IN_SCOPE = """JOIN scope s ON s.stream = e.stream AND e.position > s.after AND e.position <= s.upto"""
 
 
-class Place(NamedTuple):
+class IndexPlace(NamedTuple):
     """Where an entry stands. `id` is its notification id, `at` microseconds since 1970."""
 
     id: int
@@ -66,7 +66,7 @@ class End(NamedTuple):
     deletions: int = 0
 
 
-class Mark(NamedTuple):
+class IndexMark(NamedTuple):
     """How far the index has come, and what it was made by: nothing, while it is new.
     `sheds`: so many times something was taken out whose bytes are still in the file."""
 
@@ -79,7 +79,7 @@ class Stale(sqlite3.DatabaseError):
     """The file is the index of another log, of another release, or a part of one."""
 
 
-class Index(Beside):
+class Index(Sidecar):
     """The index of one log. Where its file cannot be used, it goes on in memory."""
 
     pragmas = PRAGMAS
@@ -91,7 +91,7 @@ class Index(Beside):
     def use(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What `work` gives, called with the index: again where the file is unusable, in memory at last.
 
-        Raises `StoreFailed` where this SQLite has no FTS5.
+        Raises `StoreError` where this SQLite has no FTS5.
         """
         with self.turn:
             for _ in range(2):
@@ -104,7 +104,7 @@ class Index(Beside):
             try:
                 return work(self.open())
             except RAISED as error:
-                raise translated(error, self.path) from error
+                raise to_store_error(error, self.path) from error
 
     @property
     def is_there(self) -> bool:
@@ -130,7 +130,7 @@ def _check_size(connection: sqlite3.Connection, path: str) -> None:
 def _check_fts5(error: Exception) -> None:
     if "no such module" in str(error):
         version = sqlite3.sqlite_version
-        raise StoreFailed(f"search needs SQLite with FTS5; Python's SQLite {version} has none") from error
+        raise StoreError(f"search needs SQLite with FTS5; Python's SQLite {version} has none") from error
 
 
 @contextmanager
@@ -146,19 +146,21 @@ def changing(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def mark(connection: sqlite3.Connection) -> Mark:
+def index_position(connection: sqlite3.Connection) -> IndexMark:
     """How far the index has come."""
     row = connection.execute("SELECT id, digest, deletions, version, sheds FROM mark").fetchone()
-    return Mark(End(*row[:3]), *row[3:]) if row else Mark()
+    return IndexMark(End(*row[:3]), *row[3:]) if row else IndexMark()
 
 
-def advance(connection: sqlite3.Connection, to: Mark) -> None:
+def advance(connection: sqlite3.Connection, to: IndexMark) -> None:
     """Note how far it has come."""
     connection.execute("DELETE FROM mark")
     connection.execute("INSERT INTO mark VALUES (?, ?, ?, ?, ?)", (*to.end, *to[1:]))
 
 
-def add(connection: sqlite3.Connection, said: Iterable[tuple[int, str]], places: Iterable[Place]) -> None:
+def add(
+    connection: sqlite3.Connection, said: Iterable[tuple[int, str]], places: Iterable[IndexPlace]
+) -> None:
     """Index the words of entries, by their ids."""
     connection.executemany(ADD, said)
     connection.executemany(PLACE, places)

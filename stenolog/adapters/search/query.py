@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from unicodedata import normalize
 
-from stenolog.domain.errors import InvalidEvent
+from stenolog.domain.errors import InvalidEventError
 
 TERM = re.compile(r'(?P<no>-(?=[\w"]))?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))(?P<begins>\*)?')
 MOST_TERMS = 100
@@ -54,7 +54,7 @@ class Term(NamedTuple):
 
 
 def expression(query: str) -> str:
-    """The query for `MATCH`. Raises `InvalidEvent` where there is no word to look for, or too many."""
+    """The query for `MATCH`. Raises `InvalidEventError` where there is no word to look for, or too many."""
     terms = _checked(query)
     groups: list[list[str]] = []
     joins = False
@@ -66,7 +66,7 @@ def expression(query: str) -> str:
                 groups.append([term.expression])
         joins = term.is_or
     if not groups:
-        raise InvalidEvent(f"search: expected a word to look for, found {query!r:.80}")
+        raise InvalidEventError(f"search: expected a word to look for, found {query!r:.80}")
     wanted = " AND ".join(f"({' OR '.join(group)})" for group in groups)
     unwanted = " OR ".join(term.expression for term in terms if not term.is_wanted)
     return f"({wanted}) NOT ({unwanted})" if unwanted else wanted
@@ -80,7 +80,7 @@ def any_word(query: str) -> str:
 def _checked(query: str) -> list[Term]:
     terms = list(_terms(query))
     if len(terms) > MOST_TERMS:
-        raise InvalidEvent(f"search: expected at most {MOST_TERMS} words, found {len(terms)}")
+        raise InvalidEventError(f"search: expected at most {MOST_TERMS} words, found {len(terms)}")
     return terms
 
 

@@ -8,39 +8,44 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from stenolog.adapters.edge import Edge
+from stenolog.adapters.edge import Sources
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.entry import OPENING_ID, Draft, Entry, Record, check_name, microseconds, seal
-from stenolog.domain.errors import IdTaken, InvalidEvent, StaleAppend, UnknownConversation
+from stenolog.domain.entry import OPENING_ID, Entry, NewEntry, Record, check_name, microseconds, seal
+from stenolog.domain.errors import (
+    ConversationNotFoundError,
+    DuplicateIdError,
+    InvalidEventError,
+    VersionConflictError,
+)
 from stenolog.domain.events import ModeSwitch, Unknown
 
 from . import claims, events, streams
 from .events import START, Head
-from .parts import Part
+from .parts import Savepoint
 
 SWITCH = "mode_switch@"
 
 
-class Item(NamedTuple):
+class PendingEntry(NamedTuple):
     """An event on its way in: everything that is drawn at the edge, and the event's bytes.
 
     `given` tells whether the caller chose the id, and may therefore be repeating an append.
     """
 
     id: str
-    at: int
+    time: int
     topic: str
     salt: bytes
     payload: bytes
     given: bool = False
 
 
-def item(edge: Edge, draft: Draft) -> Item:
-    """The draft with everything that the edge adds to it. Raises `InvalidEvent`."""
+def prepare(edge: Sources, draft: NewEntry) -> PendingEntry:
+    """The draft with everything that the edge adds to it. Raises `InvalidEventError`."""
     topic, payload = REGISTRY.dump(draft.event)
     id = edge.id() if draft.id is None else check_name(draft.id, what="entry id")
-    at = edge.clock() if draft.at is None else draft.at
-    return Item(id, microseconds(at), topic, edge.salt(), payload, draft.id is not None)
+    at = edge.clock() if draft.time is None else draft.time
+    return PendingEntry(id, microseconds(at), topic, edge.salt(), payload, draft.id is not None)
 
 
 class Stream:
@@ -77,33 +82,33 @@ class Append(NamedTuple):
     """
 
     stream: Stream
-    items: Sequence[Item]
+    items: Sequence[PendingEntry]
     expected: int | None
     salt: Callable[[], bytes]
     fence: int | None = None
 
-    def write(self, part: Part) -> list[Record]:
+    def write(self, part: Savepoint) -> list[Record]:
         """Write the items behind the last entry; their records as they stand in the log.
 
-        Raises `StaleAppend`, `IdTaken`, `InvalidEvent`, `UnknownConversation`, `ClaimLost`; nothing is
-        written then.
+        Raises `VersionConflictError`, `DuplicateIdError`, `InvalidEventError`, `ConversationNotFoundError`,
+        `ClaimLostError`; nothing is written then.
         """
         stream = self.stream
         if self.fence is not None:
             part.flush()
         key, head = part.heads.get(stream) or (stream.key, stream.head)
         if key is not None and head is not None:
-            records = self._behind(part, key, head)
+            records = self._append_fast(part, key, head)
             if records is not None:
                 part.heads[stream] = key, _last(records)
                 return records
         with part:
-            key, head, records = self._looking(part.connection)
+            key, head, records = self._append_checked(part.connection)
             self._settle(part.connection)
         part.heads[stream] = key, head
         return records
 
-    def _behind(self, part: Part, key: int, head: Head) -> list[Record] | None:
+    def _append_fast(self, part: Savepoint, key: int, head: Head) -> list[Record] | None:
         """Write behind the head as this process knows it, without reading; None where that does not hold."""
         if self.expected not in (None, head.position):
             return None
@@ -121,22 +126,22 @@ class Append(NamedTuple):
             return None
         return records
 
-    def _looking(self, connection: sqlite3.Connection) -> tuple[int, Head, list[Record]]:
+    def _append_checked(self, connection: sqlite3.Connection) -> tuple[int, Head, list[Record]]:
         """Look first: at the head, and at the ids that may stand there already."""
         name, expected = self.stream.name, self.expected
         key = _key(connection, self.stream)
         head = events.head(connection, key) or START
         once = _once(name, self.items)
-        standing = _standing(connection, name, key, once) if head.position else {}
+        standing = _existing_records(connection, name, key, once) if head.position else {}
         fresh = [item for item in once if item.id not in standing]
         if fresh:
             if expected not in (None, head.position):
-                raise StaleAppend(name, expected=expected or 0, found=head.position)
+                raise VersionConflictError(name, expected=expected or 0, found=head.position)
             if not head.position and not fresh[0].topic.startswith(SWITCH):
                 topic, payload = _opening()
-                fresh.insert(0, Item(OPENING_ID, fresh[0].at, topic, self.salt(), payload))
+                fresh.insert(0, PendingEntry(OPENING_ID, fresh[0].time, topic, self.salt(), payload))
             elif head.position and expected is None and _switches(fresh):
-                raise InvalidEvent(
+                raise InvalidEventError(
                     f"{name!r}: a mode switch changes what others decide by: "
                     f"append it with expected= (the log stands at {head.position})"
                 )
@@ -155,7 +160,7 @@ def _last(records: Sequence[Record]) -> Head:
     return Head(records[-1].position, records[-1].digest)
 
 
-def _switches(items: Sequence[Item]) -> list[Item]:
+def _switches(items: Sequence[PendingEntry]) -> list[PendingEntry]:
     return [item for item in items if item.topic.startswith(SWITCH)]
 
 
@@ -171,21 +176,23 @@ def _key(connection: sqlite3.Connection, stream: Stream) -> int:
         key = streams.find(connection, stream.name)
         return streams.create(connection, stream.name) if key is None else key
     if streams.name_of(connection, stream.key) is None:
-        raise UnknownConversation(f"{stream.name!r}: the conversation was deleted")
+        raise ConversationNotFoundError(f"{stream.name!r}: the conversation was deleted")
     return stream.key
 
 
-def _once(name: str, items: Sequence[Item]) -> list[Item]:
+def _once(name: str, items: Sequence[PendingEntry]) -> list[PendingEntry]:
     """The items without those that repeat another of the same append."""
-    once: dict[str, Item] = {}
+    once: dict[str, PendingEntry] = {}
     for item in items:
         first = once.setdefault(item.id, item)
         if first is not item and not (item.given and _same(first, item)):
-            raise IdTaken(f"{name!r}: two events of one append have the id {item.id!r}")
+            raise DuplicateIdError(f"{name!r}: two events of one append have the id {item.id!r}")
     return list(once.values())
 
 
-def _standing(connection: sqlite3.Connection, name: str, key: int, items: list[Item]) -> dict[str, Record]:
+def _existing_records(
+    connection: sqlite3.Connection, name: str, key: int, items: list[PendingEntry]
+) -> dict[str, Record]:
     """The records that stand there already for items that repeat an earlier append."""
     standing: dict[str, Record] = {}
     for item in items:
@@ -193,24 +200,24 @@ def _standing(connection: sqlite3.Connection, name: str, key: int, items: list[I
         if record is None:
             continue
         if not (item.given and _same(record, item)):
-            raise IdTaken(
+            raise DuplicateIdError(
                 f"{name!r}: the id {item.id!r} stands at position {record.position} with other content"
             )
         standing[item.id] = record
     return standing
 
 
-def _same(one: Item | Record, other: Item) -> bool:
+def _same(one: PendingEntry | Record, other: PendingEntry) -> bool:
     return (one.topic, one.payload) == (other.topic, other.payload)
 
 
-def sealed(head: Head, items: Sequence[Item]) -> list[Record]:
+def sealed(head: Head, items: Sequence[PendingEntry]) -> list[Record]:
     """The items as records, chained behind the head."""
     position, digest = head
     records = []
     for item in items:
         position += 1
-        record = seal(digest, position, item.id, item.at, item.topic, item.salt, item.payload)
+        record = seal(digest, position, item.id, item.time, item.topic, item.salt, item.payload)
         digest = record.digest
         records.append(record)
     return records

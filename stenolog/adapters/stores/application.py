@@ -20,9 +20,9 @@ from eventsourcing.persistence import (
 )
 from eventsourcing.utils import Environment, EnvType
 
-from stenolog.adapters.edge import Edge
+from stenolog.adapters.edge import Sources
 from stenolog.domain.codec import REGISTRY, Registry
-from stenolog.domain.errors import CorruptLog, InvalidEvent
+from stenolog.domain.errors import CorruptLogError, InvalidEventError
 from stenolog.domain.events import Event
 
 from .recorder import LogFactory, LogRecorder
@@ -43,7 +43,7 @@ class LogMapper(Mapper[str]):
 
     def to_stored_event(self, domain_event: DomainEventProtocol[str]) -> StoredEvent:
         if not isinstance(domain_event, Recorded):
-            raise InvalidEvent(f"expected a Recorded event, found {type(domain_event).__name__}")
+            raise InvalidEventError(f"expected a Recorded event, found {type(domain_event).__name__}")
         topic, payload = self.registry.dump(domain_event.event)
         return StoredEvent(domain_event.originator_id, domain_event.originator_version, topic, payload)
 
@@ -51,8 +51,8 @@ class LogMapper(Mapper[str]):
         name, position = str(stored_event.originator_id), stored_event.originator_version
         try:
             return Recorded(name, position, self.registry.load(stored_event.topic, stored_event.state))
-        except CorruptLog as error:
-            raise CorruptLog(f"{name!r} at position {position}: {error}") from None
+        except CorruptLogError as error:
+            raise CorruptLogError(f"{name!r} at position {position}: {error}") from None
 
 
 class LogApplication(Application[str]):
@@ -65,9 +65,9 @@ class LogApplication(Application[str]):
     name = "stenolog"
     recorder: LogRecorder
 
-    def __init__(self, env: EnvType | None = None, edge: Edge | None = None) -> None:
+    def __init__(self, env: EnvType | None = None, edge: Sources | None = None) -> None:
         super().__init__(env)
-        self.recorder.edge = edge or Edge()
+        self.recorder.edge = edge or Sources()
 
     def construct_env(self, name: str, env: EnvType | None = None) -> Environment:
         return Environment(name, dict(env or {}))

@@ -9,10 +9,10 @@ from contextlib import closing, contextmanager, suppress
 from glob import escape, glob
 from pathlib import Path
 
-from stenolog.domain.errors import StoreBusy, StoreFailed
+from stenolog.domain.errors import StoreError, StoreTimeoutError
 
 from . import lockfile, schema
-from .failures import RAISED, translated
+from .failures import RAISED, to_store_error
 
 PART = ".stenolog-part"
 """The end of a copy's name until the copy is complete."""
@@ -22,7 +22,7 @@ def copy(source: sqlite3.Connection, path: Path) -> None:
     """Copy a database into a new file, whole or not at all; it is durable when this returns."""
     with part(path) as unfinished:
         fill(source, unfinished)
-        place(unfinished, path)
+        publish(unfinished, path)
 
 
 @contextmanager
@@ -35,11 +35,11 @@ def part(path: Path) -> Iterator[Path]:
         lockfile.remove(left, beside=True)
     unfinished = path.with_name(f"{path.name}{PART}")
     if unfinished.is_file():
-        raise StoreBusy(f"{unfinished}: another process is writing it")
+        raise StoreTimeoutError(f"{unfinished}: another process is writing it")
     try:
         file = lockfile.make(str(unfinished))
     except OSError as error:
-        raise StoreFailed(f"{unfinished}: {error.strerror}") from error
+        raise StoreError(f"{unfinished}: {error.strerror}") from error
     try:
         yield unfinished
     finally:
@@ -57,10 +57,10 @@ def fill(source: sqlite3.Connection, path: Path) -> None:
             source.backup(target)
             schema.renew(target)  # a write-ahead log of the original is not one of the copy
     except RAISED as error:
-        raise translated(error, str(path)) from error
+        raise to_store_error(error, str(path)) from error
 
 
-def place(unfinished: Path, path: Path) -> None:
+def publish(unfinished: Path, path: Path) -> None:
     """Give the finished copy its name, durably."""
     try:
         sync(unfinished)
@@ -68,7 +68,7 @@ def place(unfinished: Path, path: Path) -> None:
         if hasattr(os, "O_DIRECTORY"):  # elsewhere a folder cannot be opened
             sync(path.parent)
     except OSError as error:
-        raise StoreFailed(f"{path}: {error.strerror}") from error
+        raise StoreError(f"{path}: {error.strerror}") from error
 
 
 def sync(path: Path) -> None:

@@ -13,7 +13,7 @@ POLL = 0.05
 """Seconds between two looks at what other processes have committed."""
 
 
-class Bell:
+class CommitNotifier:
     """Calls its listeners whenever the log has grown; now and then also when it has not.
 
     `versions` makes a generator whose value changes with every commit of another process; None where there
@@ -26,14 +26,14 @@ class Bell:
         self._guard = threading.Lock()
         self._stop: threading.Event | None = None
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Call every listener. They must be quick."""
         for listener in tuple(self._listeners.values()):
             with suppress(RuntimeError):  # the event loop of a listener may have ended
                 listener()
 
     @contextmanager
-    def listening(self, listener: Listener) -> Iterator[None]:
+    def subscribe(self, listener: Listener) -> Iterator[None]:
         """Have `listener` called from now on. Look at the log once more after this begins: it may have
         grown before."""
         key = object()
@@ -52,7 +52,7 @@ class Bell:
         """Stop looking, and wake everybody so that they notice."""
         with self._guard:
             self._end()
-        self.ring()
+        self.notify()
 
     def _start(self) -> None:
         if self._stop is None and self._versions is not None:
@@ -71,6 +71,6 @@ class Bell:
             while True:
                 seen, before = next(versions), seen
                 if seen != before:
-                    self.ring()
+                    self.notify()
                 if stop.wait(POLL):
                     return

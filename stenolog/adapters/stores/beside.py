@@ -28,7 +28,7 @@ UNUSABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 T = TypeVar("T")
 
 
-class Beside(ABC):
+class Sidecar(ABC):
     """One such file; safe to share between threads. It is opened when it is first worked with.
 
     Whoever calls `open`, `let_go` or `delete` has the `turn`.

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 
-from stenolog.domain.errors import MissingBlob
+from stenolog.domain.errors import BlobNotFoundError
 
 from .datastore import LogDatastore
 from .pins import Pins
@@ -15,7 +15,7 @@ from .pins import Pins
 class Blobs(Mapping[str, bytes]):
     """The blobs of a log by their sha256 (64 hexadecimal digits), as a mapping that can be added to.
 
-    `blobs[sha]` raises `MissingBlob` (a KeyError) for one that is not there, or no longer whole.
+    `blobs[sha]` raises `BlobNotFoundError` (a KeyError) for one that is not there, or no longer whole.
     """
 
     def __init__(self, datastore: LogDatastore) -> None:
@@ -43,10 +43,10 @@ class Blobs(Mapping[str, bytes]):
         with self._datastore.reading() as connection:
             row = connection.execute("SELECT bytes FROM blobs WHERE sha256 = ?", (_key(sha),)).fetchone()
         if row is None:
-            raise MissingBlob(f"{self._datastore.path}: no blob with the sha256 {sha}")
+            raise BlobNotFoundError(f"{self._datastore.path}: no blob with the sha256 {sha}")
         content = bytes(row[0])
         if sha256(content).hexdigest() != sha:
-            raise MissingBlob(f"{self._datastore.path}: the blob {sha} is damaged")
+            raise BlobNotFoundError(f"{self._datastore.path}: the blob {sha} is damaged")
         return content
 
     def __contains__(self, sha: object) -> bool:

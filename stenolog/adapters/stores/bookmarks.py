@@ -9,7 +9,7 @@ import os
 import sqlite3
 from collections.abc import Sequence
 
-from .beside import Beside
+from .beside import Sidecar
 from .datastore import MEMORY
 from .seals import Seals
 
@@ -25,7 +25,7 @@ CUT = "DELETE FROM bookmarks WHERE stream = ? AND name = ? AND piece >= ?"
 FORGET = "DELETE FROM bookmarks WHERE stream = ?"
 
 
-class Bookmarks(Beside):
+class Bookmarks(Sidecar):
     """A bookmark in pieces: the first says where it is, the others are messages. Safe between threads."""
 
     pragmas = PRAGMAS
@@ -42,7 +42,7 @@ class Bookmarks(Beside):
         if not os.path.exists(self.path):
             return []
         rows = self.work(lambda connection: connection.execute(GET, (stream, name)).fetchall()) or []
-        places = [_place(stream, name), *[b""] * (len(rows) - 1)]
+        places = [_key(stream, name), *[b""] * (len(rows) - 1)]
         is_own = all(self.seal(piece, at) == total for (piece, total), at in zip(rows, places, strict=False))
         return rows if is_own else []
 
@@ -64,7 +64,7 @@ class Bookmarks(Beside):
         that could be done."""
         if not self.path:
             return False
-        rows = [(stream, name, 0, head, self.seal(head, _place(stream, name)))]
+        rows = [(stream, name, 0, head, self.seal(head, _key(stream, name)))]
         rows += [(stream, name, nth, piece, self.seal(piece)) for nth, piece in enumerate(pieces, first)]
         return self.work(lambda connection: _write(connection, rows, first)) is not None
 
@@ -74,7 +74,7 @@ class Bookmarks(Beside):
         self.erase(FORGET, stream)
 
 
-def _place(stream: int, name: str) -> bytes:
+def _key(stream: int, name: str) -> bytes:
     return f"{stream}\n{name}".encode(errors="surrogatepass")
 
 

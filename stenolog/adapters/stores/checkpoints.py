@@ -17,7 +17,7 @@ from hmac import compare_digest
 from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
-from .beside import Beside
+from .beside import Sidecar
 from .datastore import MEMORY
 from .seals import Seals
 
@@ -68,7 +68,7 @@ class Checkpoint(NamedTuple):
     digest: bytes
 
 
-class Run(NamedTuple):
+class CheckpointRun(NamedTuple):
     """The state of a fold from the first of its changes up to `last`, where the conversation has this digest.
 
     `changes` are the positions, ascending, at which it became another, and what it is from there on.
@@ -89,7 +89,7 @@ class Run(NamedTuple):
         return next(state for changed, state in reversed(self.changes) if changed <= position)
 
 
-class Checkpoints(Beside):
+class Checkpoints(Sidecar):
     """Checkpoints by stream, and by name and version of the fold; safe to share between threads."""
 
     pragmas = PRAGMAS
@@ -104,36 +104,36 @@ class Checkpoints(Beside):
                 connection.execute(statement)
 
     def get(self, stream: int, fold: str, version: str, upto: int) -> Checkpoint | None:
-        """The last checkpoint at or before `upto`; None where there is none that is whole."""
+        """The last checkpoint at or before `at`; None where there is none that is whole."""
         for row in self._select(GET, stream, fold, version, upto):
             try:
-                return _found(self._whole(row, stream, fold, version), upto)
+                return _found(self._unsealed(row, stream, fold, version), upto)
             except (TypeError, ValueError, zlib.error):
                 self.drop(stream)
         return None
 
-    def runs(self, stream: int, fold: str, version: str) -> Iterator[Run]:
+    def runs(self, stream: int, fold: str, version: str) -> Iterator[CheckpointRun]:
         """All that is kept of a fold over a stream and is whole, by where it begins."""
         first = -1
         while rows := self._select(NEXT, stream, fold, version, first):
             first = rows[0][0]
             with suppress(TypeError, ValueError, zlib.error):
-                yield _run(self._whole(rows[0], stream, fold, version))
+                yield _run(self._unsealed(rows[0], stream, fold, version))
 
     def names(self, stream: int) -> list[str]:
         """The names of the folds that something is kept of."""
         return [str(name) for (name,) in self._select(NAMES, stream)]
 
-    def put(self, stream: int, fold: str, version: str, *runs: Run) -> None:
+    def put(self, stream: int, fold: str, version: str, *runs: CheckpointRun) -> None:
         """Keep runs. Where a state is large, it takes the place of those before it in its stretch."""
-        place = _place(stream, fold, version)
+        place = _key(stream, fold, version)
         rows = [(*row, _sum(self.seals, place, *row)) for row in map(_row, runs)]
         self.work(lambda connection: _write(connection, (stream, fold, version), rows))
 
-    def _whole(self, row: Row, stream: int, fold: str, version: str) -> Row:
+    def _unsealed(self, row: Row, stream: int, fold: str, version: str) -> Row:
         """The row without its seal; `ValueError` where it is not what this log has written in this place."""
         *rest, seal = row
-        true = _sum(self.seals, _place(stream, fold, version), *rest)
+        true = _sum(self.seals, _key(stream, fold, version), *rest)
         if not isinstance(seal, bytes) or not compare_digest(true, seal):
             raise ValueError("not what was written")
         return tuple(rest)
@@ -160,13 +160,13 @@ def _write(connection: sqlite3.Connection, key: tuple[int, str, str], rows: Iter
         connection.execute(PUT, (*key, *row))
         if first <= 1:  # folded anew: by another release, or by a fold that has changed its mind
             connection.execute(OUTDATED, key)
-        stretch = room(state)
+        stretch = interval_for(state)
         if stretch > RUN:
             connection.execute(THIN, (*key, last - last % stretch, first))
     connection.execute("COMMIT")
 
 
-def _row(run: Run) -> Row:
+def _row(run: CheckpointRun) -> Row:
     """The run as it is written, but for its seal, and for what came before a last state that is long."""
     changed, state = run.changes[-1]
     first, past = run.first, _packed(run.changes[:-1])
@@ -175,25 +175,25 @@ def _row(run: Run) -> Row:
     return first, run.last, run.digest, changed, state, past
 
 
-def room(state: bytes) -> int:
+def interval_for(state: bytes) -> int:
     """In how many positions one state is kept whole, so that it stays in proportion to the log."""
     return RUN if len(state) <= SMALL else 1 << (len(state) // LIGHT).bit_length()
 
 
 def _found(row: Row, upto: int) -> Checkpoint:
-    """The state at `upto`, or at the end of the run where it does not reach so far."""
+    """The state at `at`, or at the end of the run where it does not reach so far."""
     _, last, digest, changed, state, past = row
     if upto < changed:
         state = _at(past, upto)
     return Checkpoint(min(upto, last), state, last, digest)
 
 
-def _run(row: Row) -> Run:
+def _run(row: Row) -> CheckpointRun:
     _, last, digest, changed, state, past = row
-    return Run(last, digest, (*_unpacked(past), (changed, state)))
+    return CheckpointRun(last, digest, (*_unpacked(past), (changed, state)))
 
 
-def _place(stream: int, fold: str, version: str) -> bytes:
+def _key(stream: int, fold: str, version: str) -> bytes:
     return f"{stream}\n{fold}\n{version}".encode(errors="surrogatepass")
 
 

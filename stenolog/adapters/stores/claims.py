@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from stenolog.domain.errors import ClaimLost, StaleAppend
+from stenolog.domain.errors import ClaimLostError, VersionConflictError
 
 from . import events
 from .datastore import LogDatastore
@@ -59,16 +59,17 @@ class Claims:
     def take(self, wanted: Sequence[Claim], expected: int) -> list[Claim | None]:
         """The claims with their fences; None for one that somebody has already.
 
-        They were decided on at the position `expected`: raises `StaleAppend` where the log has moved on.
+        They were decided on at the position `expected`: raises `VersionConflictError` where the log has moved
+        on.
         """
 
         def take(connection: sqlite3.Connection) -> list[Claim | None]:
             head = events.head(connection, self._key) or START
             if head.position != expected:
-                raise StaleAppend(self._stream.name, expected=expected, found=head.position)
+                raise VersionConflictError(self._stream.name, expected=expected, found=head.position)
             return [self._insert(connection, claim) for claim in wanted]
 
-        return self._datastore.group.whole(take)
+        return self._datastore.group.savepoint(take)
 
     def all(self) -> list[Claim]:
         """Every claim on the conversation's effects, the oldest first."""
@@ -90,11 +91,11 @@ class Claims:
                 connection.execute(DRAFT, (said, taken.fence))
             return taken
 
-        return self._datastore.group.whole(take_over)
+        return self._datastore.group.savepoint(take_over)
 
     def release(self, claim: Claim) -> None:
         """Let an effect go that was not begun, or may be begun again."""
-        self._datastore.group.whole(lambda connection: _delete(connection, claim.fence))
+        self._datastore.group.savepoint(lambda connection: _delete(connection, claim.fence))
 
     def draft(self, said: Iterable[tuple[int, bytes]]) -> None:
         """Keep what has streamed since the last time, for several claims at once: fences, and JSON.
@@ -102,7 +103,7 @@ class Claims:
         For a claim that is no longer there nothing is kept.
         """
         if rows := [(text, fence) for fence, text in said]:
-            self._datastore.group.whole(lambda connection: connection.executemany(DRAFT, rows))
+            self._datastore.group.savepoint(lambda connection: connection.executemany(DRAFT, rows))
 
     def drafted(self, claim: Claim) -> list[bytes]:
         """What had streamed, in order."""
@@ -132,9 +133,9 @@ def everywhere(datastore: LogDatastore) -> list[tuple[str, Claim]]:
 
 
 def settle(connection: sqlite3.Connection, fence: int) -> None:
-    """Remove a claim, in the transaction that appends what came of it. Raises `ClaimLost`."""
+    """Remove a claim, in the transaction that appends what came of it. Raises `ClaimLostError`."""
     if not _delete(connection, fence):
-        raise ClaimLost(f"claim {fence} was taken over elsewhere: what came of it here is not appended")
+        raise ClaimLostError(f"claim {fence} was taken over elsewhere: what came of it here is not appended")
 
 
 def _delete(connection: sqlite3.Connection, fence: int) -> bool:

@@ -16,14 +16,14 @@ from typing import Literal, TypeAlias, get_args
 
 from eventsourcing.sqlite import SQLiteCursor, SQLiteDatastore
 
-from stenolog.domain.errors import StoreBusy, StoreFailed
+from stenolog.domain.errors import StoreError, StoreTimeoutError
 
 from . import backups, events, lockfile, noted, permissions, places, replacing, schema, seals
-from .bell import Bell
-from .failures import RAISED, translated
+from .bell import CommitNotifier
+from .failures import RAISED, to_store_error
 from .filelock import FileLock
-from .grouping import Group
-from .room import Room
+from .grouping import GroupCommit
+from .room import WalPreallocator
 from .transaction import Transaction
 
 Synchronous: TypeAlias = Literal["full", "normal"]
@@ -65,14 +65,14 @@ class LogDatastore(SQLiteDatastore):
         self.deadline = deadline
         self.synchronous = synchronous
         self.in_memory = path == MEMORY
-        self.bell = Bell(None if self.in_memory else self._versions)
+        self.bell = CommitNotifier(None if self.in_memory else self._versions)
         self.kept_up: list[Callable[[sqlite3.Connection], None]] = []
         self._idle: deque[sqlite3.Connection] = deque()
         self._turn = threading.Lock()
         self._lock = None if self.in_memory else FileLock(f"{self.file}-lock", self.file)
         durable = synchronous == "full" and not self.in_memory  # with "normal", a commit waits for nothing
-        self._room = Room(f"{self.file}-wal", WAL_BYTES) if durable else None
-        self.group = Group(self)
+        self._room = WalPreallocator(f"{self.file}-wal", WAL_BYTES) if durable else None
+        self.group = GroupCommit(self)
         self._process = os.getpid()
         self._closed = True
         self._place: tuple[int, int] | None = None
@@ -99,7 +99,7 @@ class LogDatastore(SQLiteDatastore):
             transaction.end()
 
     @property
-    def taken(self) -> bool:
+    def is_writing(self) -> bool:
         """Whether somebody in this process is writing right now."""
         return self._turn.locked()
 
@@ -118,7 +118,7 @@ class LogDatastore(SQLiteDatastore):
                 connection = self._take_reader()
             yield connection
         except RAISED as error:
-            raise translated(error, self.path) from error
+            raise to_store_error(error, self.path) from error
         finally:
             if held:
                 self._turn.release()
@@ -140,7 +140,7 @@ class LogDatastore(SQLiteDatastore):
                 with self.reading() as connection:
                     yield connection
         except RAISED as error:
-            raise translated(error, self.path) from error
+            raise to_store_error(error, self.path) from error
         finally:
             if held:
                 self._turn.release()
@@ -189,21 +189,21 @@ class LogDatastore(SQLiteDatastore):
         if self._closed:
             connection.close()
 
-    def _busy(self) -> StoreBusy:
-        return StoreBusy(f"{self.path}: waited {self.deadline} s for others that write")
+    def _busy(self) -> StoreTimeoutError:
+        return StoreTimeoutError(f"{self.path}: waited {self.deadline} s for others that write")
 
     def check(self) -> None:
-        """Raises `StoreFailed` where the log was closed, or came here by a fork of the process."""
+        """Raises `StoreError` where the log was closed, or came here by a fork of the process."""
         if self._closed:
-            raise StoreFailed(f"{self.path}: the log was closed")
+            raise StoreError(f"{self.path}: the log was closed")
         if os.getpid() != self._process:
-            raise StoreFailed(f"{self.path}: opened before a fork of the process; open it again after")
+            raise StoreError(f"{self.path}: opened before a fork of the process; open it again after")
 
     def _guarded(self, connect: Callable[[], events.Connection]) -> events.Connection:
         try:
             return connect()
         except RAISED as error:
-            raise translated(error, self.path) from error
+            raise to_store_error(error, self.path) from error
 
     def _open(self) -> events.Connection:
         """The writer's connection, to a file that is known to be ours and of this release's version."""
@@ -223,7 +223,7 @@ class LogDatastore(SQLiteDatastore):
             self._look_around(connection, note)
         except RAISED as error:
             connection.close()
-            raise translated(error, self.path) from error
+            raise to_store_error(error, self.path) from error
         except BaseException:
             connection.close()
             if self._lock:  # Ctrl-C, just as it is given back
@@ -238,7 +238,7 @@ class LogDatastore(SQLiteDatastore):
             return
         file = schema.id_of(connection)
         self.noted = noted.newest(connection, file)
-        self._place = places.place(self.file)
+        self._place = places.file_identity(self.file)
         if note is not None and note.file != file:
             if self._lock and not self._lock.acquire(self.deadline):
                 raise self._busy()
@@ -263,7 +263,7 @@ class LogDatastore(SQLiteDatastore):
                 self._lock.write(noted.packed(note))
 
     def check_place(self, now: float | None = None) -> None:
-        """Raise `StoreFailed` where the file was removed or replaced since it was opened.
+        """Raise `StoreError` where the file was removed or replaced since it was opened.
 
         Where the last entries may be lost anyway, a writer (`now`) looks once in a while.
         """
@@ -271,8 +271,8 @@ class LogDatastore(SQLiteDatastore):
             if now < self._looks_again:
                 return
             self._looks_again = now + LOOK_SECONDS
-        if self._place is not None and places.place(self.file) != self._place:
-            raise StoreFailed(
+        if self._place is not None and places.file_identity(self.file) != self._place:
+            raise StoreError(
                 f"{self.path}: expected the file that was opened, found "
                 f"{'another one in its place' if os.path.exists(self.file) else 'none'}: nothing more is "
                 "written to it. Close the log, and open it again"
@@ -332,7 +332,7 @@ class LogDatastore(SQLiteDatastore):
     def backup(self, path: Path) -> None:
         """Copy the database as it stands at this moment into a new file, whole or not at all."""
         if path.exists():
-            raise StoreFailed(f"{path}: exists already; a backup overwrites nothing")
+            raise StoreError(f"{path}: exists already; a backup overwrites nothing")
         places.check_path(path)
         with self.reading() as source:
             backups.copy(source, path)

@@ -76,7 +76,7 @@ def insert(connection: sqlite3.Connection, stream: int, records: Iterable[Record
 
 def rows(stream: int, records: Iterable[Record]) -> list[Row]:
     """The records as `insert_rows` takes them."""
-    return [(stream, r.position, r.id, r.at, r.topic, r.salt, r.digest, r.payload) for r in records]
+    return [(stream, r.position, r.id, r.time, r.topic, r.salt, r.digest, r.payload) for r in records]
 
 
 def insert_rows(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from threading import Event, Lock, Thread
 
-from stenolog.domain.errors import StoreFailed
+from stenolog.domain.errors import StoreError
 
 from . import permissions
 from .failures import started
@@ -65,7 +65,7 @@ class FileLock:
         try:
             return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, permissions.PRIVATE)
         except OSError as error:
-            raise StoreFailed(f"{self.path}: cannot be locked for writing: {error.strerror}") from error
+            raise StoreError(f"{self.path}: cannot be locked for writing: {error.strerror}") from error
 
     def _wait(self, timeout: float) -> bool:
         """Sleep in the kernel until it is our turn: in a thread, since flock itself knows no deadline."""
@@ -86,7 +86,7 @@ class FileLock:
     def _start(self, waiter: _Waiter) -> None:
         try:
             started(waiter.thread, self.path)
-        except StoreFailed:
+        except StoreError:
             os.close(waiter.file)
             raise
 

@@ -19,7 +19,7 @@ SINCE = f"""SELECT originator_version, entry_id, at, digest, {events.TOPIC},
 """The columns of `events.EVENT`; the payload of the first is known, and may be long."""
 
 
-def since(datastore: LogDatastore, stream: Stream, position: int, digest: str) -> list[Entry] | None:
+def peek(datastore: LogDatastore, stream: Stream, position: int, digest: str) -> list[Entry] | None:
     """The next entries of the stream itself behind a position that has this digest, at most `SOME`.
 
     None where it has not: the conversation is gone, or the position is one that it inherits. What this
@@ -28,7 +28,7 @@ def since(datastore: LogDatastore, stream: Stream, position: int, digest: str) -
     key = reading.resolve(datastore, stream)
     if key is None:
         return None
-    own = _own(stream, position, digest)
+    own = _recent_entries(stream, position, digest)
     with datastore.glancing() as connection:
         if own:
             head = events.head(connection, key)
@@ -40,7 +40,7 @@ def since(datastore: LogDatastore, stream: Stream, position: int, digest: str) -
     return [*reading._decoded(stream.name, rows[1:])]
 
 
-def _own(stream: Stream, position: int, digest: str) -> list[Entry]:
+def _recent_entries(stream: Stream, position: int, digest: str) -> list[Entry]:
     """What this process has appended from a position on; nothing where that is not known without a gap."""
     if stream.recent is None:
         stream.recent = deque(maxlen=SOME)

@@ -16,16 +16,16 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread, current_thread
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from stenolog.domain.errors import StoreBusy
+from stenolog.domain.errors import StoreTimeoutError
 
-from .failures import RAISED, started, translated
-from .parts import Part, Together, Whole
+from .failures import RAISED, started, to_store_error
+from .parts import Savepoint, SingleWrite, WriteBatch
 
 if TYPE_CHECKING:
     from .datastore import LogDatastore
 
 T = TypeVar("T")
-Job: TypeAlias = "Callable[[Part], T]"
+Job: TypeAlias = "Callable[[Savepoint], T]"
 """Something to be written, in a transaction with others: all of it or, where it raises, nothing of it."""
 MOST = 256
 """Jobs in one transaction."""
@@ -33,7 +33,7 @@ LINGER = 1.0
 """Seconds until a thread that nobody needs any more ends."""
 
 
-class Waiting(Generic[T]):
+class PendingWrite(Generic[T]):
     """A job in the queue; `done` says when it is done or refused, and the thread that writes calls `wake`.
 
     Those of a transaction that have the same `wake` are woken by one call of it.
@@ -48,14 +48,14 @@ class Waiting(Generic[T]):
         self.done = False
         self.error: BaseException | None = None
 
-    def run(self, part: Part, path: str) -> None:
+    def run(self, part: Savepoint, path: str) -> None:
         """Do the job, or note why it cannot be done. Raises what ends the transaction for all."""
         try:
             self._result = self.job(part)
         except Exception as error:
             if not part.goes_on:
                 raise
-            self.error = translated(error, path) if isinstance(error, RAISED) else error
+            self.error = to_store_error(error, path) if isinstance(error, RAISED) else error
 
     def result(self) -> T:
         """What the job gave. Raises what it raised, or what kept its transaction from being committed."""
@@ -64,35 +64,36 @@ class Waiting(Generic[T]):
         return self._result
 
 
-class Group:
+class GroupCommit:
     """What writes to one datastore, one by one or together."""
 
     def __init__(self, store: LogDatastore) -> None:
         self._store = store
-        self._queue: SimpleQueue[Waiting[Any] | None] = SimpleQueue()
+        self._queue: SimpleQueue[PendingWrite[Any] | None] = SimpleQueue()
         self._guard = Lock()
         self._thread: Thread | None = None
 
     def write(self, job: Job[T]) -> T:
-        """Do the job; it is durable when this returns. Raises what it raises, `StoreBusy`, `StoreFailed`."""
-        if (self._store.taken or not self._queue.empty()) and current_thread() is not self._thread:
+        """Do the job; it is durable when this returns. Raises what it raises, `StoreTimeoutError`,
+        `StoreError`."""
+        if (self._store.is_writing or not self._queue.empty()) and current_thread() is not self._thread:
             return self._wait(job)
         with self._store.writing(lazily=True) as connection:
-            part = Whole(connection)
+            part = SingleWrite(connection)
             result = job(part)
         part.remember()
         return result
 
-    def whole(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def savepoint(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """The same for work that may leave something behind when it raises; that is undone."""
 
-        def job(part: Part) -> T:
+        def job(part: Savepoint) -> T:
             with part:
                 return work(part.connection)
 
         return self.write(job)
 
-    def submit(self, waiting: Waiting[Any]) -> None:
+    def submit(self, waiting: PendingWrite[Any]) -> None:
         """Have a job done by the thread that writes; those of one caller keep their order."""
         self._store.check()
         with self._guard:
@@ -114,7 +115,7 @@ class Group:
         """Queue the job, and sleep until it is done. Whoever is interrupted meanwhile does not stop it."""
         done = Lock()
         done.acquire()
-        waiting = Waiting(job, done.release)
+        waiting = PendingWrite(job, done.release)
         self.submit(waiting)
         done.acquire()
         return waiting.result()
@@ -132,16 +133,16 @@ class Group:
                     self._thread = None
                     return
 
-    def _commit(self, taken: list[Waiting[Any]]) -> None:
+    def _commit(self, taken: list[PendingWrite[Any]]) -> None:
         """One transaction of what is taken and what else has come by then; its end is told to all in it."""
         try:
             with self._store.writing(lazily=True) as connection:
-                part = Together(connection, self._store.path)
+                part = WriteBatch(connection, self._store.path)
                 for waiting in self._gathering(taken):
                     part.run(waiting)
                 part.finish()
         except BaseException as error:
-            if isinstance(error, StoreBusy):  # nobody shall wait for the same once more
+            if isinstance(error, StoreTimeoutError):  # nobody shall wait for the same once more
                 taken += self._queued()
             for waiting in taken:
                 waiting.error = error
@@ -152,14 +153,14 @@ class Group:
         for wake in dict.fromkeys(waiting.wake for waiting in taken):
             wake()
 
-    def _gathering(self, taken: list[Waiting[Any]]) -> Iterator[Waiting[Any]]:
+    def _gathering(self, taken: list[PendingWrite[Any]]) -> Iterator[PendingWrite[Any]]:
         """What is taken, and then what is queued, even what comes meanwhile; it is taken as it is given."""
         yield from taken
         for waiting in islice(self._queued(), MOST - len(taken)):
             taken.append(waiting)
             yield waiting
 
-    def _queued(self) -> Iterator[Waiting[Any]]:
+    def _queued(self) -> Iterator[PendingWrite[Any]]:
         with suppress(Empty):
             while (waiting := self._queue.get_nowait()) is not None:
                 yield waiting

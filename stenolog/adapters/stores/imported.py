@@ -8,26 +8,26 @@ from __future__ import annotations
 
 import sqlite3
 
-from stenolog.domain.values import Span
+from stenolog.domain.values import PositionRange
 
 from . import reading, streams, tracking
 from .appending import Stream
 from .datastore import LogDatastore
 from .events import LAST
-from .tracking import Mark
+from .tracking import Cursor
 
 NAME = "imported"
 
 
 def note(connection: sqlite3.Connection, stream: int, first: int, last: int) -> None:
     """Record that the positions `first` to `last` of a stream were imported."""
-    before = tracking.mark(connection, NAME, stream)
+    before = tracking.load_cursor(connection, NAME, stream)
     if before.position:
         first, last = min(first, before.piece), max(last, before.position)
-    tracking.advance(connection, NAME, Mark(last, first), stream)
+    tracking.advance(connection, NAME, Cursor(last, first), stream)
 
 
-def spans(datastore: LogDatastore, stream: Stream) -> tuple[Span, ...]:
+def spans(datastore: LogDatastore, stream: Stream) -> tuple[PositionRange, ...]:
     """The imported positions of a conversation, also those that it inherits as a fork."""
     key = reading.resolve(datastore, stream)
     if key is None:
@@ -35,8 +35,8 @@ def spans(datastore: LogDatastore, stream: Stream) -> tuple[Span, ...]:
     found = []
     with datastore.reading() as connection:
         for segment in streams.lineage(connection, key, LAST):
-            mark = tracking.mark(connection, NAME, segment.stream)
+            mark = tracking.load_cursor(connection, NAME, segment.stream)
             first, last = max(mark.piece, segment.after + 1), min(mark.position, segment.upto)
             if mark.position and first <= last:
-                found.append(Span(first=first, last=last))
+                found.append(PositionRange(first=first, last=last))
     return tuple(found)

@@ -47,7 +47,7 @@ ENDS = """SELECT
     (SELECT max(originator_version) FROM stored_events WHERE originator_id = ?)"""
 
 
-class Unreadable(NamedTuple):
+class DamagedRow(NamedTuple):
     """A place that SQLite cannot read, or where something stands that nobody wrote."""
 
     position: int
@@ -56,7 +56,7 @@ class Unreadable(NamedTuple):
     found: str
 
 
-class Held(NamedTuple):
+class ConversationRow(NamedTuple):
     """A conversation as its row tells it, unchecked but for the types: what has another is left out."""
 
     stream: int
@@ -64,7 +64,7 @@ class Held(NamedTuple):
     parent: int | None
     fork: int
     archived_at: int | None
-    wrong: tuple[Unreadable, ...] = ()
+    wrong: tuple[DamagedRow, ...] = ()
 
 
 @contextmanager
@@ -79,7 +79,7 @@ def inspecting(datastore: LogDatastore) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def faults(connection: sqlite3.Connection) -> Iterator[str]:
+def integrity_errors(connection: sqlite3.Connection) -> Iterator[str]:
     """What SQLite itself finds wrong with the file, and where its tables are not those we made."""
     try:
         for (message,) in connection.execute("PRAGMA integrity_check(20)"):
@@ -99,33 +99,33 @@ def faults(connection: sqlite3.Connection) -> Iterator[str]:
             yield f"the schema of {name} is not the one that this release makes"
 
 
-def conversations(connection: sqlite3.Connection) -> list[Held]:
+def conversations(connection: sqlite3.Connection) -> list[ConversationRow]:
     """Every conversation, the oldest first. Raises `sqlite3.Error` where the table cannot be read."""
     statement = "SELECT stream, name, parent, fork_position, archived_at FROM conversations ORDER BY stream"
-    return [_held(*row) for row in connection.execute(statement).fetchall()]
+    return [_conversation_row(*row) for row in connection.execute(statement).fetchall()]
 
 
-def _held(stream: int, name: Any, parent: Any, fork: Any, archived_at: Any) -> Held:
+def _conversation_row(stream: int, name: Any, parent: Any, fork: Any, archived_at: Any) -> ConversationRow:
     """The row, without the columns that hold what was never written there."""
     numbers = {"parent": parent, "fork_position": fork, "archived_at": archived_at}
     wrong = [
-        Unreadable(0, f"/{column}", "a number or nothing", type(value).__name__)
+        DamagedRow(0, f"/{column}", "a number or nothing", type(value).__name__)
         for column, value in numbers.items()
         if not isinstance(value, int | None)
     ]
     if not isinstance(name, str):
-        wrong.append(Unreadable(0, "/name", "text", type(name).__name__))
+        wrong.append(DamagedRow(0, "/name", "text", type(name).__name__))
         name = repr(name)
     parent, fork, archived_at = (value if isinstance(value, int) else None for value in numbers.values())
-    return Held(stream, name, parent, fork or 0, archived_at, tuple(wrong))
+    return ConversationRow(stream, name, parent, fork or 0, archived_at, tuple(wrong))
 
 
-def history(connection: sqlite3.Connection) -> Iterator[Change | Unreadable]:
+def history(connection: sqlite3.Connection) -> Iterator[Change | DamagedRow]:
     """The records of the history; the first that cannot be read is the last."""
     try:
         for row in rows_of_history(connection):
             odd = [
-                Unreadable(row[0], f"/history/{field}", str(kind), type(value).__name__)
+                DamagedRow(row[0], f"/history/{field}", str(kind), type(value).__name__)
                 for (field, kind), value in zip(HISTORY.items(), row, strict=True)
                 if not isinstance(value, kind)
             ]
@@ -133,46 +133,46 @@ def history(connection: sqlite3.Connection) -> Iterator[Change | Unreadable]:
             if odd:
                 return
     except RAISED as error:
-        yield Unreadable(0, "/history", "rows that can be read", str(error))
+        yield DamagedRow(0, "/history", "rows that can be read", str(error))
 
 
 def records(
     connection: sqlite3.Connection, stream: int, after: int, upto: int
-) -> Iterator[Record | Unreadable]:
+) -> Iterator[Record | DamagedRow]:
     """The records of a stream, and in the place of a damaged one what is wrong with it."""
     position = after
     while True:
         try:
             rows = events.page(connection, events.WHOLE, stream, position, upto)
         except RAISED as error:
-            yield Unreadable(position + 1, "", "rows that can be read", str(error))
+            yield DamagedRow(position + 1, "", "rows that can be read", str(error))
             return
         if not rows:
             return
         yield from map(_checked, rows)
         last = rows[-1][0]
         if not isinstance(last, int) or last <= position:
-            yield Unreadable(position + 1, "/position", "positions in order", repr(last))
+            yield DamagedRow(position + 1, "/position", "positions in order", repr(last))
             return
         position = last
 
 
-def outside(connection: sqlite3.Connection, held: Held) -> Iterator[Unreadable]:
+def outside(connection: sqlite3.Connection, held: ConversationRow) -> Iterator[DamagedRow]:
     """The first and the last position of a stream, where they are none that its conversation can have."""
     first, last = connection.execute(ENDS, (held.stream, held.stream)).fetchone()
     for position in (first, last):
         if position is not None and not (isinstance(position, int) and held.fork < position <= events.LAST):
             where = position if isinstance(position, int) else 0
-            yield Unreadable(where, "/position", f"positions behind {held.fork}", repr(position))
+            yield DamagedRow(where, "/position", f"positions behind {held.fork}", repr(position))
 
 
-def _checked(row: events.Row) -> Record | Unreadable:
+def _checked(row: events.Row) -> Record | DamagedRow:
     """The row as a record, unless a column holds what was never written there."""
     for (field, kind), value in zip(TYPES.items(), row, strict=True):
         if not isinstance(value, kind):
             position = row[0] if isinstance(row[0], int) else 0
             expected = kind.__name__ if isinstance(kind, type) else "bytes or nothing"
-            return Unreadable(position, f"/{field}", expected, type(value).__name__)
+            return DamagedRow(position, f"/{field}", expected, type(value).__name__)
     return Record._make(row)
 
 

@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from glob import escape, glob
 
-from stenolog.domain.errors import StoreFailed
+from stenolog.domain.errors import StoreError
 
 from . import permissions
 
@@ -29,19 +29,19 @@ _OPEN: set[int] = set()
 def make(path: str, database: str = "") -> int:
     """Create a file, lock it, and return its descriptor; with the permissions of a database if one is given.
 
-    Raises OSError, `StoreFailed`.
+    Raises OSError, `StoreError`.
     """
     for _ in range(TRIES):
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
         file = os.open(path, flags, permissions.PRIVATE)
-        if fcntl is None or (_lock(file) and _stands(file, path)):
+        if fcntl is None or (_lock(file) and _is_current(file, path)):
             _OPEN.add(file)
             if database:
                 permissions.follow(path, database, make=False)
             return file
         os.close(file)  # another process took the file for a dead one's, or is looking at it
         time.sleep(0.001)
-    raise StoreFailed(f"{path}: another process has it locked")
+    raise StoreError(f"{path}: another process has it locked")
 
 
 def opened(path: str) -> int:
@@ -83,7 +83,7 @@ def remove(path: str, *, beside: bool = False) -> None:
     with suppress(OSError):
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
-            if _lock(file) and _stands(file, path):
+            if _lock(file) and _is_current(file, path):
                 for each in glob(f"{escape(path)}-*") if beside else ():
                     os.unlink(each)
                 os.unlink(path)
@@ -109,7 +109,7 @@ def _lock(file: int) -> bool:
     return True
 
 
-def _stands(file: int, path: str) -> bool:
+def _is_current(file: int, path: str) -> bool:
     """Return whether the path still names this open file."""
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(file), os.stat(path))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from stenolog.domain.errors import CorruptLog
+from stenolog.domain.errors import CorruptLogError
 from stenolog.domain.history import DELETED
 
 from . import schema
@@ -107,8 +107,8 @@ def forget(path: str | os.PathLike[str]) -> None:
 def check_files(path: str) -> Note | None:
     """Check the files before SQLite opens them, and return the note.
 
-    Raises `CorruptLog` where SQLite would take an empty file for a new log, or replay a write-ahead log that
-    belongs to another file.
+    Raises `CorruptLogError` where SQLite would take an empty file for a new log, or replay a write-ahead log
+    that belongs to another file.
     """
     note = read(path)
     if note is None:
@@ -132,7 +132,7 @@ def _check_unopened(path: str, note: Note) -> None:
     with suppress(*RAISED), closing(sqlite3.connect(f"{uri}?immutable=1", uri=True)) as connection:
         file = schema.id_of(connection)  # as it stands in the file itself, without its write-ahead log
         if file and note.file and file != note.file:
-            raise CorruptLog(
+            raise CorruptLogError(
                 f"{path}: expected the database file that {path}-wal belongs to, found another one, such as "
                 "a backup copied over it. Nothing was changed. To put a backup in the log's place, use "
                 f"`stenolog restore`; by hand, remove {path}-wal, {path}-shm and {path}-lock first"
@@ -142,21 +142,21 @@ def _check_unopened(path: str, note: Note) -> None:
 
 
 def check(path: str, connection: sqlite3.Connection, note: Note) -> None:
-    """Raise `CorruptLog` where the log is shorter than its note, or another one."""
+    """Raise `CorruptLogError` where the log is shorter than its note, or another one."""
     if found := missing(connection, note):
         raise lost(path, note, found)
 
 
-def lost(path: str, note: Note, found: str) -> CorruptLog:
+def lost(path: str, note: Note, found: str) -> CorruptLogError:
     """Return the error of a log that has lost something."""
     advice = ADVICE.format(lock=f"{path}-lock")
-    return CorruptLog(
-        f"{path}: expected {told(note)} (noted in {path}-lock), found {found}. The file or its write-ahead "
-        f"log ({path}-wal) was damaged, removed or replaced by an older copy. {advice}"
+    return CorruptLogError(
+        f"{path}: expected {in_words(note)} (noted in {path}-lock), found {found}. The file or its "
+        f"write-ahead log ({path}-wal) was damaged, removed or replaced by an older copy. {advice}"
     )
 
 
-def told(note: Note) -> str:
+def in_words(note: Note) -> str:
     """Return the note in words."""
     return f"a log up to entry {note.entry} and record {note.record} of its history"
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from .appending import Stream
     from .events import Head, Row
-    from .grouping import Waiting
+    from .grouping import PendingWrite
 
 
-class Part:
+class Savepoint:
     """A part of a part. What is done in `with part:` is undone when the block raises.
 
     `heads`: the streams that the transaction has appended to, their keys, and where they stand once it is
@@ -39,9 +39,9 @@ class Part:
         """Whether there is a transaction still: some failures of the machine end it."""
         return self._connection.in_transaction
 
-    def smaller(self) -> Part:
+    def smaller(self) -> Savepoint:
         """A part of this part, for a job that goes on where something in it is refused."""
-        part = Part(self.connection)
+        part = Savepoint(self.connection)
         part.heads = self.heads
         return part
 
@@ -72,7 +72,7 @@ class Part:
             stream.key, stream.head = key, head
 
 
-class Whole(Part):
+class SingleWrite(Savepoint):
     """All of a transaction. It begins where several statements are needed: one is a transaction by itself."""
 
     def insert(self, key: int, records: Sequence[Record]) -> None:
@@ -93,7 +93,7 @@ class Whole(Part):
             self._connection.execute("ROLLBACK")
 
 
-class Together(Part):
+class WriteBatch(Savepoint):
     """The part of many jobs, one after another. Rows that are inserted are gathered, and written at once:
     with each statement, other threads get their turn. Whoever uses the connection finds them written.
 
@@ -107,8 +107,8 @@ class Together(Part):
         self._path = path
         self._begun = connection.in_transaction
         self._rows: list[Row] = []
-        self._gathered: list[Waiting[Any]] = []
-        self._job: Waiting[Any] | None = None
+        self._gathered: list[PendingWrite[Any]] = []
+        self._job: PendingWrite[Any] | None = None
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -119,7 +119,7 @@ class Together(Part):
     def goes_on(self) -> bool:
         return not self._begun or super().goes_on
 
-    def run(self, job: Waiting[Any]) -> None:
+    def run(self, job: PendingWrite[Any]) -> None:
         """Do a job, or note why it cannot be done. Raises what ends the transaction for all."""
         self._job = job
         job.run(self, self._path)

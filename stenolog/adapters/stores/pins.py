@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable
 
-from stenolog.domain.errors import StoreFailed
+from stenolog.domain.errors import StoreError
 
 from . import lockfile, permissions, ranges
 
@@ -45,7 +45,7 @@ class Pins:
         return bool(self._put)
 
     def add(self, shas: Iterable[str]) -> None:
-        """Pin blobs; call it before they are written. Raises `StoreFailed`."""
+        """Pin blobs; call it before they are written. Raises `StoreError`."""
         with self._turn:
             for sha in shas:
                 if not self._put[sha]:
@@ -68,7 +68,7 @@ class Pins:
         with self._turn:
             if sha in self._put:
                 return True
-            return bool(self._path) and ranges.is_locked(self._opened(), _place(sha))
+            return bool(self._path) and ranges.is_locked(self._opened(), _slot(sha))
 
     def close(self) -> None:
         """Release all pins."""
@@ -82,9 +82,9 @@ class Pins:
         if not self._path:
             return
         try:
-            ranges.lock(self._opened(), _place(sha), kind)
+            ranges.lock(self._opened(), _slot(sha), kind)
         except OSError as error:
-            raise StoreFailed(f"{self._path}: cannot be locked for a blob: {error.strerror}") from error
+            raise StoreError(f"{self._path}: cannot be locked for a blob: {error.strerror}") from error
 
     def _opened(self) -> int:
         if self._file is None:
@@ -92,9 +92,9 @@ class Pins:
             try:
                 self._file = lockfile.opened(self._path)
             except OSError as error:
-                raise StoreFailed(f"{self._path}: {error.strerror}") from error
+                raise StoreError(f"{self._path}: {error.strerror}") from error
         return self._file
 
 
-def _place(sha: str) -> int:
+def _slot(sha: str) -> int:
     return ranges.BLOBS + int(sha[:14], 16)

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from stenolog.domain.errors import NotALog, StoreFailed
+from stenolog.domain.errors import NotADatabaseError, StoreError
 
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -18,15 +18,15 @@ _KINDS = {
 
 
 def check_path(path: Path) -> None:
-    """Raise `NotALog` or `StoreFailed` where no database can be."""
+    """Raise `NotADatabaseError` or `StoreError` where no database can be."""
     if path.exists() and not path.is_file():
         kind = _KINDS.get(stat.S_IFMT(path.stat().st_mode), "something else")
-        raise NotALog(f"{path}: expected a file, found {kind}")
+        raise NotADatabaseError(f"{path}: expected a file, found {kind}")
     if not path.parent.is_dir():
-        raise StoreFailed(f"{path}: the directory {path.parent} does not exist")
+        raise StoreError(f"{path}: the directory {path.parent} does not exist")
 
 
-def place(path: str) -> tuple[int, int]:
+def file_identity(path: str) -> tuple[int, int]:
     """Return what tells a file from another one of the same name."""
     try:
         found = os.stat(path)

@@ -14,7 +14,7 @@ from glob import escape, glob
 from pathlib import Path
 from typing import NamedTuple
 
-from stenolog.domain.errors import StoreFailed
+from stenolog.domain.errors import StoreError
 
 from . import lockfile
 
@@ -61,7 +61,7 @@ class Owner(NamedTuple):
         return bool(self.start) and self.host == platform.node() and _start_of(self.pid) == self.start
 
 
-class Presence:
+class LivenessLock:
     """The presence of one runner; `file` is the database's (":memory:": nobody else can have it).
 
     `owner` is what its claims name it. `claimed` returns the owners of all claims in the log.
@@ -85,7 +85,7 @@ class Presence:
             try:
                 self._file = lockfile.make(self._path, file)
             except OSError as error:
-                raise StoreFailed(f"{self._path}: cannot show that a runner lives: {error}") from error
+                raise StoreError(f"{self._path}: cannot show that a runner lives: {error}") from error
             self._sweep(claimed)
 
     def lives(self, owner: str) -> bool:

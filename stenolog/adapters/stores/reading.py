@@ -9,7 +9,7 @@ from typing import Any
 
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import EPOCH, GENESIS, MICROSECOND, Entry, Record, to_entry
-from stenolog.domain.errors import CorruptLog, StoredDataError, UnknownPosition
+from stenolog.domain.errors import CorruptLogError, PositionNotFoundError, StoredDataError
 from stenolog.domain.events import Event, Unknown
 
 from . import events, streams
@@ -43,13 +43,14 @@ def exists(datastore: LogDatastore, key: int) -> bool:
 
 
 def records(datastore: LogDatastore, stream: Stream, after: int, upto: int | None) -> Iterator[Record]:
-    """The stored records with `after` < position <= `upto`."""
+    """The stored records with `after` < position <= `at`."""
     for rows in _pages(datastore, stream, WHOLE, after, upto):
         yield from map(Record._make, rows)
 
 
 def entries(datastore: LogDatastore, stream: Stream, after: int, upto: int | None) -> Iterator[Entry]:
-    """The same decoded. Raises `CorruptLog`, naming conversation and position, where that cannot be done."""
+    """The same decoded. Raises `CorruptLogError`, naming conversation and position, where that cannot be
+    done."""
     for rows in _pages(datastore, stream, EVENT, after, upto):
         yield from _decoded(stream.name, rows)
 
@@ -59,8 +60,9 @@ def of_kinds(
 ) -> Iterator[Entry | Head]:
     """The entries of these kinds, and now and then the head of what has been read, also at the end.
 
-    Others are neither decoded nor read, but for their place: where one is missing, this raises `CorruptLog`
-    as `entries` does. (With `Unknown` among the kinds all are read: nobody can list the topics of others.)
+    Others are neither decoded nor read, but for their place: where one is missing, this raises
+    `CorruptLogError` as `entries` does. (With `Unknown` among the kinds all are read: nobody can list the
+    topics of others.)
     """
     topics = () if Unknown in kinds else REGISTRY.topics(kinds)
     for key, position, last in _segments(datastore, stream, after, upto):
@@ -71,7 +73,7 @@ def of_kinds(
                 break
             count, head = found
             if position + count != head.position:
-                raise CorruptLog(
+                raise CorruptLogError(
                     f"{stream.name!r}: expected the positions {position + 1} to {head.position}, "
                     f"found {count} of them"
                 )
@@ -145,7 +147,7 @@ def _decoded(name: str, rows: list[Row]) -> Iterator[Entry]:
         raise _undecodable(name, position, topic, payload, error) from None
 
 
-def _undecodable(name: str, position: int, topic: str, payload: bytes, error: Exception) -> CorruptLog:
+def _undecodable(name: str, position: int, topic: str, payload: bytes, error: Exception) -> CorruptLogError:
     """What is wrong with a row, without the payload's own words."""
     try:
         REGISTRY.load(topic, payload)
@@ -153,7 +155,7 @@ def _undecodable(name: str, position: int, topic: str, payload: bytes, error: Ex
         error = known
     except (TypeError, ValueError):
         pass
-    return CorruptLog(f"{name!r} at position {position}: {error}")
+    return CorruptLogError(f"{name!r} at position {position}: {error}")
 
 
 class _Decoders(dict[str, Callable[[bytes], Event]]):
@@ -175,7 +177,7 @@ DECODERS = _Decoders()
 def _pages(
     datastore: LogDatastore, stream: Stream, columns: str, after: int, upto: int | None
 ) -> Iterator[list[Row]]:
-    """The rows as lists of at most 512. Raises `CorruptLog` where a position is missing.
+    """The rows as lists of at most 512. Raises `CorruptLogError` where a position is missing.
 
     What is appended meanwhile is read too.
     """
@@ -187,7 +189,7 @@ def _pages(
                 break
             first, end = rows[0][0], rows[-1][0]
             if (first, end) != (position + 1, position + len(rows)):
-                raise CorruptLog(
+                raise CorruptLogError(
                     f"{stream.name!r}: expected the positions {position + 1} to {position + len(rows)}, "
                     f"found {first} to {end}"
                 )
@@ -218,7 +220,7 @@ def _lineage(datastore: LogDatastore, stream: Stream, key: int, last: int) -> tu
     return segments
 
 
-def kept_in(datastore: LogDatastore, stream: Stream, last: int) -> Iterator[tuple[Stream, int]]:
+def ancestor_streams(datastore: LogDatastore, stream: Stream, last: int) -> Iterator[tuple[Stream, int]]:
     """The streams that hold the positions up to `last`, and up to where: the stream, then its ancestors."""
     key = resolve(datastore, stream)
     if key is not None:
@@ -229,13 +231,13 @@ def kept_in(datastore: LogDatastore, stream: Stream, last: int) -> Iterator[tupl
 def _check_inherited(stream: Stream, key: int, position: int, last: int) -> None:
     """What is inherited is there up to the fork."""
     if key != stream.key and position < last:
-        raise CorruptLog(f"{stream.name!r}: expected position {position + 1}, found none (inherited)")
+        raise CorruptLogError(f"{stream.name!r}: expected position {position + 1}, found none (inherited)")
 
 
 def digest_at(datastore: LogDatastore, stream: Stream, position: int) -> bytes:
     """The digest at a position, 32 bytes; that before the first one is empty.
 
-    Raises `UnknownPosition` where the conversation has no such entry.
+    Raises `PositionNotFoundError` where the conversation has no such entry.
     """
     if position == 0:
         return GENESIS
@@ -246,7 +248,7 @@ def digest_at(datastore: LogDatastore, stream: Stream, position: int) -> bytes:
             digest = digest_on(connection, segments, position)
         if digest is not None:
             return digest
-    raise UnknownPosition(f"{stream.name!r}: no entry at position {position}")
+    raise PositionNotFoundError(f"{stream.name!r}: no entry at position {position}")
 
 
 def digest_on(connection: sqlite3.Connection, segments: Sequence[Segment], position: int) -> bytes | None:

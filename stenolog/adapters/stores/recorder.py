@@ -16,11 +16,11 @@ from eventsourcing.persistence import (
 from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteCursor, SQLiteFactory
 from eventsourcing.utils import Environment, EnvType
 
-from stenolog.adapters.edge import Edge
+from stenolog.adapters.edge import Sources
 from stenolog.domain.entry import microseconds
 
 from . import events, streams
-from .appending import Item, sealed
+from .appending import PendingEntry, sealed
 from .datastore import DEADLINE, LogDatastore
 from .events import START, Head
 
@@ -41,7 +41,7 @@ class LogRecorder(SQLiteApplicationRecorder):
 
     def __init__(self, datastore: LogDatastore, events_table_name: str = "stored_events") -> None:
         super().__init__(datastore, events_table_name)
-        self.edge = Edge()
+        self.edge = Sources()
 
     def construct_create_table_statements(self) -> list[str]:
         return []  # `schema` makes the tables when the file is opened
@@ -66,7 +66,7 @@ class LogRecorder(SQLiteApplicationRecorder):
                     f"{name!r}: expected version {head.position + 1}, found {event.originator_version}"
                 )
             at = microseconds(self.edge.clock())
-            item = Item(self.edge.id(), at, event.topic, self.edge.salt(), event.state)
+            item = PendingEntry(self.edge.id(), at, event.topic, self.edge.salt(), event.state)
             (record,) = sealed(head, [item])
             events.insert(connection, key, [record])
             head = Head(record.position, record.digest)
@@ -125,7 +125,7 @@ class LogSubscription(ListenNotifySubscription[LogRecorder]):
     """
 
     def _loop_on_pull(self) -> None:
-        with self._recorder.datastore.bell.listening(self._has_been_notified.set):
+        with self._recorder.datastore.bell.subscribe(self._has_been_notified.set):
             super()._loop_on_pull()
 
 

@@ -16,7 +16,7 @@ from glob import escape, glob
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stenolog.domain.errors import StoreBusy, StoreFailed
+from stenolog.domain.errors import StoreError, StoreTimeoutError
 
 from . import backups, lockfile, noted, permissions, ranges
 from .filelock import FileLock
@@ -47,15 +47,15 @@ def note_open(datastore: LogDatastore) -> None:
 def opening(database: str, deadline: float) -> Iterator[None]:
     """Keep a database from being replaced while this process opens it, which shows in SQLite's locks later.
 
-    Raises `StoreBusy`, `StoreFailed`.
+    Raises `StoreTimeoutError`, `StoreError`.
     """
     # A log that is new here has no lock file yet, and one that is refused gets none.
     is_known = os.path.exists(f"{database}-lock")
     with _gate(database, ranges.SHARED, deadline) if is_known else nullcontext():
         if os.path.exists(f"{database}{MARK}"):
-            raise StoreFailed(
+            raise StoreError(
                 f"{database}: a restore was interrupted: run `stenolog restore` again. The files that it "
-                f"moved are {database}.before-{_mark(database)}…"
+                f"moved are {database}.before-{_interrupted_stamp(database)}…"
             )
         yield
 
@@ -76,7 +76,7 @@ def _gate(database: str, kind: int, deadline: float) -> Iterator[None]:
                 break
             except OSError:
                 if time.monotonic() > give_up:
-                    raise StoreBusy(
+                    raise StoreTimeoutError(
                         f"{database}: waited {deadline} s for others to open or restore it"
                     ) from None
                 time.sleep(POLL)
@@ -88,16 +88,17 @@ def _gate(database: str, kind: int, deadline: float) -> Iterator[None]:
 def replace(part: Path, path: Path, deadline: float) -> list[Path]:
     """Put a finished copy in the place of a database; return where the files went that were there.
 
-    Raises `StoreBusy` while any process has the database open, and `StoreFailed`. Nothing was moved then.
+    Raises `StoreTimeoutError` while any process has the database open, and `StoreError`. Nothing was moved
+    then.
     """
     database = str(path)
     for store in tuple(_OPEN):
         if not store.closed and _same(store.file, database):
-            raise StoreBusy(f"{path}: open in this process: close it first")
+            raise StoreTimeoutError(f"{path}: open in this process: close it first")
     lock = FileLock(f"{database}-lock", database)
     with _gate(database, ranges.EXCLUSIVE, deadline):
         if not lock.acquire(deadline):
-            raise StoreBusy(f"{path}: waited {deadline} s for another process that writes to it")
+            raise StoreTimeoutError(f"{path}: waited {deadline} s for another process that writes to it")
         try:
             with _unused(database):
                 return _replace(part, path)
@@ -107,7 +108,7 @@ def replace(part: Path, path: Path, deadline: float) -> list[Path]:
 
 @contextmanager
 def _unused(database: str) -> Iterator[None]:
-    """Hold SQLite's locks. Raises `StoreBusy` while another process has some."""
+    """Hold SQLite's locks. Raises `StoreTimeoutError` while another process has some."""
     with ExitStack() as files:
         for end, (start, length) in SQLITE_LOCKS.items():
             if fcntl is None or not os.path.isfile(f"{database}{end}"):
@@ -115,11 +116,11 @@ def _unused(database: str) -> Iterator[None]:
             try:
                 file = files.enter_context(open(f"{database}{end}", "r+b"))
             except OSError as error:
-                raise StoreFailed(f"{database}{end}: {error.strerror}") from error
+                raise StoreError(f"{database}{end}: {error.strerror}") from error
             try:
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
             except OSError:
-                raise StoreBusy(f"{database}: another process has it open: end it first") from None
+                raise StoreTimeoutError(f"{database}: another process has it open: end it first") from None
         yield
 
 
@@ -127,7 +128,7 @@ def _replace(part: Path, path: Path) -> list[Path]:
     mark = Path(f"{path}{MARK}")
     moved: dict[Path, Path] = {}
     try:
-        stamp = _mark(str(path)) or _new_stamp(path)
+        stamp = _interrupted_stamp(str(path)) or _new_stamp(path)
         mark.write_text(stamp)
         backups.sync(mark)
         _sync_folder(path)
@@ -137,12 +138,12 @@ def _replace(part: Path, path: Path) -> list[Path]:
                 old.rename(new)
                 moved[old] = new
         _sync_folder(path)
-        backups.place(part, path)
+        backups.publish(part, path)
     except OSError as error:
         for old, new in reversed(moved.items()):
             new.rename(old)
         mark.unlink(missing_ok=True)
-        raise StoreFailed(f"{path}: cannot be replaced: {error}") from error
+        raise StoreError(f"{path}: cannot be replaced: {error}") from error
     noted.forget(path)  # it tells how far the other database had come
     mark.unlink()
     _sync_folder(path)
@@ -155,7 +156,7 @@ def _files(path: Path) -> list[Path]:
     return [Path(each) for each in beside] + ([path] if path.exists() else [])
 
 
-def _mark(database: str) -> str:
+def _interrupted_stamp(database: str) -> str:
     """Return the stamp of a replacement that was interrupted; "" where there is none."""
     with suppress(OSError):
         return Path(f"{database}{MARK}").read_text()

@@ -15,7 +15,7 @@ ZEROS = bytes(STEP)
 """No frame of SQLite's: it takes them for the end, as it does what is left of an earlier round."""
 
 
-class Room:
+class WalPreallocator:
     """The room in one write-ahead log, up to some `enough` bytes; it is made at its end, wherever that is."""
 
     def __init__(self, path: str, enough: int) -> None:

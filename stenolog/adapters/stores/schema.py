@@ -11,7 +11,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Mapping
 
-from stenolog.domain.errors import CorruptLog, LaterRelease, NotALog
+from stenolog.domain.errors import CorruptLogError, NotADatabaseError, UnsupportedVersionError
 
 from . import history
 
@@ -143,20 +143,21 @@ def _new_id() -> int:
 def version_of(connection: sqlite3.Connection, where: str) -> int:
     """The schema version of an open file, 0 for one that is still empty.
 
-    Raises `NotALog` for another program's database, `LaterRelease` for one that this release is too old for.
+    Raises `NotADatabaseError` for another program's database, `UnsupportedVersionError` for one that this
+    release is too old for.
     """
     application = _pragma(connection, "application_id")
     version = _pragma(connection, "user_version")
     if application == APPLICATION_ID:
         version &= VERSION_BITS
         if version > VERSION:
-            raise LaterRelease(
+            raise UnsupportedVersionError(
                 f"{where}: written by a later release (file format {version}; this release reads up to "
                 f"{VERSION}): upgrade stenolog"
             )
         return version
     if application or version or connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
-        raise NotALog(
+        raise NotADatabaseError(
             f"{where}: expected a stenolog database (application id {APPLICATION_ID:#x}), "
             f"found another program's (application id {application:#x})"
         )
@@ -164,11 +165,12 @@ def version_of(connection: sqlite3.Connection, where: str) -> int:
 
 
 def check_triggers(connection: sqlite3.Connection, where: str) -> None:
-    """Raise `CorruptLog` for a file with another program's trigger: it could add entries to each append."""
+    """Raise `CorruptLogError` for a file with another program's trigger: it could add entries to each
+    append."""
     statement = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
     for name, sql in connection.execute(statement).fetchall():
         if sql != INHERIT:
-            raise CorruptLog(
+            raise CorruptLogError(
                 f"{where}: expected no trigger but those of stenolog, found {name!r}, which changes what is "
                 "written. If it is yours, drop it; else do not trust this file"
             )

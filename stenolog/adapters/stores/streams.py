@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from stenolog.domain.errors import CorruptLog
+from stenolog.domain.errors import CorruptLogError
 from stenolog.domain.history import ARCHIVED, BEGUN, DELETED, FORKED, RENAMED, UNARCHIVED
 
 from . import history
@@ -44,7 +44,7 @@ MARK_DELETION = "INSERT OR REPLACE INTO tracking (name, stream, position, piece)
 
 
 class Segment(NamedTuple):
-    """A run of a conversation's positions, `after` < position <= `upto`, and the stream they are kept in."""
+    """A run of a conversation's positions, `after` < position <= `at`, and the stream they are kept in."""
 
     stream: int
     after: int
@@ -53,11 +53,11 @@ class Segment(NamedTuple):
 
 def find(connection: sqlite3.Connection, name: str) -> int | None:
     """The stream of the conversation of that name."""
-    row = connection.execute(FIND, (whole(name),)).fetchone()
+    row = connection.execute(FIND, (clean_text(name),)).fetchone()
     return int(row[0]) if row else None
 
 
-def whole(text: str) -> str:
+def clean_text(text: str) -> str:
     """The text as SQLite can be handed it: half a surrogate pair, which no name has, becomes another sign."""
     return text.encode(errors="surrogatepass").decode(errors="replace")
 
@@ -103,8 +103,8 @@ def count(connection: sqlite3.Connection, which: Which) -> int:
 
 def _conditions(which: Which) -> tuple[str, list[Any]]:
     """The clause that picks them, with its values."""
-    begins, before = whole(which.begins), whole(which.before)
-    part = whole(which.like).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    begins, before = clean_text(which.begins), clean_text(which.before)
+    part = clean_text(which.like).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     asked: list[tuple[bool, str, tuple[Any, ...]]] = [
         (not which.archived, "archived_at IS NULL", ()),
         (bool(begins), "name >= ? AND name < ?", (begins, f"{begins}\U0010ffff")),
@@ -134,9 +134,9 @@ def forks(connection: sqlite3.Connection, stream: int) -> list[str]:
 
 
 def _text(name: object) -> str:
-    """Return a stored name. Raises `CorruptLog` where it is no text."""
+    """Return a stored name. Raises `CorruptLogError` where it is no text."""
     if not isinstance(name, str):
-        raise CorruptLog(f"conversations: expected names as text, found {type(name).__name__}")
+        raise CorruptLogError(f"conversations: expected names as text, found {type(name).__name__}")
     return name
 
 
@@ -145,7 +145,7 @@ def lineage(connection: sqlite3.Connection, stream: int, last: int) -> tuple[Seg
     segments: list[Segment] = []
     for key, fork in connection.execute(LINEAGE, (stream,)).fetchall():
         if not isinstance(fork, int | None):
-            raise CorruptLog(f"stream {key}: expected a fork position, found {type(fork).__name__}")
+            raise CorruptLogError(f"stream {key}: expected a fork position, found {type(fork).__name__}")
         after = min(fork or 0, last)
         segments.append(Segment(key, after, last))
         last = after

@@ -15,20 +15,20 @@ EVERYWHERE = 0
 """In the place of a stream, for those who follow all of the log: their positions are its notification ids."""
 
 
-class Mark(NamedTuple):
+class Cursor(NamedTuple):
     """All entries up to `position` are done with, and so many pieces of the one behind it."""
 
     position: int = 0
     piece: int = 0
 
 
-def mark(connection: sqlite3.Connection, name: str, stream: int = EVERYWHERE) -> Mark:
+def load_cursor(connection: sqlite3.Connection, name: str, stream: int = EVERYWHERE) -> Cursor:
     """How far the follower of that name has come; at the beginning where it never came by."""
     row = connection.execute(MARK, (name, stream)).fetchone()
-    return Mark(*row) if row else Mark()
+    return Cursor(*row) if row else Cursor()
 
 
-def advance(connection: sqlite3.Connection, name: str, to: Mark, stream: int = EVERYWHERE) -> None:
+def advance(connection: sqlite3.Connection, name: str, to: Cursor, stream: int = EVERYWHERE) -> None:
     """Note how far it has come."""
     connection.execute(SET, (name, stream, *to))
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from . import noted
-from .failures import RAISED, translated
+from .failures import RAISED, to_store_error
 
 if TYPE_CHECKING:
     from .datastore import LogDatastore
@@ -36,7 +36,7 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
         except BaseException as error:
             self.end()
             if isinstance(error, RAISED):
-                raise translated(error, self._store.path) from error
+                raise to_store_error(error, self._store.path) from error
             raise
 
     def __exit__(
@@ -50,12 +50,12 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
         except BaseException as failed:
             self.end()
             if isinstance(failed, RAISED):
-                raise translated(failed, store.path) from failed
+                raise to_store_error(failed, store.path) from failed
             raise
         finally:
-            store.bell.ring()  # for whoever was interrupted behind a commit, too: a false alarm does no harm
+            store.bell.notify()  # also for whoever was interrupted behind a commit: a false alarm is harmless
         if isinstance(error, RAISED):
-            raise translated(error, store.path) from error
+            raise to_store_error(error, store.path) from error
 
     def _begin(self) -> sqlite3.Connection:
         store = self._store

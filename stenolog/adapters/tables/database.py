@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from stenolog.adapters.llms.collecting import clean
 from stenolog.adapters.stores.events import LAST
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import TableFailed
+from stenolog.domain.errors import TableError
 
 from .declaring import CONVERSATION, POSITION, Column, Table
 
@@ -41,7 +41,7 @@ class Database(Protocol):
         ...
 
 
-class Made(NamedTuple):
+class StoredTable(NamedTuple):
     """What a table was made by, and why it goes no further (empty: it does)."""
 
     signature: str
@@ -83,7 +83,7 @@ def inherit(database: Database, stream: int, parent: int | None, fork: int | Non
 
 def make(database: Database, table: Table) -> None:
     """Make a table, empty."""
-    columns = "".join(f', "{name}" {database.types[kind]}' for name, kind in table.own.items())
+    columns = "".join(f', "{name}" {database.types[kind]}' for name, kind in table.declared_columns.items())
     rows = f'"{table.name}__rows"'
     database.run(
         f"""CREATE TABLE {rows} (
@@ -94,7 +94,9 @@ def make(database: Database, table: Table) -> None:
     database.run(f'CREATE INDEX "{table.name}__keys" ON {rows} (stream, key, position)')
     for nth, name in enumerate(table.indexes):  # a name of its own would be too long for PostgreSQL
         database.run(f'CREATE INDEX "{table.name}__by_{nth}" ON {rows} ("{name}")')
-    shown = ", ".join(f'{_shown(name, column)} AS "{name}"' for name, column in table.columns.items())
+    shown = ", ".join(
+        f'{_view_expression(name, column)} AS "{name}"' for name, column in table.columns.items()
+    )
     database.run(
         f"""CREATE VIEW "{table.name}" AS SELECT {shown}
         FROM {database.conversations} c
@@ -115,10 +117,10 @@ def drop(database: Database, name: str) -> None:
     database.run("DELETE FROM stenolog_tables WHERE name = ?", (name,))
 
 
-def made(database: Database, name: str) -> Made | None:
+def load_table(database: Database, name: str) -> StoredTable | None:
     """What is known of a table; None where there is none of that name."""
     found = database.run("SELECT signature, fault FROM stenolog_tables WHERE name = ?", (name,))
-    return Made(*found[0]) if found else None
+    return StoredTable(*found[0]) if found else None
 
 
 def note_fault(database: Database, name: str, fault: str) -> None:
@@ -133,7 +135,7 @@ class Intake:
         self._database = database
         self._table = table
         self._rows: list[tuple[Any, ...]] = []
-        holes = ", ".join("?" * (5 + len(table.own)))
+        holes = ", ".join("?" * (5 + len(table.declared_columns)))
         self._insert = f'INSERT INTO "{table.name}__rows" VALUES ({holes})'
         self._key_at = f"""SELECT r.key FROM stenolog_lineage l
             JOIN "{table.name}__rows" r ON r.stream = l.stream AND r.position <= l.upto
@@ -154,7 +156,7 @@ class Intake:
             raise
         except Exception as error:
             self.flush()
-            told = str(error) if isinstance(error, TableFailed) else f"{type(error).__name__}: {error}"
+            told = str(error) if isinstance(error, TableError) else f"{type(error).__name__}: {error}"
             return reached, clean(f"{place}{told}"[:FAULT_LENGTH]).replace("\0", "\ufffd")
         self.flush()
         return reached, ""
@@ -167,7 +169,7 @@ class Intake:
 
     def _take(self, committed: Committed) -> None:
         stream, entry = committed.stream, committed.entry
-        nothing = (None,) * len(self._table.own)
+        nothing = (None,) * len(self._table.declared_columns)
         for nth, key, values in self._table.rows_of(entry, lambda position: self._key(stream, position)):
             row = (stream, entry.position, nth, key, values is None, *(values or nothing))
             self._rows.append(row)
@@ -179,7 +181,7 @@ class Intake:
         return str(found[0][0]) if found else str(position)
 
 
-def _shown(name: str, column: Column) -> str:
+def _view_expression(name: str, column: Column) -> str:
     """What the view shows in a column."""
     if column is CONVERSATION:
         return "c.name"

@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import CallerError, TableFailed
+from stenolog.domain.errors import CallerError, TableError
 from stenolog.domain.scalars import in_utc
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
@@ -51,7 +51,7 @@ TYPES: dict[type, str] = {
 KINDS = ", ".join(kind.__name__ for kind in TYPES)
 
 
-class Known(Enum):
+class EntryContext(Enum):
     """A column that is known without being told: what it holds of a row's conversation."""
 
     CONVERSATION = "conversation"
@@ -61,12 +61,12 @@ class Known(Enum):
         return self.name
 
 
-CONVERSATION: Final = Known.CONVERSATION
+CONVERSATION: Final = EntryContext.CONVERSATION
 """A column with the name that the row's conversation has now."""
-POSITION: Final = Known.POSITION
+POSITION: Final = EntryContext.POSITION
 """A column with the position of the entry that made the row."""
 Value: TypeAlias = str | int | float | bool | bytes | datetime | None
-Column: TypeAlias = type | Known
+Column: TypeAlias = type | EntryContext
 
 
 class Delete(NamedTuple):
@@ -78,7 +78,7 @@ class Delete(NamedTuple):
 Rows: TypeAlias = Callable[[Entry], Iterable[Mapping[str, Value] | Delete]]
 
 
-class Row(NamedTuple):
+class RowOf(NamedTuple):
     """A row as it is kept: a later one with its key takes its place; `values` None: and says no more."""
 
     nth: int
@@ -113,19 +113,19 @@ class Table:
                 raise CallerError(f"{self.name!r}: expected a name of letters and digits, found {what!r:.60}")
         if len({name.lower() for name in self.columns}) < len(self.columns):
             raise CallerError(f"{self.name}: two columns differ in case alone: {', '.join(self.columns)}")
-        if taken := [name for name in self.own if name.lower() in USED]:
+        if taken := [name for name in self.declared_columns if name.lower() in USED]:
             raise CallerError(f"{self.name}: tables use this name of a column themselves: {taken[0]!r}")
         if self.name in TAKEN or self.name.startswith(("sqlite_", "stenolog_", "pg_")):
             raise CallerError(f"{self.name!r}: the log itself has a table of this name")
         for name, column in self.columns.items():
-            if column not in TYPES and not isinstance(column, Known):
+            if column not in TYPES and not isinstance(column, EntryContext):
                 raise CallerError(f"{self.name}.{name}: expected one of {KINDS}, found {column!r:.60}")
         for name in (*self.indexes, *([self.key] if self.key else [])):
-            if name not in self.own:
+            if name not in self.declared_columns:
                 raise CallerError(f"{self.name}: expected a column of its own, found {name!r}")
 
     @property
-    def own(self) -> dict[str, type]:
+    def declared_columns(self) -> dict[str, type]:
         """The columns that its function gives."""
         return {name: column for name, column in self.columns.items() if isinstance(column, type)}
 
@@ -139,42 +139,44 @@ class Table:
         more = [f"key {self.key}"] * bool(self.key) + [f"index {name}" for name in self.indexes]
         return "; ".join([f"version {self.version}", *columns, *more])
 
-    def rows_of(self, entry: Entry, first: Callable[[int], str]) -> list[Row]:
+    def rows_of(self, entry: Entry, first: Callable[[int], str]) -> list[RowOf]:
         """The rows of an entry; `first` gives the key of the rows at a position.
 
-        Raises `TableFailed` where the table's own function fails, or gives what is no row.
+        Raises `TableError` where the table's own function fails, or gives what is no row.
         """
-        given = self._given(entry)
+        given = self._rows_of(entry)
         if self.key:
             latest = dict(map(self._keyed, given))
-            return [Row(nth, key, values) for nth, (key, values) in enumerate(latest.items())]
+            return [RowOf(nth, key, values) for nth, (key, values) in enumerate(latest.items())]
         edited = getattr(entry.event, "replaces", None) or entry.position
         is_edit = edited < entry.position
         key = first(edited) if is_edit else str(entry.position)
-        made = [Row(nth, key, self._values(one)) for nth, one in enumerate(given)]
-        return made or ([Row(0, key, None)] if is_edit else [])
+        made = [RowOf(nth, key, self._values(one)) for nth, one in enumerate(given)]
+        return made or ([RowOf(0, key, None)] if is_edit else [])
 
-    def _given(self, entry: Entry) -> list[Mapping[str, Value] | Delete]:
+    def _rows_of(self, entry: Entry) -> list[Mapping[str, Value] | Delete]:
         """What its own function gives; whatever that raises is its own fault."""
         try:
             return list(self.rows(entry._replace(conversation="")))
         except Exception as error:
-            raise TableFailed(f"{type(error).__name__}: {error}") from error
+            raise TableError(f"{type(error).__name__}: {error}") from error
 
     def _keyed(self, given: Mapping[str, Value] | Delete) -> tuple[str, tuple[Value, ...] | None]:
         values = None if isinstance(given, Delete) else self._values(given)
         told = given.key if isinstance(given, Delete) else given.get(self.key)
-        key = self._checked(self.key, self.own[self.key], told)
+        key = self._checked(self.key, self.declared_columns[self.key], told)
         if key is None:
-            raise TableFailed(f"{self.name}: expected a row with its key {self.key!r}, found none")
+            raise TableError(f"{self.name}: expected a row with its key {self.key!r}, found none")
         return _short(str(key)), values
 
     def _values(self, given: Mapping[str, Value] | Delete) -> tuple[Value, ...]:
         if isinstance(given, Delete):
-            raise TableFailed(f"{self.name}: Delete needs a table with a key")
-        if strangers := set(given) - set(self.own):
-            raise TableFailed(f"{self.name}: no such column: {', '.join(sorted(strangers))}")
-        return tuple(self._checked(name, kind, given.get(name)) for name, kind in self.own.items())
+            raise TableError(f"{self.name}: Delete needs a table with a key")
+        if strangers := set(given) - set(self.declared_columns):
+            raise TableError(f"{self.name}: no such column: {', '.join(sorted(strangers))}")
+        return tuple(
+            self._checked(name, kind, given.get(name)) for name, kind in self.declared_columns.items()
+        )
 
     def _checked(self, name: str, kind: type, value: Value) -> Value:
         """The value, where it is of the column's type: what one database takes, the others take too."""
@@ -192,7 +194,7 @@ class Table:
                 return float(value) if kind is float else int(value)
             case _:
                 pass
-        raise TableFailed(f"{self.name}.{name}: expected {kind.__name__}, found {type(value).__name__}")
+        raise TableError(f"{self.name}.{name}: expected {kind.__name__}, found {type(value).__name__}")
 
 
 def _short(key: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.parts import Opaque, Part, Reasoning, Text
+from stenolog.domain.parts import Part, ProviderPart, ReasoningPart, TextPart
 from stenolog.domain.state import address
 from stenolog.projections.words import in_words
 
@@ -23,17 +23,17 @@ def messages_in(entry: Entry) -> Iterator[dict[str, Any]]:
     is whoever said it, by the entry alone: a person, an agent, a tool; None where the entry names nobody.
     What says nothing to read is no message.
     """
-    row = {"id": entry.id, "createdAt": entry.at}
+    row = {"id": entry.id, "createdAt": entry.time}
     match entry.event:
         case UserMessage(parts=parts, author=author) as said:
             role = {"person": "user", "agent": "assistant"}.get(said.author_kind, "system")
-            yield from _said(row, role, parts, author or None)
+            yield from _message_row(row, role, parts, author or None)
         case AssistantMessage(parts=parts, agent=agent, task=task):
-            yield from _said(row, "assistant", parts, address(agent, task))
+            yield from _message_row(row, "assistant", parts, address(agent, task))
         case LlmError(parts=parts, agent=agent, task=task, retry_at=None):
-            yield from _said(row, "assistant", parts, address(agent, task))
+            yield from _message_row(row, "assistant", parts, address(agent, task))
         case ToolResult(parts=parts, name=name):
-            yield from _said(row, "tool", parts, name or None)
+            yield from _message_row(row, "tool", parts, name or None)
         case ModeSwitch(cards=cards):
             for agent, card in cards.items():
                 if card is not None and card.persona:
@@ -43,7 +43,7 @@ def messages_in(entry: Entry) -> Iterator[dict[str, Any]]:
             pass
 
 
-def _said(
+def _message_row(
     row: dict[str, Any], role: str, parts: Sequence[Part], agent: str | None
 ) -> Iterator[dict[str, Any]]:
     """The row of a message, where there is anything to read in it."""
@@ -55,8 +55,8 @@ def _content(parts: Sequence[Part]) -> str:
     """The text as it was said; calls and files in words on lines of their own, and nothing of what was merely
     thought.
     """
-    said = (part for part in parts if not isinstance(part, Reasoning | Opaque))
-    lines = (part.text if isinstance(part, Text) else in_words([part]) for part in said)
+    said = (part for part in parts if not isinstance(part, ReasoningPart | ProviderPart))
+    lines = (part.text if isinstance(part, TextPart) else in_words([part]) for part in said)
     return "\n".join(line for line in lines if line)
 
 

@@ -21,9 +21,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from stenolog.adapters.stores import reading
-from stenolog.domain.errors import CallerError, MissingExtra, StoreFailed, TableFailed
+from stenolog.domain.errors import CallerError, MissingExtraError, StoreError, TableError
 
-from .database import Committed, Intake, drop, inherit, made, make, note_fault, prepare
+from .database import Committed, Intake, drop, inherit, load_table, make, note_fault, prepare
 from .declaring import TYPES, Table
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class InPostgres:
     def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         """The statement once for each. Text cannot hold NUL here: U+FFFD stands in its place."""
         with self.connection.cursor() as cursor:
-            told = [list(map(_told, row)) for row in rows]
+            told = [list(map(_to_postgres, row)) for row in rows]
             cursor.executemany(statement.replace("?", "%s"), told)
 
 
@@ -88,14 +88,14 @@ class Follower:
     """Keeps tables in PostgreSQL up to date with a log; `dsn` is what libpq takes.
 
     To be used by one thread at a time. Makes the tables, and makes those anew that were made by another
-    version or other columns. Raises `MissingExtra` without psycopg, `StoreFailed` without a connection.
+    version or other columns. Raises `MissingExtraError` without psycopg, `StoreError` without a connection.
     """
 
     def __init__(self, log: Log, dsn: str, *tables: Table) -> None:
         try:
             import psycopg
         except ImportError:
-            raise MissingExtra("postgres", "psycopg") from None
+            raise MissingExtraError("postgres", "psycopg") from None
         if not tables:
             raise CallerError("expected a table to keep up to date, found none")
         self._psycopg = psycopg
@@ -129,17 +129,17 @@ class Follower:
         A connection that is lost is made anew. A table that goes no further is logged, and left behind.
         """
         woken = threading.Event()
-        with self._datastore.bell.listening(woken.set):
+        with self._datastore.bell.subscribe(woken.set):
             while not self._datastore.closed:
                 woken.clear()  # before reading: what comes after that wakes us again
                 try:
                     self.catch_up()
-                except StoreFailed as error:
+                except StoreError as error:
                     if not self._datastore.closed:
                         LOGGER.warning("%s; again in %s s", error, WAIT)
                         woken.wait(WAIT)
                         woken.set()
-                except TableFailed as error:
+                except TableError as error:
                     LOGGER.warning("%s", error)
                 if not woken.wait(timeout):
                     return
@@ -147,17 +147,17 @@ class Follower:
     def catch_up(self) -> None:
         """Take in whatever the tables lack, and what was renamed or deleted since.
 
-        Raises `TableFailed` where a table's function fails, once the other tables are up to date; what it had
+        Raises `TableError` where a table's function fails, once the other tables are up to date; what it had
         taken in before that stays.
         """
         faults = [fault for table in self._tables if (fault := self._catch_up(table))]
         if faults:
-            raise TableFailed("; ".join(faults))
+            raise TableError("; ".join(faults))
 
     def rebuild(self) -> None:
         """Drop the tables and make them anew from the log, which may be another one than before.
 
-        All other tables there begin anew too, at their next turn. Raises `TableFailed`, as `catch_up`.
+        All other tables there begin anew too, at their next turn. Raises `TableError`, as `catch_up`.
         """
         with self._transaction() as database:
             database.run("DELETE FROM stenolog_conversations")  # and with them lineage and rows
@@ -173,7 +173,7 @@ class Follower:
                 database.run(statement)
             prepare(database)
             for table in self._tables:
-                found = made(database, table.name)
+                found = load_table(database, table.name)
                 if found is None or found.signature != table.signature:
                     self._make(database, table)
 
@@ -182,7 +182,7 @@ class Follower:
         while True:
             with self._transaction() as database:
                 name = table.name
-                found = made(database, name)
+                found = load_table(database, name)
                 if found is None or found.signature != table.signature:
                     return f"{name}: expected {table.signature}; found {found}"
                 ((after, digest),) = database.run(
@@ -220,7 +220,7 @@ class Follower:
     def _make(self, database: InPostgres, table: Table) -> None:
         names = (f'"{table.name}"', f'"{table.name}__rows"')
         there = database.run("SELECT to_regclass(?), to_regclass(?)", names) != [(None, None)]
-        if there and made(database, table.name) is None:
+        if there and load_table(database, table.name) is None:
             raise CallerError(f"{table.name!r}: the database has a table of this name, which is not ours")
         drop(database, table.name)
         make(database, table)
@@ -228,8 +228,8 @@ class Follower:
 
     @contextmanager
     def _transaction(self) -> Iterator[InPostgres]:
-        """A transaction, in turn with other followers. Raises `StoreFailed` where the connection fails, and
-        `TableFailed` for what else the database refuses."""
+        """A transaction, in turn with other followers. Raises `StoreError` where the connection fails, and
+        `TableError` for what else the database refuses."""
         raised = self._psycopg.Error
         try:
             if self._connection is None:
@@ -241,10 +241,10 @@ class Follower:
             told = f"PostgreSQL: {str(error).strip()}"
             if self._connection is None or self._connection.broken:
                 self.close()
-                raise StoreFailed(told) from error
+                raise StoreError(told) from error
             if (error.sqlstate or "")[:2] in PASSING:
-                raise StoreFailed(told) from error
-            raise TableFailed(told) from error
+                raise StoreError(told) from error
+            raise TableError(told) from error
 
 
 def _digest(connection: sqlite3.Connection, notification: int) -> str:
@@ -273,5 +273,5 @@ def _mirror(database: InPostgres, here: Here) -> None:
         database.run("DELETE FROM stenolog_conversations WHERE stream = ANY(?)", (list(there),))
 
 
-def _told(value: Any) -> Any:
+def _to_postgres(value: Any) -> Any:
     return value.replace("\0", "\ufffd") if isinstance(value, str) else value

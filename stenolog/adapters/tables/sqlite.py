@@ -9,10 +9,10 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from stenolog.adapters.stores import reading, schema, tracking
-from stenolog.adapters.stores.tracking import Mark
-from stenolog.domain.errors import CallerError, TableFailed
+from stenolog.adapters.stores.tracking import Cursor
+from stenolog.domain.errors import CallerError, TableError
 
-from .database import Committed, Intake, drop, inherit, made, make, note_fault, prepare
+from .database import Committed, Intake, drop, inherit, load_table, make, note_fault, prepare
 from .declaring import TYPES, Table
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class InSQLite:
         self.connection.executemany(statement, [list(map(_stored, row)) for row in rows])
 
 
-class Standing(NamedTuple):
+class TableStatus(NamedTuple):
     """How many entries a table has yet to take in, and why it goes no further (empty: it does)."""
 
     name: str
@@ -63,8 +63,8 @@ class Standing(NamedTuple):
     fault: str = ""
 
 
-class Kept:
-    """A table that is kept up to date by this log; see `keep`."""
+class AttachedTable:
+    """A table that is kept up to date by this log; see `attach_table`."""
 
     def __init__(self, log: Log, table: Table) -> None:
         self.table = table
@@ -74,30 +74,30 @@ class Kept:
     def __repr__(self) -> str:
         return f"<Kept {self.table.name} in {self._datastore.path}>"
 
-    def standing(self) -> Standing:
-        """How the table stands now. Raises `TableFailed` where it is no longer kept."""
+    def status(self) -> TableStatus:
+        """How the table stands now. Raises `TableError` where it is no longer kept."""
         with self._datastore.reading() as connection:
-            found = made(InSQLite(connection), self.table.name)
+            found = load_table(InSQLite(connection), self.table.name)
             if found is None or found.signature != self.table.signature:
-                raise TableFailed(f"{self.table.name}: expected {self.table.signature}; found {found}")
-            return _standing(connection, self.table.name, found.fault)
+                raise TableError(f"{self.table.name}: expected {self.table.signature}; found {found}")
+            return _status(connection, self.table.name, found.fault)
 
     def catch_up(self) -> None:
-        """Take in whatever it lacks. Raises `TableFailed` where its function fails, which is tried again."""
+        """Take in whatever it lacks. Raises `TableError` where its function fails, which is tried again."""
         with self._datastore.writing() as connection:
             note_fault(InSQLite(connection), self.table.name, "")
         before = 0
-        while (stands := self.standing()).behind:
+        while (stands := self.status()).behind:
             if stands.fault:
-                raise TableFailed(f"{stands.name}: {stands.fault}")
+                raise TableError(f"{stands.name}: {stands.fault}")
             if stands.behind == before:
-                raise TableFailed(f"{stands.name}: this log does not keep it any more")
+                raise TableError(f"{stands.name}: this log does not keep it any more")
             before = stands.behind
             with self._datastore.writing():
                 pass  # at its end the next batch is taken in
 
     def rebuild(self) -> None:
-        """Drop the table and make it anew from the log. Raises `TableFailed`, as `catch_up`."""
+        """Drop the table and make it anew from the log. Raises `TableError`, as `catch_up`."""
         with self._datastore.writing() as connection:
             self._make(connection)
         self.catch_up()
@@ -113,11 +113,11 @@ class Kept:
     def select(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """What a query of SQL gives; `?` stands for a value. It may read and nothing else.
 
-        Whatever other programs have appended is taken in before. Raises `TableFailed` where the table has
+        Whatever other programs have appended is taken in before. Raises `TableError` where the table has
         stopped before the log's end, and `CallerError` for what is no query.
         """
-        if (stands := self.standing()).fault:
-            raise TableFailed(f"{stands.name}: {stands.fault}")
+        if (stands := self.status()).fault:
+            raise TableError(f"{stands.name}: {stands.fault}")
         if stands.behind:
             self.catch_up()
         with self._datastore.reading() as connection:
@@ -135,7 +135,7 @@ class Kept:
         """Make the table if need be, bring it up to date, and keep it so."""
         with self._datastore.writing() as connection:
             _prepare(InSQLite(connection))
-            found = made(InSQLite(connection), self.table.name)
+            found = load_table(InSQLite(connection), self.table.name)
             if found is None or found.signature != self.table.signature:
                 self._make(connection)
         self._datastore.kept_up.append(self.keep_up)
@@ -146,11 +146,11 @@ class Kept:
 
         A failure of the table is noted and stops the table alone: what is appended has happened.
         """
-        after = tracking.mark(connection, self._mark).position
+        after = tracking.load_cursor(connection, self._mark).position
         if after >= reading.newest(connection):
             return
         database = InSQLite(connection)
-        found = made(database, self.table.name)
+        found = load_table(database, self.table.name)
         if found is None or found.fault or found.signature != self.table.signature:
             return
         connection.execute("SAVEPOINT kept")
@@ -163,7 +163,7 @@ class Kept:
             reached, fault = 0, str(error)
         connection.execute("RELEASE kept")
         if reached:
-            tracking.advance(connection, self._mark, Mark(reached))
+            tracking.advance(connection, self._mark, Cursor(reached))
         if fault:
             note_fault(database, self.table.name, fault)
 
@@ -171,48 +171,48 @@ class Kept:
         """The table, empty, in the place of what was made by another definition."""
         database, name = InSQLite(connection), self.table.name
         others = "SELECT type FROM sqlite_master WHERE lower(name) IN (?, ?)"
-        if made(database, name) is None and database.run(others, (name, f"{name}__rows")):
+        if load_table(database, name) is None and database.run(others, (name, f"{name}__rows")):
             raise CallerError(f"{name!r}: the database has a table of this name, which is not ours")
         drop(database, name)
         tracking.forget(connection, self._mark)
         make(database, self.table)
 
 
-def keep(log: Log, table: Table) -> Kept:
+def attach_table(log: Log, table: Table) -> AttachedTable:
     """Have a table follow the log, in the log's own database, from now on.
 
     It is made if it is not there, made anew if it was made by another version or by other columns, and
     brought up to date. From then on whatever this log appends is in it in the same transaction, together with
     what other programs, which do not know of the table, have appended meanwhile: at most 5,000 entries at
     once. Where the table's function fails, the append is made all the same, and the table goes no further
-    until `catch_up` or `rebuild`; both raise `TableFailed` then, and so do `select` and this.
+    until `catch_up` or `rebuild`; both raise `TableError` then, and so do `select` and this.
     """
     for other in log.datastore.kept_up:
         kept = getattr(other, "__self__", None)
-        if isinstance(kept, Kept) and kept.table.name == table.name:
+        if isinstance(kept, AttachedTable) and kept.table.name == table.name:
             if kept.table != table:
                 raise CallerError(f"{table.name!r}: this log keeps another table of this name")
             kept.catch_up()
             return kept
-    kept = Kept(log, table)
+    kept = AttachedTable(log, table)
     kept.attach()
     return kept
 
 
-def kept_in(log: Log) -> list[Standing]:
+def attached_tables(log: Log) -> list[TableStatus]:
     """How every table in the log's database stands, whoever keeps it."""
     with log.datastore.reading() as connection:
         database = InSQLite(connection)
         if not database.run("SELECT 1 FROM sqlite_master WHERE name = 'stenolog_tables'"):
             return []
         found = database.run("SELECT name, fault FROM stenolog_tables ORDER BY name")
-        return [_standing(connection, name, fault) for name, fault in found]
+        return [_status(connection, name, fault) for name, fault in found]
 
 
-def _standing(connection: sqlite3.Connection, name: str, fault: str) -> Standing:
-    mark = tracking.mark(connection, f"table:{name}").position
+def _status(connection: sqlite3.Connection, name: str, fault: str) -> TableStatus:
+    mark = tracking.load_cursor(connection, f"table:{name}").position
     (behind,) = connection.execute("SELECT count(*) FROM stored_events WHERE rowid > ?", (mark,)).fetchone()
-    return Standing(name, behind, fault)
+    return TableStatus(name, behind, fault)
 
 
 def _next(connection: sqlite3.Connection, after: int) -> Iterator[Committed]:

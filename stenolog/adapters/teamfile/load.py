@@ -11,36 +11,36 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from stenolog.adapters.agents.command_line import Health
+from stenolog.adapters.agents.command_line import HealthCheck
 from stenolog.adapters.engine.agent import Agent
-from stenolog.adapters.engine.retries import ATTEMPTS, Breaker, Retries
+from stenolog.adapters.engine.retries import ATTEMPTS, CircuitBreaker, RetryPolicy
 from stenolog.adapters.engine.team import Team
-from stenolog.adapters.llms.named import model_of
+from stenolog.adapters.llms.named import model_from_string
 from stenolog.adapters.llms.port import Model
 from stenolog.adapters.prices import listed
 from stenolog.adapters.tools.collect import ToolLike, as_runnables
 from stenolog.adapters.tools.mcp import MCPServer
-from stenolog.domain.errors import CallerError, InvalidPolicy
+from stenolog.domain.errors import CallerError, InvalidPolicyError
 from stenolog.domain.limits import Limits
 from stenolog.domain.policy import Policy, policy
-from stenolog.domain.turns import Rule
+from stenolog.domain.turns import TurnRule
 from stenolog.domain.turns import load as rule
-from stenolog.domain.values import Turns
+from stenolog.domain.values import TurnPolicy
 from stenolog.projections.prices import table
 
 from .named import filled, tools_of
-from .tables import AgentTable, File, ServerTable, UseTable, checked, plain
+from .tables import AgentTable, ServerTable, TeamFileSchema, UseTable, checked, plain
 
 T = TypeVar("T")
-RETRIES: TypeAdapter[Retries] = TypeAdapter(Retries)
-HEALTH: TypeAdapter[Health] = TypeAdapter(Health)
+RETRIES: TypeAdapter[RetryPolicy] = TypeAdapter(RetryPolicy)
+HEALTH: TypeAdapter[HealthCheck] = TypeAdapter(HealthCheck)
 
 
 class TeamFile(NamedTuple):
     """What a file describes: a team, the conversation that it works on unless another is named, its title."""
 
     team: Team
-    talk: str
+    conversation: str
     title: str
 
 
@@ -54,7 +54,7 @@ def load(path: Path, *, keys: bool = True) -> TeamFile:
     except ValueError as error:
         raise CallerError(f"{path}: expected TOML: {error}") from None
     file = checked(data, path)
-    reading = _Reading(path, file, keys)
+    reading = TeamFileReader(path, file, keys)
     team = Team(
         [reading.agent(name, agent) for name, agent in file.agents.items()],
         turns=reading.turns(),
@@ -62,16 +62,16 @@ def load(path: Path, *, keys: bool = True) -> TeamFile:
         on_unknown=file.on_unknown,
         parallel=file.parallel,
         mentions=file.mentions,
-        breaker=partial(Breaker, file.breaker.failures, file.breaker.rest),
+        breaker=partial(CircuitBreaker, file.breaker.failures, file.breaker.rest),
         prices=(*table(file.prices, f"{path}: prices"), *listed()),
     )
-    return TeamFile(team, file.talk or path.stem, file.title)
+    return TeamFile(team, file.conversation or path.stem, file.title)
 
 
-class _Reading:
+class TeamFileReader:
     """Makes of the tables what they stand for."""
 
-    def __init__(self, path: Path, file: File, keys: bool) -> None:
+    def __init__(self, path: Path, file: TeamFileSchema, keys: bool) -> None:
         self.path = path
         self.folder = path.resolve().parent
         self.file = file
@@ -108,13 +108,15 @@ class _Reading:
             retries=make("retries", _retries, given.retries),
         )
 
-    def turns(self) -> Rule | None:
+    def turns(self) -> TurnRule | None:
         """The rule by which they take turns."""
         if not self.file.turns:
             return None
         options = {key: value for key, value in self.file.turns.items() if key != "rule"}
         with self.at("turns"):
-            return rule(Turns(rule=str(self.file.turns.get("rule", "")).replace("-", "_"), options=options))
+            return rule(
+                TurnPolicy(rule=str(self.file.turns.get("rule", "")).replace("-", "_"), options=options)
+            )
 
     def _value(self, table: str, key: str, make: Callable[..., T], *given: Any) -> T:
         with self.at(f"{table}.{key}"):
@@ -122,7 +124,7 @@ class _Reading:
 
     def _model(self, use: UseTable, given: AgentTable) -> Model:
         """The model of an agent; one that several name in the same words is shared, unless it is a script."""
-        timeouts = given.timeouts.given
+        timeouts = given.timeouts.options
         key = repr((use, sorted(timeouts.items())))
         if key not in self._models or use.use.startswith("scripted:"):
             options = use.options
@@ -132,7 +134,7 @@ class _Reading:
                 options["timeouts"] = timeouts
             if "health" in options:
                 options["health"] = _health(options["health"])
-            self._models[key] = model_of(use.use, folder=self.folder, keys=self.keys, **options)
+            self._models[key] = model_from_string(use.use, folder=self.folder, keys=self.keys, **options)
         return self._models[key]
 
     def _persona(self, given: AgentTable) -> str:
@@ -178,18 +180,18 @@ def _policy(given: Any) -> Policy | None:
 
     try:
         return policy_of(given, "") if isinstance(given, str) else policy(given) if given else None
-    except InvalidPolicy as error:
-        raise InvalidPolicy(str(error).removeprefix(": ")) from None
+    except InvalidPolicyError as error:
+        raise InvalidPolicyError(str(error).removeprefix(": ")) from None
 
 
-def _health(given: Any) -> Health:
+def _health(given: Any) -> HealthCheck:
     """How a program that runs on is asked whether it is well."""
     if isinstance(given, dict) and (strange := sorted(given.keys() - {"ping", "after", "timeout"})):
         raise CallerError(f"health: expected ping, after or timeout; found {strange[0]!r}")
     return HEALTH.validate_python(given)
 
 
-def _retries(given: Mapping[str, Any]) -> Retries:
+def _retries(given: Mapping[str, Any]) -> RetryPolicy:
     """The retries; attempts that are not named stay as they are."""
     attempts = given.get("attempts", {})
     if isinstance(attempts, dict) and (strange := sorted(attempts.keys() - ATTEMPTS.keys())):

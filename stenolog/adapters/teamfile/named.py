@@ -15,7 +15,7 @@ from typing import Any
 
 from stenolog.adapters.tools.collect import ToolLike
 from stenolog.adapters.tools.functions import checked, tool
-from stenolog.adapters.tools.port import Runnable, Toolbox
+from stenolog.adapters.tools.port import BaseTool, Toolset
 from stenolog.domain.errors import CallerError
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -26,12 +26,12 @@ def tools_of(written: str, folder: Path, options: dict[str, Any]) -> list[ToolLi
 
     `options` are those of `tool`. Raises `CallerError`: see `named`.
     """
-    found = named(written, folder)
+    found = load_object(written, folder)
     each = list(found) if isinstance(found, list | tuple) else [found]
     return [_with(one, options, written) for one in each]
 
 
-def named(written: str, folder: Path) -> Any:
+def load_object(written: str, folder: Path) -> Any:
     """What `module:name` names. Raises `CallerError`: it is not there, or what importing raised."""
     module, colon, path = written.partition(":")
     if not (module and colon and path):
@@ -48,16 +48,16 @@ def _with(one: Any, options: dict[str, Any], written: str) -> ToolLike:
     """A tool with options that differ from its own."""
     if not options:
         return one  # type: ignore[no-any-return]
-    if isinstance(one, Toolbox):
+    if isinstance(one, Toolset):
         raise CallerError(f"{written}: expected a single tool for {', '.join(options)}, found a toolbox")
     try:
-        return _changed(one, **options) if isinstance(one, Runnable) else tool(one, **options)
+        return _changed(one, **options) if isinstance(one, BaseTool) else tool(one, **options)
     except TypeError as error:
         known = "name, description, approval, repeat, timeout, limit"
         raise CallerError(f"{written}: expected options of {known}: {error}") from None
 
 
-def _changed(one: Runnable, **options: Any) -> Runnable:
+def _changed(one: BaseTool, **options: Any) -> BaseTool:
     """A copy of a tool that is made already."""
     made = copy(one)
     told = {name: options.pop(name) for name in ("name", "description", "approval") if name in options}

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from stenolog.adapters.engine.options import OnUnknown
-from stenolog.adapters.tools.port import LIMIT, TIMEOUT, Repeat
+from stenolog.adapters.tools.port import LIMIT, TIMEOUT, RetrySafety
 from stenolog.domain.errors import CallerError
 
 T = TypeVar("T", bound=BaseModel)
@@ -47,12 +47,12 @@ class TimeoutsTable(Table):
     """How long a model may take, in seconds; 0: for ever. What is left out is the model's own."""
 
     connect: Seconds | None = None
-    first: Seconds | None = None
-    between: Seconds | None = None
-    whole: Seconds | None = None
+    first_token: Seconds | None = None
+    idle: Seconds | None = None
+    total: Seconds | None = None
 
     @property
-    def given(self) -> dict[str, float | None]:
+    def options(self) -> dict[str, float | None]:
         """What was given, with None for ever."""
         return {name: getattr(self, name) or None for name in self.model_fields_set}
 
@@ -90,18 +90,18 @@ class ServerTable(Table):
     prefix: str = ""
     tools: list[str] | None = None
     approval: bool | list[str] = False
-    repeat: Repeat = "never"
+    repeat: RetrySafety = "never"
     timeout: Seconds = TIMEOUT
     limit: Annotated[int, Field(ge=1)] = LIMIT
     trust_hints: bool = False
     connect: Annotated[float, Field(gt=0, strict=False)] = 30.0
 
 
-class File(Table):
+class TeamFileSchema(Table):
     """The whole file."""
 
     title: str = ""
-    talk: str = ""
+    conversation: str = ""
     mode: str = "agent"
     turns: dict[str, Any] = {}
     on_unknown: OnUnknown = "tell"
@@ -113,10 +113,10 @@ class File(Table):
     agents: Annotated[dict[str, AgentTable], Field(min_length=1)]
 
 
-def checked(data: Mapping[str, Any], file: object) -> File:
+def checked(data: Mapping[str, Any], file: object) -> TeamFileSchema:
     """The tables of a file. Raises `CallerError`: each key that is wrong, what was expected, and found."""
     try:
-        return File.model_validate(data)
+        return TeamFileSchema.model_validate(data)
     except ValidationError as error:
         raise CallerError("\n".join(f"{file}: {complaint}" for complaint in _complaints(error))) from None
 
@@ -152,4 +152,4 @@ def _table(loc: tuple[int | str, ...]) -> type[BaseModel]:
         case ("breaker", *_):
             return BreakerTable
         case _:
-            return File
+            return TeamFileSchema

@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from stenolog.domain.errors import CallerError, ToolError
 
-from .port import Call
+from .port import ToolContext
 
 LONGEST_WORD = 100
 """Characters that are shown of a value that does not fit."""
@@ -54,7 +54,8 @@ class _Schema(GenerateJsonSchema):
 
 
 class Parameters:
-    """The parameters of a function, but for those annotated `Call`, which are filled with the call itself.
+    """The parameters of a function, but for those annotated `ToolContext`, which are filled with the call
+    itself.
 
     `schema` is their JSON Schema, of type object. Raises `CallerError` for what a model cannot be told.
     """
@@ -63,13 +64,13 @@ class Parameters:
         parameters = _signature(function, name)
         self._name = name
         self._positional = [p.name for p in parameters if p.kind is _Kind.POSITIONAL_ONLY]
-        self._calls = [p.name for p in parameters if p.annotation is Call]
-        self._taken = [p.name for p in parameters if p.annotation is not Call]
-        self._model = _model([p for p in parameters if p.annotation is not Call], name)
+        self._calls = [p.name for p in parameters if p.annotation is ToolContext]
+        self._taken = [p.name for p in parameters if p.annotation is not ToolContext]
+        self._model = _model([p for p in parameters if p.annotation is not ToolContext], name)
         self.schema = _schema(self._model, name)
         self.takes_call = bool(self._calls)
 
-    def read(self, call: Call) -> Given:
+    def read(self, call: ToolContext) -> Given:
         """What the function is called with. Raises `ToolError`: what was expected, what was found, where."""
         try:
             read = self._model.model_validate_json(_utf8(call.arguments))
@@ -157,13 +158,13 @@ def _small(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     return {
-        key: _named(inner) if key in _SCHEMAS_BY_NAME else inner if key in _DATA else _small(inner)
+        key: _schemas_by_name(inner) if key in _SCHEMAS_BY_NAME else inner if key in _DATA else _small(inner)
         for key, inner in schema.items()
         if key != "title" and not (key == "default" and inner is None)
     }
 
 
-def _named(schemas: dict[str, Any]) -> dict[str, Any]:
+def _schemas_by_name(schemas: dict[str, Any]) -> dict[str, Any]:
     return {name: _small(schema) for name, schema in schemas.items()}
 
 

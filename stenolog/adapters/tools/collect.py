@@ -8,29 +8,29 @@ from typing import Any, TypeAlias
 from stenolog.domain.errors import CallerError, ToolError
 
 from .functions import tool
-from .port import Runnable, Toolbox
+from .port import BaseTool, Toolset
 
-ToolLike: TypeAlias = Callable[..., Any] | Runnable | Toolbox
+ToolLike: TypeAlias = Callable[..., Any] | BaseTool | Toolset
 """What an agent's `tools` may hold."""
 
 
-def as_runnables(tools: Iterable[ToolLike]) -> tuple[Runnable | Toolbox, ...]:
+def as_runnables(tools: Iterable[ToolLike]) -> tuple[BaseTool | Toolset, ...]:
     """The tools in their order, plain functions made into tools. Raises `CallerError`: see `tool`, and where
     two have one name."""
-    made = tuple(each if isinstance(each, Runnable | Toolbox) else _made(each) for each in tools)
-    by_name(each for each in made if isinstance(each, Runnable))
+    made = tuple(each if isinstance(each, BaseTool | Toolset) else _make_tool(each) for each in tools)
+    by_name(each for each in made if isinstance(each, BaseTool))
     return made
 
 
 async def opened(
-    tools: Iterable[Runnable | Toolbox], failures: list[str] | None = None
-) -> dict[str, Runnable]:
+    tools: Iterable[BaseTool | Toolset], failures: list[str] | None = None
+) -> dict[str, BaseTool]:
     """All tools by name, those of toolboxes too, which are opened. Raises `CallerError` where two have one
     name, and `ToolError` where a toolbox cannot be opened: with `failures`, that is noted there instead."""
-    found: list[Runnable] = []
+    found: list[BaseTool] = []
     for each in tools:
         try:
-            found.extend(await each.open() if isinstance(each, Toolbox) else [each])
+            found.extend(await each.open() if isinstance(each, Toolset) else [each])
         except ToolError as error:
             if failures is None:
                 raise
@@ -38,9 +38,9 @@ async def opened(
     return by_name(found)
 
 
-def by_name(tools: Iterable[Runnable]) -> dict[str, Runnable]:
+def by_name(tools: Iterable[BaseTool]) -> dict[str, BaseTool]:
     """The tools by their names. Raises `CallerError` where two have one name."""
-    named: dict[str, Runnable] = {}
+    named: dict[str, BaseTool] = {}
     for each in tools:
         name = each.spec.name
         if named.setdefault(name, each) is not each:
@@ -48,7 +48,7 @@ def by_name(tools: Iterable[Runnable]) -> dict[str, Runnable]:
     return named
 
 
-def _made(function: object) -> Runnable:
+def _make_tool(function: object) -> BaseTool:
     if not callable(function):
         raise CallerError(f"expected a function, a tool or a toolbox, found {function!r:.100}")
     return tool(function)

@@ -20,7 +20,7 @@ from stenolog.projections.requests.wires.gemini_answers import function_name
 
 from .arguments import Given, Parameters
 from .outcomes import outcome_of
-from .port import LIMIT, TIMEOUT, Call, Outcome, Repeat, Runnable
+from .port import LIMIT, TIMEOUT, BaseTool, RetrySafety, ToolContext, ToolOutput
 from .threads import in_thread
 
 Approval: TypeAlias = bool | Callable[[Mapping[str, Any]], bool]
@@ -29,7 +29,7 @@ AT_ONCE = 100_000
 """Characters of arguments that are read in the event loop; more of them in a thread."""
 
 
-class Function(Runnable):
+class Function(BaseTool):
     """A Python function as a tool; made by `tool`. It can still be called as the function that it is."""
 
     def __init__(
@@ -39,7 +39,7 @@ class Function(Runnable):
         name: str | None = None,
         description: str | None = None,
         approval: Approval = False,
-        repeat: Repeat = "never",
+        repeat: RetrySafety = "never",
         timeout: float | None = TIMEOUT,
         limit: int = LIMIT,
     ) -> None:
@@ -56,7 +56,9 @@ class Function(Runnable):
         self.approves = approval if callable(approval) else None
         self.repeat, self.timeout, self.limit = checked(name, repeat, timeout, limit)
         if repeat == "keyed" and not self._parameters.takes_call:
-            raise CallerError(f'{name}: repeat="keyed" expects a parameter annotated `Call` that has the key')
+            raise CallerError(
+                f'{name}: repeat="keyed" expects a parameter annotated `ToolContext` that has the key'
+            )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -64,20 +66,20 @@ class Function(Runnable):
     def __repr__(self) -> str:
         return f"<tool {self.spec.name}>"
 
-    async def run(self, call: Call) -> Outcome:
+    async def run(self, call: ToolContext) -> ToolOutput:
         if not self.stops:
             made = await in_thread(partial(self._in_thread, call), f"tool {self.spec.name}")
-            return made if isinstance(made, Outcome) else outcome_of(await made)
-        given = await self._given(call)
+            return made if isinstance(made, ToolOutput) else outcome_of(await made)
+        given = await self._arguments(call)
         return outcome_of(await self.function(*given.positional, **given.named))
 
-    def _in_thread(self, call: Call) -> Any:
+    def _in_thread(self, call: ToolContext) -> Any:
         """The outcome; or, from a function that is async and does not look it, what is to be awaited."""
         given = self._parameters.read(call)
         value = self.function(*given.positional, **given.named)
         return value if inspect.isawaitable(value) else outcome_of(value)
 
-    async def _given(self, call: Call) -> Given:
+    async def _arguments(self, call: ToolContext) -> Given:
         read = partial(self._parameters.read, call)
         return read() if len(call.arguments) <= AT_ONCE else await in_thread(read, "arguments")
 
@@ -89,7 +91,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     approval: Approval = False,
-    repeat: Repeat = "never",
+    repeat: RetrySafety = "never",
     timeout: float | None = TIMEOUT,
     limit: int = LIMIT,
 ) -> Function: ...
@@ -99,7 +101,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     approval: Approval = False,
-    repeat: Repeat = "never",
+    repeat: RetrySafety = "never",
     timeout: float | None = TIMEOUT,
     limit: int = LIMIT,
 ) -> Callable[[Callable[..., Any]], Function]: ...
@@ -125,9 +127,11 @@ def checked_name(name: str) -> str:
     return name
 
 
-def checked(name: str, repeat: Repeat, timeout: float | None, limit: int) -> tuple[Repeat, float | None, int]:
+def checked(
+    name: str, repeat: RetrySafety, timeout: float | None, limit: int
+) -> tuple[RetrySafety, float | None, int]:
     """What a tool was given. Raises `CallerError`."""
-    if repeat not in get_args(Repeat):
+    if repeat not in get_args(RetrySafety):
         raise CallerError(f"{name}: repeat: expected never, safe or keyed, found {repeat!r:.40}")
     if timeout is not None and not timeout > 0:
         raise CallerError(f"{name}: timeout: expected seconds above 0, or None, found {timeout!r:.40}")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stenolog.adapters.outputs import large_apart
+from stenolog.adapters.outputs import offload_large
 from stenolog.domain.events import ToolResult
-from stenolog.domain.parts import File, Image, Text, UserPart
+from stenolog.domain.parts import FilePart, ImagePart, TextPart, UserPart
 from stenolog.domain.values import CallRef
 
-from .port import Media, Outcome
+from .port import Attachment, ToolOutput
 
 INLINE = 16_000
 """Tokens, about 64 kB, that a text may have to stand in the entry itself."""
 
 
 def result_of(
-    outcome: Outcome,
+    outcome: ToolOutput,
     call_id: str,
     ref: CallRef | None,
     name: str,
@@ -35,13 +35,13 @@ def result_of(
         duration_ms=duration_ms,
         meta=dict(outcome.meta),
     )
-    return large_apart(result, put_blob, INLINE)
+    return offload_large(result, put_blob, INLINE)
 
 
-def _part(item: str | Media, put_blob: Callable[[bytes], str]) -> UserPart:
+def _part(item: str | Attachment, put_blob: Callable[[bytes], str]) -> UserPart:
     if isinstance(item, str):
-        return Text(text=item)
+        return TextPart(text=item)
     blob = put_blob(item.content)
     if item.media_type.startswith("image/"):
-        return Image(media_type=item.media_type, blob=blob)
-    return File(name=item.name, media_type=item.media_type, blob=blob)
+        return ImagePart(media_type=item.media_type, blob=blob)
+    return FilePart(name=item.name, media_type=item.media_type, blob=blob)

@@ -7,11 +7,11 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from stenolog.domain.scalars import readable
+from stenolog.domain.scalars import check_json
 from stenolog.projections.requests.cutting import cut_before
 from stenolog.projections.requests.quoting import note
 
-from .port import Media, Outcome
+from .port import Attachment, ToolOutput
 
 LARGEST_META = 64_000
 """Bytes of JSON."""
@@ -20,12 +20,12 @@ _AHEAD = 32
 """Characters behind a cut that say whether it is between two of what a reader sees as one."""
 
 
-def within(outcome: Outcome, limit: int) -> Outcome:
+def truncate_output(outcome: ToolOutput, limit: int) -> ToolOutput:
     """The outcome with at most `limit` bytes of content: what is over is left out, and a note says how much.
 
     A text is cut between two characters; a picture or a file is there as a whole or not at all.
     """
-    kept: list[str | Media] = []
+    kept: list[str | Attachment] = []
     room, total = limit, 0
     for item in outcome.content:
         size = _size(item)
@@ -38,7 +38,7 @@ def within(outcome: Outcome, limit: int) -> Outcome:
     if left_out:
         what = f"{left_out:,} of {total:,} bytes of this result were left out"
         kept.append(note(f"{what}; at most {limit:,} are kept"))
-    return Outcome(tuple(kept), outcome.is_error, _meta(outcome.meta))
+    return ToolOutput(tuple(kept), outcome.is_error, _meta(outcome.meta))
 
 
 def mended(text: str) -> str:
@@ -46,14 +46,14 @@ def mended(text: str) -> str:
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
-def _clean(item: str | Media) -> str | Media:
+def _clean(item: str | Attachment) -> str | Attachment:
     if isinstance(item, str):
         return mended(item)
-    return Media(item.content, mended(item.media_type), mended(item.name))
+    return Attachment(item.content, mended(item.media_type), mended(item.name))
 
 
-def _size(item: str | Media) -> int:
-    if isinstance(item, Media):
+def _size(item: str | Attachment) -> int:
+    if isinstance(item, Attachment):
         return len(item.content)
     if item.isascii():
         return len(item)
@@ -74,7 +74,7 @@ def _meta(meta: Mapping[str, Any]) -> Mapping[str, Any]:
         written = to_json(dict(meta), inf_nan_mode="constants")
         if len(written) > LARGEST_META:
             return _remark(f"expected at most {LARGEST_META:,} bytes, found {len(written):,}")
-        read: dict[str, Any] = readable(from_json(written))
+        read: dict[str, Any] = check_json(from_json(written))
         return read
     except (ValueError, TypeError, RecursionError, PydanticSerializationError) as error:
         return _remark(f"{error}")

@@ -1,4 +1,4 @@
-"""What a tool gave back, or how it failed, as an `Outcome`."""
+"""What a tool gave back, or how it failed, as an `ToolOutput`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic_core import PydanticSerializationError, to_json, to_jsonable_pytho
 from stenolog.adapters.hiding import hide, hide_known
 from stenolog.domain.errors import ToolError
 
-from .port import Media, Outcome
+from .port import Attachment, ToolOutput
 
 LONGEST_ERROR = 2_000
 """Characters that a model is told of an exception."""
@@ -28,40 +28,40 @@ _SIGNATURES = (
 )
 
 
-def outcome_of(value: object) -> Outcome:
+def outcome_of(value: object) -> ToolOutput:
     """What a function gave back: a text as it is, bytes as a file, a list that has media in it as its items
     in their order, None as nothing, anything else as compact JSON.
 
     Raises `ToolError` for what cannot be written as JSON.
     """
     match value:
-        case Outcome():
+        case ToolOutput():
             return value
         case None:
-            return Outcome()
-        case list() | tuple() if not isinstance(value, Media) and any(map(_is_media, value)):
-            return Outcome(tuple(_item(inner) for inner in value))
+            return ToolOutput()
+        case list() | tuple() if not isinstance(value, Attachment) and any(map(_is_media, value)):
+            return ToolOutput(tuple(_item(inner) for inner in value))
         case _:
-            return Outcome((_item(value),))
+            return ToolOutput((_item(value),))
 
 
-def media_of(content: bytes) -> Media:
+def media_of(content: bytes) -> Attachment:
     """The bytes as a picture or a PDF where they begin as one, else as a file of no known type.
 
     Bytes that happen to be text stay a file too: whoever means text gives text.
     """
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
-        return Media(content, "image/webp")
+        return Attachment(content, "image/webp")
     found = (kind for signature, kind in _SIGNATURES if content.startswith(signature))
-    return Media(content, next(found, "application/octet-stream"))
+    return Attachment(content, next(found, "application/octet-stream"))
 
 
-def failure(error: BaseException, secrets: Iterable[str] = ()) -> Outcome:
+def failure(error: BaseException, secrets: Iterable[str] = ()) -> ToolOutput:
     """An exception as the model is told it: its type and its words without secrets, no traceback."""
-    return failed(hide(told(error), secrets))
+    return failed(hide(error_text(error), secrets))
 
 
-def without(outcome: Outcome, secrets: Iterable[str]) -> Outcome:
+def without(outcome: ToolOutput, secrets: Iterable[str]) -> ToolOutput:
     """A failure in a tool's own words, without known secrets; any other outcome as it is."""
     if not outcome.is_error:
         return outcome
@@ -71,17 +71,17 @@ def without(outcome: Outcome, secrets: Iterable[str]) -> Outcome:
     )
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """The words of an exception; of each, where they come in groups."""
-    return "\n".join(_said(leaf) for leaf in leaves(error))
+    return "\n".join(_one_error_text(leaf) for leaf in leaves(error))
 
 
-def failed(text: str) -> Outcome:
+def failed(text: str) -> ToolOutput:
     """A failure in these words, of which a bounded part is kept."""
-    return Outcome((text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}…",), is_error=True)
+    return ToolOutput((text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}…",), is_error=True)
 
 
-def unknown(name: str, known: Sequence[str]) -> Outcome:
+def unknown(name: str, known: Sequence[str]) -> ToolOutput:
     """There is no such tool; those that there are, the nearest first."""
     names = sorted(set(known))
     nearest = get_close_matches(name[: _LISTED * 5], names, _LISTED, cutoff=0.0)
@@ -91,12 +91,12 @@ def unknown(name: str, known: Sequence[str]) -> Outcome:
 
 
 def _is_media(value: object) -> bool:
-    return isinstance(value, Media | bytes | bytearray | memoryview)
+    return isinstance(value, Attachment | bytes | bytearray | memoryview)
 
 
-def _item(value: object) -> str | Media:
+def _item(value: object) -> str | Attachment:
     match value:
-        case Media():
+        case Attachment():
             return value
         case bytes() | bytearray() | memoryview():
             return media_of(bytes(value))
@@ -128,7 +128,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-def _said(error: BaseException) -> str:
+def _one_error_text(error: BaseException) -> str:
     try:
         words = str(error)
     except Exception:  # an exception of the tool's own, and so is its `__str__`

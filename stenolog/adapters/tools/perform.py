@@ -9,19 +9,19 @@ from functools import partial
 from stenolog.domain.errors import ToolError
 
 from .arguments import json_object
-from .limits import within
+from .limits import truncate_output
 from .outcomes import failed, failure, unknown, without
-from .port import Call, Media, Outcome, Runnable
+from .port import Attachment, BaseTool, ToolContext, ToolOutput
 from .threads import in_thread
 
 GRACE = 5.0
 """Seconds that a tool has to end after it was cancelled."""
 AT_ONCE = 1_000_000
 """Characters of a result that are measured in the event loop; more of them in a thread."""
-_abandoned: set[asyncio.Task[Outcome]] = set()  # the event loop itself holds tasks weakly
+_abandoned: set[asyncio.Task[ToolOutput]] = set()  # the event loop itself holds tasks weakly
 
 
-async def perform(tool: Runnable | None, call: Call, known: Sequence[str]) -> Outcome:
+async def execute(tool: BaseTool | None, call: ToolContext, known: Sequence[str]) -> ToolOutput:
     """What came of a call: its result, of at most `tool.limit` bytes, or with `is_error` what went wrong.
 
     `tool` None: there is no such tool, and the outcome names the `known` ones. When it is cancelled itself,
@@ -34,7 +34,7 @@ async def perform(tool: Runnable | None, call: Call, known: Sequence[str]) -> Ou
     try:
         await asyncio.wait({task}, timeout=tool.timeout)
     except asyncio.CancelledError:
-        if (given := await _given(task)) is None:
+        if (given := await _cancelled_outcome(task)) is None:
             raise
         return given
     if not task.done() and (not await _ended(task) or task.cancelled()):
@@ -44,7 +44,7 @@ async def perform(tool: Runnable | None, call: Call, known: Sequence[str]) -> Ou
     return task.result()
 
 
-def asks(tool: Runnable, arguments: str) -> bool:
+def needs_approval(tool: BaseTool, arguments: str) -> bool:
     """Whether a person has to approve a call with these arguments (the model's raw string).
 
     In doubt a person has to: where the arguments are no JSON object, or where `approves` fails.
@@ -57,11 +57,11 @@ def asks(tool: Runnable, arguments: str) -> bool:
         return True
 
 
-async def _run(tool: Runnable, call: Call) -> Outcome:
+async def _run(tool: BaseTool, call: ToolContext) -> ToolOutput:
     try:
         outcome = without(_checked(await tool.run(call)), tool.secrets)
         size = sum(len(item) for item in outcome.content if isinstance(item, str))
-        fit = partial(within, outcome, tool.limit)
+        fit = partial(truncate_output, outcome, tool.limit)
         return fit() if size <= AT_ONCE else await in_thread(fit, "result")
     except (asyncio.CancelledError, GeneratorExit):
         raise
@@ -69,16 +69,18 @@ async def _run(tool: Runnable, call: Call) -> Outcome:
         return failure(error, tool.secrets)
 
 
-def _checked(outcome: object) -> Outcome:
-    if not isinstance(outcome, Outcome):
+def _checked(outcome: object) -> ToolOutput:
+    if not isinstance(outcome, ToolOutput):
         raise ToolError(f"expected the tool to give an Outcome, found a {type(outcome).__name__}")
     for item in outcome.content:
-        if not isinstance(item, str) and not (isinstance(item, Media) and isinstance(item.content, bytes)):
+        if not isinstance(item, str) and not (
+            isinstance(item, Attachment) and isinstance(item.content, bytes)
+        ):
             raise ToolError(f"expected texts and Media of bytes in an Outcome, found a {type(item).__name__}")
     return outcome
 
 
-async def _given(task: asyncio.Task[Outcome]) -> Outcome | None:
+async def _cancelled_outcome(task: asyncio.Task[ToolOutput]) -> ToolOutput | None:
     """What a tool gives although it is cancelled; an error says no more than that it was."""
     was_over = task.done()
     if not (was_over or await _ended(task)) or task.cancelled():
@@ -86,7 +88,7 @@ async def _given(task: asyncio.Task[Outcome]) -> Outcome | None:
     return task.result() if was_over or not task.result().is_error else None
 
 
-async def _ended(task: asyncio.Task[Outcome]) -> bool:
+async def _ended(task: asyncio.Task[ToolOutput]) -> bool:
     """Cancel the task and wait a little for it; whether it has ended."""
     _abandoned.add(task)
     task.add_done_callback(_abandoned.discard)
@@ -95,7 +97,7 @@ async def _ended(task: asyncio.Task[Outcome]) -> bool:
     return task.done()
 
 
-def _timed_out(tool: Runnable, *, ended: bool) -> Outcome:
+def _timed_out(tool: BaseTool, *, ended: bool) -> ToolOutput:
     what = f"timed out after {tool.timeout:g} s"
     if ended and tool.stops:
         return failed(f"{what}: the call was cancelled, and may have had effects")

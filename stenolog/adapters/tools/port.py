@@ -11,32 +11,32 @@ from stenolog.domain.values import Tool
 if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
 
-Repeat: TypeAlias = Literal["never", "safe", "keyed"]
+RetrySafety: TypeAlias = Literal["never", "safe", "keyed"]
 """Whether a call may be run again when nobody knows how its first run ended: never; yes, since nothing
 changes by it (safe), or since its idempotency key makes the second run harmless (keyed)."""
 TIMEOUT = 120.0
 LIMIT = 100_000_000
 
 
-class Call(NamedTuple):
+class ToolContext(NamedTuple):
     """One call of a tool.
 
     `arguments` is the model's raw string. `key` is the idempotency key: the same whenever this very call is
-    run again. `lane` is the address of who calls, `position` that of the answer with the call. `talk` is the
-    conversation itself, for a tool that works on it; the engine gives it.
+    run again. `lane` is the address of who calls, `position` that of the answer with the call. `conversation`
+    is the conversation itself, for a tool that works on it; the engine gives it.
     """
 
     name: str
     arguments: str
     key: str
     lane: str
-    conversation: str
+    conversation_name: str
     id: str = ""
     position: int = 0
-    talk: Conversation | None = None
+    conversation: Conversation | None = None
 
 
-class Media(NamedTuple):
+class Attachment(NamedTuple):
     """A picture, or a file, that a tool gave back."""
 
     content: bytes
@@ -44,16 +44,16 @@ class Media(NamedTuple):
     name: str = ""
 
 
-class Outcome(NamedTuple):
+class ToolOutput(NamedTuple):
     """What came of a call: texts and media in order. `is_error`: the tool failed, and the text says how.
     `meta` is kept with the result, for the application."""
 
-    content: tuple[str | Media, ...] = ()
+    content: tuple[str | Attachment, ...] = ()
     is_error: bool = False
     meta: Mapping[str, Any] = {}
 
 
-class Runnable(ABC):
+class BaseTool(ABC):
     """A tool that can be run.
 
     `spec` is what the model is told. `repeat` says whether a call may run twice. `timeout` is in seconds
@@ -64,7 +64,7 @@ class Runnable(ABC):
     """
 
     spec: Tool
-    repeat: Repeat = "never"
+    repeat: RetrySafety = "never"
     timeout: float | None = TIMEOUT
     limit: int = LIMIT
     approves: Callable[[Mapping[str, Any]], bool] | None = None
@@ -72,15 +72,15 @@ class Runnable(ABC):
     secrets: Collection[str] = ()
 
     @abstractmethod
-    async def run(self, call: Call) -> Outcome:
-        """Run it. What it raises becomes an `Outcome` with `is_error`; cancelling ends it where it can."""
+    async def run(self, call: ToolContext) -> ToolOutput:
+        """Run it. What it raises becomes an `ToolOutput` with `is_error`; cancelling ends it where it can."""
 
 
-class Toolbox(ABC):
+class Toolset(ABC):
     """Several tools that share a connection, such as an MCP server's."""
 
     @abstractmethod
-    async def open(self) -> Sequence[Runnable]:
+    async def open(self) -> Sequence[BaseTool]:
         """Connect, if that is not done yet, and list the tools."""
 
     @abstractmethod

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stenolog.adapters import forking
 from stenolog.adapters.stores import appending, blobs, imported, reading, streams
-from stenolog.adapters.stores.appending import Append, Item, Stream
+from stenolog.adapters.stores.appending import Append, PendingEntry, Stream
 from stenolog.adapters.stores.events import Head
-from stenolog.adapters.stores.parts import Part
-from stenolog.domain.entry import Draft, Record, check_name
+from stenolog.adapters.stores.parts import Savepoint
+from stenolog.domain.entry import NewEntry, Record, check_name
 from stenolog.domain.errors import CallerError
 
 from .report import Imported
@@ -26,13 +26,13 @@ AROUND = 1_000
 
 
 @dataclass(eq=False)
-class Share:
+class PendingWrites:
     """What is to be written to one conversation, behind `position`, where it stands; `found` reports it."""
 
     stream: Stream
     position: int
     found: Imported
-    items: list[Item] = field(default_factory=list)
+    items: list[PendingEntry] = field(default_factory=list)
     branches: list[int] = field(default_factory=list)
     """The positions up to which a branch is kept as a fork, with the items."""
 
@@ -79,10 +79,10 @@ class Batch:
         """Whether something waits for the conversation of that name."""
         return any(share.stream.name == name for share in self._shares)
 
-    def add(self, share: Share, draft: Draft, content: Mapping[str, bytes]) -> None:
-        """Have a draft written, with its blobs by their sha256. Raises `InvalidEvent`."""
+    def add(self, share: PendingWrites, draft: NewEntry, content: Mapping[str, bytes]) -> None:
+        """Have a draft written, with its blobs by their sha256. Raises `InvalidEventError`."""
         self._blobs.update(content)
-        item = appending.item(self.log.edge, draft)
+        item = appending.prepare(self.log.edge, draft)
         if not share.items:
             self._shares.append(share)
         share.items.append(item)
@@ -90,7 +90,7 @@ class Batch:
         if self._size >= BYTES:
             self.flush()
 
-    def branch(self, share: Share, after: int) -> None:
+    def branch(self, share: PendingWrites, after: int) -> None:
         """Have a fork made up to a position, in the transaction of the draft that comes next."""
         share.branches.append(after)
         self._size += AROUND
@@ -98,7 +98,7 @@ class Batch:
     def flush(self) -> None:
         """Write what waits; after an interrupt once more, since what is in the log is not written twice.
 
-        Raises `StoreBusy`, `StoreFailed`, and what tables in the log's file raise.
+        Raises `StoreTimeoutError`, `StoreError`, and what tables in the log's file raise.
         """
         if self.lost is not None:
             raise self.lost
@@ -106,7 +106,7 @@ class Batch:
             return
         shares, content = [share for share in self._shares if share.items], self._blobs
 
-        def write(part: Part) -> list[Written | CallerError]:
+        def write(part: Savepoint) -> list[Written | CallerError]:
             with part:
                 blobs.insert(part.connection, content.items())
                 return [self._written(share, part.smaller()) for share in shares]
@@ -122,11 +122,11 @@ class Batch:
         self.writes += 1
 
     def _clear(self) -> None:
-        self._shares: list[Share] = []
+        self._shares: list[PendingWrites] = []
         self._blobs: dict[str, bytes] = {}
         self._size = 0
 
-    def _written(self, share: Share, part: Part) -> Written | CallerError:
+    def _written(self, share: PendingWrites, part: Savepoint) -> Written | CallerError:
         """Where the conversation stands once the transaction is committed; why it cannot be written to."""
         append = Append(share.stream, share.items, share.position, self.log.edge.salt)
         try:
@@ -140,7 +140,7 @@ class Batch:
         forks = self._forks(share, part, records) if share.branches else []
         return Written(head.position, forks)
 
-    def _forks(self, share: Share, part: Part, records: list[Record]) -> list[str]:
+    def _forks(self, share: PendingWrites, part: Savepoint, records: list[Record]) -> list[str]:
         """Keep the branches of a conversation; the names of those that were not kept before."""
         connection, (key, _) = part.connection, part.heads[share.stream]
         parent = Stream(share.stream.name, key)
@@ -157,5 +157,5 @@ class Batch:
 
 
 def branch_name(conversation: str, after: int) -> str:
-    """The name of the fork that keeps a branch. Raises `InvalidEvent` where it is too long."""
+    """The name of the fork that keeps a branch. Raises `InvalidEventError` where it is too long."""
     return check_name(f"{conversation}~{after}", what="fork")

@@ -18,22 +18,22 @@ TAKEN = frozenset({"user", "system"})
 """What requests call those who are no agents."""
 
 
-def obj(value: Json) -> dict[str, Any]:
+def as_dict(value: Json) -> dict[str, Any]:
     """The object, or an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def items(value: Json) -> list[Any]:
+def as_list(value: Json) -> list[Any]:
     """The list, or an empty one."""
     return value if isinstance(value, list) else []
 
 
-def text(value: Json) -> str:
+def as_str(value: Json) -> str:
     """The string, or an empty one."""
     return value if isinstance(value, str) else ""
 
 
-def whole(value: Json) -> int:
+def as_int(value: Json) -> int:
     """The number as an integer that is not negative and fits in 53 bits, or 0."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return int(min(max(value, 0), LARGEST)) if is_number and value == value else 0  # a NaN is not itself
@@ -49,7 +49,7 @@ def arguments(value: Json) -> str:
     return value if isinstance(value, str) else compact({} if value is None else value)
 
 
-def when(value: Json, default: datetime = EPOCH) -> datetime:
+def as_time(value: Json, default: datetime = EPOCH) -> datetime:
     """An ISO time, or seconds or milliseconds since 1970, aware and in UTC; the default where it is none."""
     try:
         if isinstance(value, str):

@@ -6,22 +6,22 @@ from collections.abc import Callable
 
 from stenolog.domain.errors import CallerError
 
-from .batch import Batch, Share, branch_name
+from .batch import Batch, PendingWrites, branch_name
 from .claude.records import ClaudeCode
 from .codex.records import Codex
-from .fields import obj, text
+from .fields import as_dict, as_str
 from .lines import Record, Skipped
 from .naming import Naming
 from .report import Format, Imported
-from .steps import Append, Held, Step, held
+from .steps import Append, ExistingLog, Step, read_existing
 from .told import Converter
 
 
-class Intake:
+class ConversationImport:
     """One conversation on its way from a converter into the log."""
 
     def __init__(
-        self, batch: Batch, name: str, make: Callable[[Held], Converter], unit: str = "line"
+        self, batch: Batch, name: str, make: Callable[[ExistingLog], Converter], unit: str = "line"
     ) -> None:
         self.found = Imported(name)
         self._unit = unit
@@ -29,8 +29,8 @@ class Intake:
         if batch.holds(name):
             batch.flush()
         self._talk = batch.log[name]
-        known = held(self._talk.entries())
-        self._share = Share(self._talk.stream, known.head, self.found)
+        known = read_existing(self._talk.entries())
+        self._share = PendingWrites(self._talk.stream, known.head, self.found)
         self._converter = make(known)
 
     def take(self, record: Record) -> None:
@@ -77,8 +77,8 @@ class Sessions:
         self._batch = batch
         self._make: type[ClaudeCode] | type[Codex] = Codex if format == "codex" else ClaudeCode
         self._naming = naming
-        self._intakes: dict[str, Intake] = {}
-        self._now: Intake | None = None
+        self._intakes: dict[str, ConversationImport] = {}
+        self._now: ConversationImport | None = None
         self._early: list[Record] = []
 
     def send(self, record: Record) -> None:
@@ -100,13 +100,13 @@ class Sessions:
     def _session_of(self, record: Record) -> str:
         """The session that a record names. A rollout is one session, whoever its history was copied from."""
         if self._make is ClaudeCode:
-            return text(record.value.get("sessionId")) or text(record.value.get("session_id"))
-        payload = obj(record.value.get("payload")) if record.value.get("type") == "session_meta" else {}
-        return "" if self._now is not None else text(payload.get("id")) or text(payload.get("session_id"))
+            return as_str(record.value.get("sessionId")) or as_str(record.value.get("session_id"))
+        payload = as_dict(record.value.get("payload")) if record.value.get("type") == "session_meta" else {}
+        return "" if self._now is not None else as_str(payload.get("id")) or as_str(payload.get("session_id"))
 
     def _go_to(self, own: str) -> None:
         if own not in self._intakes:
-            self._intakes[own] = Intake(self._batch, self._naming.name(own), self._make)
+            self._intakes[own] = ConversationImport(self._batch, self._naming.name(own), self._make)
         self._now = self._intakes[own]
         early, self._early = self._early, []
         for record in early:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from stenolog.adapters.stores import reading
-from stenolog.adapters.stores.checkpoints import WHOLE_LOG, Run
-from stenolog.domain.errors import UnknownPosition
+from stenolog.adapters.stores.checkpoints import WHOLE_LOG, CheckpointRun
+from stenolog.domain.errors import PositionNotFoundError
 
 from .lines import Skipped
 from .report import Imported, Report
@@ -31,7 +31,7 @@ LARGEST = 100_000
 """Bytes of what is remembered of one file: of one with so much to tell, nothing is."""
 
 
-class File(NamedTuple):
+class KnownFile(NamedTuple):
     """A file as it is now: where it lies, the name that was asked for, the sha256 of what is in it."""
 
     path: Path
@@ -43,37 +43,37 @@ class File(NamedTuple):
         return f"import {json.dumps([str(self.path.absolute()), self.name])}"
 
 
-def file(path: Path, name: str | None, stream: BinaryIO) -> File:
+def file(path: Path, name: str | None, stream: BinaryIO) -> KnownFile:
     """The file of a stream, which is left at its beginning."""
     sha = file_digest(cast("BufferedReader", stream), "sha256").hexdigest()
     stream.seek(0)
-    return File(path, name, sha)
+    return KnownFile(path, name, sha)
 
 
-def remember(log: Log, file: File, report: Report) -> None:
+def remember(log: Log, file: KnownFile, report: Report) -> None:
     """Keep what an import found, for the next one of the same file."""
     if report.format == "stenolog" or any(found.failed for found in report.conversations):
         return
     kept = {
         "sha": file.sha,
         "format": report.format,
-        "conversations": [_kept(log, found) for found in report.conversations],
+        "conversations": [_entry_of(log, found) for found in report.conversations],
         "skipped": report.skipped,
         "repaired": report.repaired,
         "incomplete": report.incomplete,
     }
     state = json.dumps(kept).encode()
     if len(state) <= LARGEST:
-        log.checkpoints.put(WHOLE_LOG, file.key, _version(), Run(0, b"", ((0, state),)))
+        log.checkpoints.put(WHOLE_LOG, file.key, _version(), CheckpointRun(0, b"", ((0, state),)))
 
 
-def recall(log: Log, file: File) -> Report | None:
+def recall(log: Log, file: KnownFile) -> Report | None:
     """What an import would find; None where it may find something new."""
     checkpoint = log.checkpoints.get(WHOLE_LOG, file.key, _version(), 0)
     if checkpoint is None:
         return None
     kept = json.loads(checkpoint.state)
-    if kept["sha"] != file.sha or not all(_stands(log, **found) for found in kept["conversations"]):
+    if kept["sha"] != file.sha or not all(_is_unchanged(log, **found) for found in kept["conversations"]):
         return None
     return Report(
         str(file.path),
@@ -85,7 +85,7 @@ def recall(log: Log, file: File) -> Report | None:
     )
 
 
-def _kept(log: Log, found: Imported) -> dict[str, Any]:
+def _entry_of(log: Log, found: Imported) -> dict[str, Any]:
     position, digest = reading.head(log.datastore, log[found.name].stream)
     return {
         "name": found.name,
@@ -98,9 +98,9 @@ def _kept(log: Log, found: Imported) -> dict[str, Any]:
     }
 
 
-def _stands(log: Log, name: str, position: int, digest: str, **_: Any) -> bool:
+def _is_unchanged(log: Log, name: str, position: int, digest: str, **_: Any) -> bool:
     """Whether the log still has the conversation as the import left it, whatever came behind that."""
-    with suppress(UnknownPosition):
+    with suppress(PositionNotFoundError):
         return reading.digest_at(log.datastore, log[name].stream, position).hex() == digest
     return False
 

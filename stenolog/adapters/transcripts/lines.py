@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 from pydantic_core import from_json
 
-from stenolog.domain.errors import NotATranscript
+from stenolog.domain.errors import UnknownFormatError
 
 Json: TypeAlias = Any
 JsonObject: TypeAlias = dict[str, Any]
@@ -60,7 +60,7 @@ class Skipped(NamedTuple):
     unit: str = "line"
 
 
-class Reading:
+class JsonLinesReader:
     """What was found on the way: the lines skipped, what was repaired, whether the end is cut off.
 
     `agents` are names that the caller gives, by foreign ids, for a format that cannot tell them itself.
@@ -100,10 +100,10 @@ class Reading:
                 self._skip(number, "NUL bytes and nothing else")
 
     def document(self, stream: BinaryIO) -> Json:
-        """The one JSON value of a stream. Raises `NotATranscript` where it is none, or too large."""
+        """The one JSON value of a stream. Raises `UnknownFormatError` where it is none, or too large."""
         raw = stream.read(LONGEST_DOCUMENT + 1)
         if len(raw) > LONGEST_DOCUMENT:
-            raise NotATranscript(
+            raise UnknownFormatError(
                 f"expected a JSON document of at most {LONGEST_DOCUMENT // 1024**2} MiB, found a larger one"
             )
         with suppress(ValueError):
@@ -117,13 +117,13 @@ class Reading:
             cut = (
                 " (is the file cut off?)" if error.pos >= len(text) - 1 or "Unterminated" in error.msg else ""
             )
-            raise NotATranscript(
+            raise UnknownFormatError(
                 f"expected one JSON document; line {error.lineno}, column {error.colno}: {error.msg}{cut}"
             ) from None
         except (ValueError, RecursionError) as error:
-            raise NotATranscript(f"expected one JSON document, found one that is {_why(error)}") from None
+            raise UnknownFormatError(f"expected one JSON document, found one that is {_why(error)}") from None
         if _too_deep(text):
-            raise NotATranscript(f"expected JSON of at most {DEEPEST} levels, found deeper nesting")
+            raise UnknownFormatError(f"expected JSON of at most {DEEPEST} levels, found deeper nesting")
         return self._mended(text, value)
 
     def _skip(self, number: int, reason: str) -> None:
@@ -217,13 +217,13 @@ class Reading:
 
 @contextmanager
 def regular_file(path: Path, buffer: int = -1) -> Iterator[BinaryIO]:
-    """Open a file to read. Raises `NotATranscript` for a pipe or a device, without waiting for it."""
+    """Open a file to read. Raises `UnknownFormatError` for a pipe or a device, without waiting for it."""
     with open(path, "rb", buffer, opener=_without_waiting) as stream:
         mode = os.fstat(stream.fileno()).st_mode
         if not stat.S_ISREG(mode):
             kinds = {stat.S_IFIFO: "a named pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
             found = kinds.get(stat.S_IFMT(mode), "something else")
-            raise NotATranscript(f"expected a regular file, found {found}")
+            raise UnknownFormatError(f"expected a regular file, found {found}")
         yield stream
 
 

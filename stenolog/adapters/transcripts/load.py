@@ -11,21 +11,21 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
 
-from stenolog.domain.errors import CallerError, MachineError, NotATranscript, StenologError
+from stenolog.domain.errors import CallerError, OperationalError, StenologError, UnknownFormatError
 
 from . import known, originals, portable
 from .batch import Batch
 from .claude import stream as claude_stream
 from .crewagent import folder as crewagent
-from .intake import Intake, Sessions
-from .lines import NOBODY, Reading, regular_file
+from .intake import ConversationImport, Sessions
+from .lines import NOBODY, JsonLinesReader, regular_file
 from .naming import Naming, is_held
 from .neurocrew import files as neurocrew
 from .nostr import files as nostr
 from .openai import files
 from .recognise import recognise, recognise_stream
 from .report import Format, Imported, Report
-from .told import Reader, Told
+from .told import Reader, SourceConversation
 from .walk import size_of
 from .workflow import files as workflow
 
@@ -70,9 +70,10 @@ def import_file(
     `keep_raw` keeps the file itself as blobs. `progress` is called with the number of bytes read so far.
     `agents` are names of agents by their public keys, for Nostr events, where these do not tell them.
 
-    Raises `NotATranscript` where no importer knows the file, `CorruptLog` for a stenolog export that was
-    changed, `MissingExtra`, `CallerError` for `agents` of another file, and OSError where the file cannot be
-    read. What goes wrong inside one conversation is told in the report, and does not stop the others.
+    Raises `UnknownFormatError` where no importer knows the file, `CorruptLogError` for a stenolog export that
+    was changed, `MissingExtraError`, `CallerError` for `agents` of another file, and OSError where the file
+    cannot be read. What goes wrong inside one conversation is told in the report, and does not stop the
+    others.
     """
     (report,) = _Importing(log, name, keep_raw, agents, progress).all([Path(path)], refuse=False)
     assert isinstance(report, Report)
@@ -93,7 +94,7 @@ def import_files(
     the others. `progress` is called with the number of bytes read so far, of all files; otherwise as
     `import_file`. A `KeyboardInterrupt` is raised once what was read so far is written and told.
 
-    Raises `StoreBusy` and `StoreFailed`.
+    Raises `StoreTimeoutError` and `StoreError`.
     """
     return _Importing(log, None, keep_raw, agents, progress).all(map(Path, paths), refuse=True)
 
@@ -104,12 +105,12 @@ def import_rows(log: Log, rows: Iterable[Any], *, name: str | None = None) -> Re
     Each workflow (`workflowId`) becomes a conversation of that name; `name` as in `import_file`. What the log
     holds already is not appended again. Columns that are not known are kept in `meta`.
     """
-    reading, report = Reading(), Report("rows", "conversation-messages")
+    reading, report = JsonLinesReader(), Report("rows", "conversation-messages")
     described = getattr(rows, "description", None)
     names = [column[0] for column in described] if described else []
     given = (dict(zip(names, row, strict=True)) if isinstance(row, tuple) else row for row in rows)
     importing = _Importing(log, name)
-    importing.told(workflow.told(given, reading), report, Naming(log, "rows", name))
+    importing.convert(workflow.source_conversations(given, reading), report, Naming(log, "rows", name))
     importing.batch.flush()
     report.skipped = reading.skipped
     return report
@@ -120,7 +121,7 @@ class _Done(NamedTuple):
 
     what: Report | Refused
     writes: int
-    file: known.File | None
+    file: known.KnownFile | None
 
 
 class _Importing:
@@ -172,17 +173,17 @@ class _Importing:
             self._waiting.popleft()
             yield what
 
-    def _one(self, path: Path, refuse: bool) -> tuple[Report | Refused, known.File | None]:
+    def _one(self, path: Path, refuse: bool) -> tuple[Report | Refused, known.KnownFile | None]:
         """What becomes of a path, and the file that is to be remembered."""
         try:
             folder = self._folder(path)
             return (folder, None) if folder else self._file(path)
         except (StenologError, OSError) as error:
-            if not refuse or self.batch.lost or isinstance(error, MachineError):
+            if not refuse or self.batch.lost or isinstance(error, OperationalError):
                 raise
             return Refused(str(path), error), None
 
-    def _file(self, path: Path) -> tuple[Report, known.File | None]:
+    def _file(self, path: Path) -> tuple[Report, known.KnownFile | None]:
         with regular_file(path, BUFFER) as stream:
             if not self._may_be_known:
                 return self._read(path, stream), None
@@ -193,14 +194,14 @@ class _Importing:
     def _read(self, path: Path, stream: BinaryIO) -> Report:
         report = Report(str(path), recognise_stream(stream))
         self._check_takes_agents(report.format)
-        reading = Reading(agents=self._agents)
+        reading = JsonLinesReader(agents=self._agents)
         own = crewagent.own_name(path) if report.format == "crewagent" else path.stem
         naming = Naming(self.log, own, self._name)
         if report.format == "stenolog":
             self.batch.flush()
             portable.import_stream(self.log, stream, report, naming.name, self._moved)
         elif report.format in READERS and not _is_on_lines(report.format, stream):
-            self.told(READERS[report.format](stream, reading), report, naming, stream.tell)
+            self.convert(READERS[report.format](stream, reading), report, naming, stream.tell)
         else:
             self._lines(stream, reading, report, naming)
         report.skipped, report.repaired = reading.skipped, reading.repaired
@@ -215,21 +216,23 @@ class _Importing:
         if folder is None or _is_known(path):
             return None
         self._check_takes_agents("crewagent")
-        report, reading = Report(str(folder), "crewagent"), Reading()
-        self.told(crewagent.conversations(folder, reading), report, Naming(self.log, folder.name, self._name))
+        report, reading = Report(str(folder), "crewagent"), JsonLinesReader()
+        self.convert(
+            crewagent.conversations(folder, reading), report, Naming(self.log, folder.name, self._name)
+        )
         report.skipped, report.repaired = reading.skipped, reading.repaired
         return report
 
-    def _lines(self, stream: BinaryIO, reading: Reading, report: Report, naming: Naming) -> None:
+    def _lines(self, stream: BinaryIO, reading: JsonLinesReader, report: Report, naming: Naming) -> None:
         sessions = Sessions(self.batch, report.format, naming)
         for record in reading.records(stream):
             sessions.send(record)
             self._moved(stream.tell())
         report.conversations = sessions.end()
 
-    def told(
+    def convert(
         self,
-        conversations: Iterator[Told],
+        conversations: Iterator[SourceConversation],
         report: Report,
         naming: Naming,
         place: Callable[[], int] = lambda: 0,
@@ -239,7 +242,7 @@ class _Importing:
         naming.is_alone = len(ahead) < 2
         for told in chain(ahead, conversations):
             name = naming.name(told.name, partial(is_held, told))
-            intake = Intake(self.batch, name, told.make, told.unit)
+            intake = ConversationImport(self.batch, name, told.make, told.unit)
             intake.found.failed = told.failed
             for record in told.records:
                 intake.take(record)
@@ -275,6 +278,6 @@ def _is_on_lines(format: Format, stream: BinaryIO) -> bool:
 
 def _is_known(path: Path) -> bool:
     """Whether a path is a file that an importer knows by itself, whatever it is called."""
-    with suppress(NotATranscript):
+    with suppress(UnknownFormatError):
         return path.is_file() and bool(recognise(path))
     return False

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from stenolog.domain.errors import CallerError
 
 from .fields import name_of
-from .steps import held
-from .told import Told
+from .steps import read_existing
+from .told import SourceConversation
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
@@ -44,9 +44,9 @@ class Naming:
         return name
 
 
-def is_held(told: Told, talk: Conversation) -> bool:
+def is_held(told: SourceConversation, conversation: Conversation) -> bool:
     """Whether a conversation of the log is the one that is told: it has more of it than its settings."""
-    converter = told.make(held(talk.entries()))
+    converter = told.make(read_existing(conversation.entries()))
     try:
         for record in told.records:
             with suppress(ValueError, ArithmeticError, RecursionError):

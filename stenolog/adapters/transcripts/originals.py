@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ModeSwitch
 
-from .fields import Json, items, obj, text, whole
+from .fields import Json, as_dict, as_int, as_list, as_str
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
@@ -22,30 +22,32 @@ PIECE = 8 * 1024 * 1024
 """Bytes of the largest blob that a file is cut into."""
 
 
-class Piece(NamedTuple):
+class FilePiece(NamedTuple):
     """A part of a file: its blob and its size."""
 
     blob: str
     size: int
 
 
-def keep(talk: Conversation, stream: BinaryIO, file: str) -> None:
+def keep(conversation: Conversation, stream: BinaryIO, file: str) -> None:
     """Keep what is new in the file as blobs, named by a mode switch that changes no setting."""
     stream.seek(0)
-    for piece in kept(talk.entries()):
+    for piece in file_pieces(conversation.entries()):
         if sha256(stream.read(piece.size)).hexdigest() != piece.blob:
             stream.seek(0)
             break
     pieces: list[Json] = []
     while content := stream.read(PIECE):
-        pieces.append({"blob": talk.log.blobs.put(content), "size": len(content)})
+        pieces.append({"blob": conversation.log.blobs.put(content), "size": len(content)})
     if pieces:
         switch = ModeSwitch(in_context=False, meta={NAMESPACE: {"file": file, "pieces": pieces}})
-        talk.append(switch, expected=talk.position)
+        conversation.append(switch, expected=conversation.position)
 
 
-def kept(entries: Iterable[Entry]) -> list[Piece]:
+def file_pieces(entries: Iterable[Entry]) -> list[FilePiece]:
     """The pieces of the files that were kept with a conversation, in order."""
-    named = [obj(entry.event.meta.get(NAMESPACE)) for entry in entries if isinstance(entry.event, ModeSwitch)]
-    pieces = [obj(piece) for original in named for piece in items(original.get("pieces"))]
-    return [Piece(text(piece.get("blob")), whole(piece.get("size"))) for piece in pieces]
+    named = [
+        as_dict(entry.event.meta.get(NAMESPACE)) for entry in entries if isinstance(entry.event, ModeSwitch)
+    ]
+    pieces = [as_dict(piece) for original in named for piece in as_list(original.get("pieces"))]
+    return [FilePiece(as_str(piece.get("blob")), as_int(piece.get("size"))) for piece in pieces]

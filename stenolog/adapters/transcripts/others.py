@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from .claude.stream import other_stream
-from .fields import Json, obj
+from .fields import Json, as_dict
 
 Mark = Callable[[dict[str, Json]], bool]
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -38,7 +38,10 @@ _OTHERS: tuple[tuple[str, Mark], ...] = (
     ("a part of an OpenCode message", lambda record: record.keys() == {"id", "type", "text", "time"}),
     ("a recording of API calls", _has("provider", "request", "response")),
     ("a recording of API calls", lambda record: all(map(_DIGEST.fullmatch, record)) and bool(record)),
-    ("a Qwen Code session", lambda record: "sessionId" in record and "parts" in obj(record.get("message"))),
+    (
+        "a Qwen Code session",
+        lambda record: "sessionId" in record and "parts" in as_dict(record.get("message")),
+    ),
     ("a Burr log", _has("type", "action", "sequence_id")),
     ("a Cursor transcript", lambda record: record.keys() == {"role", "message"}),
     ("an Antigravity session", _has("step_index", "source", "type")),
@@ -61,7 +64,7 @@ def _is_of_adk(record: dict[str, Json]) -> bool:
 
 def name_of_other(*found: Json) -> str:
     """The name of the format that one of the records is of; empty where none is known."""
-    return next((name for record in found if (name := _name(obj(record)))), "")
+    return next((name for record in found if (name := _name(as_dict(record)))), "")
 
 
 def _name(record: dict[str, Json]) -> str:

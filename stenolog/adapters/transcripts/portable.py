@@ -19,10 +19,16 @@ from stenolog.adapters.stores import blobs, events, imported, streams
 from stenolog.adapters.stores.events import START
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import EPOCH, GENESIS, MICROSECOND, Record, check_name, digest_of, microseconds
-from stenolog.domain.errors import ConversationInUse, CorruptLog, LaterRelease, StaleAppend, StenologError
+from stenolog.domain.errors import (
+    ConversationExistsError,
+    CorruptLogError,
+    StenologError,
+    UnsupportedVersionError,
+    VersionConflictError,
+)
 
 from .fields import compact
-from .lines import Json, JsonObject, Reading
+from .lines import Json, JsonLinesReader, JsonObject
 from .report import Imported, Report
 
 if TYPE_CHECKING:
@@ -55,21 +61,21 @@ Piece: TypeAlias = Header | Blob | Record
 # Out
 
 
-def export_jsonl(talk: Conversation, stream: IO[str]) -> int:
+def export_jsonl(conversation: Conversation, stream: IO[str]) -> int:
     """Write the conversation to a text stream; the number of entries written.
 
-    Raises `MissingBlob` where a blob is damaged, and `CorruptLog` where an entry was erased.
+    Raises `BlobNotFoundError` where a blob is damaged, and `CorruptLogError` where an entry was erased.
     """
-    head = talk.position
-    digest = talk.digest if head else ""
-    _write(stream, {"stenolog": VERSION, "conversation": talk.name, "entries": head, "head": digest})
+    head = conversation.position
+    digest = conversation.digest if head else ""
+    _write(stream, {"stenolog": VERSION, "conversation": conversation.name, "entries": head, "head": digest})
     written: set[str] = set()
-    for record in talk.records(upto=head):
-        line = _out(talk.name, record)
-        if blobs := list(_blobs_of(talk, record, written)):
+    for record in conversation.records(at=head):
+        line = _out(conversation.name, record)
+        if blobs := list(_blobs_of(conversation, record, written)):
             line["blobs"] = blobs
         for sha in blobs:
-            _write(stream, {"blob": sha, "base64": b64encode(talk.log.blobs[sha]).decode()})
+            _write(stream, {"blob": sha, "base64": b64encode(conversation.log.blobs[sha]).decode()})
         _write(stream, line)
     return head
 
@@ -78,18 +84,18 @@ def _write(stream: IO[str], line: JsonObject) -> None:
     stream.write(compact(line) + "\n")
 
 
-def _blobs_of(talk: Conversation, record: Record, written: set[str]) -> Iterator[str]:
+def _blobs_of(conversation: Conversation, record: Record, written: set[str]) -> Iterator[str]:
     """Whatever in the payload looks like a hash, and is that of a blob."""
     for match in _SHA256.finditer(record.payload):
         sha = match[1].decode()
-        if sha not in written and sha in talk.log.blobs:
+        if sha not in written and sha in conversation.log.blobs:
             written.add(sha)
             yield sha
 
 
 def _out(conversation: str, record: Record) -> JsonObject:
     if record.erased is not None:
-        raise CorruptLog(
+        raise CorruptLogError(
             f"{conversation!r} at position {record.position}: an erased entry cannot be exported"
         )
     try:
@@ -99,7 +105,7 @@ def _out(conversation: str, record: Record) -> JsonObject:
     return {
         "position": record.position,
         "id": record.id,
-        "at": (EPOCH + record.at * MICROSECOND).isoformat(timespec="microseconds"),
+        "at": (EPOCH + record.time * MICROSECOND).isoformat(timespec="microseconds"),
         "topic": record.topic,
         "salt": record.salt.hex(),
         "digest": record.digest.hex(),
@@ -120,8 +126,8 @@ def import_stream(
     """Take an export in: first all of it is proved, then all of it is written, in one transaction.
 
     `name` gives the name to use for a conversation of that name. One that is there already gets what it
-    lacks. `moved` is called with the bytes that are done. Raises `CorruptLog`, and `ConversationInUse` where
-    another of that name is there.
+    lacks. `moved` is called with the bytes that are done. Raises `CorruptLogError`, and
+    `ConversationExistsError` where another of that name is there.
     """
     proved = _proved(log, _watched(stream, moved, 0), name)
     with log.datastore.writing() as connection:
@@ -138,13 +144,13 @@ def _watched(stream: BinaryIO, moved: Callable[[int], object], before: int) -> I
 
 def _write_all(connection: sqlite3.Connection, proved: list[Imported], pieces: Iterator[Piece]) -> None:
     """Write the blobs, and of each conversation what is not there yet."""
-    talks = iter(proved)
+    conversations = iter(proved)
     key, lacking = 0, range(0)
     for piece in pieces:
         if isinstance(piece, Blob):
             blobs.insert(connection, [piece])
         elif isinstance(piece, Header):
-            found = next(talks, Imported(""))
+            found = next(conversations, Imported(""))
             lacking = range(found.already + 1, found.already + found.appended + 1)
             key = _key(connection, found) if lacking else 0
             if lacking:
@@ -154,11 +160,11 @@ def _write_all(connection: sqlite3.Connection, proved: list[Imported], pieces: I
 
 
 def _key(connection: sqlite3.Connection, found: Imported) -> int:
-    """The key of a conversation, which begins to exist where it did not. Raises `StaleAppend`."""
+    """The key of a conversation, which begins to exist where it did not. Raises `VersionConflictError`."""
     key = streams.find(connection, found.name)
     head = (events.head(connection, key) if key is not None else None) or START
     if head.position != found.already:
-        raise StaleAppend(found.name, expected=found.already, found=head.position)
+        raise VersionConflictError(found.name, expected=found.already, found=head.position)
     return streams.create(connection, found.name) if key is None else key
 
 
@@ -174,7 +180,7 @@ def _proved(log: Log, pieces: Iterator[Piece], name: Callable[[str], str]) -> li
             case Record() if proofs:
                 proofs[-1].take(piece)
             case Record():
-                raise CorruptLog("expected a header line before the first entry")
+                raise CorruptLogError("expected a header line before the first entry")
             case Blob():
                 pass
     if proofs:
@@ -185,16 +191,16 @@ def _proved(log: Log, pieces: Iterator[Piece], name: Callable[[str], str]) -> li
 class Proof:
     """One exported conversation, checked entry by entry, against itself and against what the log holds."""
 
-    def __init__(self, header: Header, talk: Conversation) -> None:
-        self.found = Imported(talk.name)
+    def __init__(self, header: Header, conversation: Conversation) -> None:
+        self.found = Imported(conversation.name)
         self._header = header
-        self._standing = talk.records()
+        self._standing = conversation.records()
         self._digest = GENESIS
         self._position = 0
         self._ids: set[str] = set()
 
     def take(self, record: Record) -> None:
-        """The next record; raises `CorruptLog` where it does not follow the one before."""
+        """The next record; raises `CorruptLogError` where it does not follow the one before."""
         self._position += 1
         if record.position != self._position:
             raise self._corrupt(f"expected position {self._position}, found {record.position}")
@@ -211,7 +217,7 @@ class Proof:
         elif standing.digest == record.digest:
             self.found.already += 1
         else:
-            raise ConversationInUse(
+            raise ConversationExistsError(
                 f"{self.found.name!r}: another conversation of this name exists, which differs at position "
                 f"{record.position}; import with another name"
             )
@@ -220,7 +226,7 @@ class Proof:
         """The export must be whole."""
         found, expected = (self._position, self._digest.hex()), (self._header.entries, self._header.head)
         if found != expected:
-            raise CorruptLog(
+            raise CorruptLogError(
                 f"{self._header.conversation!r}: expected {expected[0]} entries up to the digest "
                 f"{expected[1][:12]}, found {found[0]} up to {found[1][:12]}; is the export cut off?"
             )
@@ -238,48 +244,50 @@ class Proof:
         if not same:
             raise self._corrupt(f"the payload is not as {record.topic} is written")
 
-    def _corrupt(self, what: str) -> CorruptLog:
-        return CorruptLog(f"{self._header.conversation!r} at position {self._position}: {what}")
+    def _corrupt(self, what: str) -> CorruptLogError:
+        return CorruptLogError(f"{self._header.conversation!r} at position {self._position}: {what}")
 
 
 def _pieces(stream: BinaryIO) -> Iterator[Piece]:
-    """The lines of an export. Raises `CorruptLog` at the first that is none."""
+    """The lines of an export. Raises `CorruptLogError` at the first that is none."""
     stream.seek(0)
-    reading = Reading(LONGEST_LINE)
+    reading = JsonLinesReader(LONGEST_LINE)
     blobs: set[str] = set()
     for record in reading.records(stream):
         _refuse_damage(reading)
         try:
-            piece = _piece(record.value)
+            piece = _parse_piece(record.value)
             if isinstance(piece, Blob):
                 blobs.add(piece.sha)
             if lacking := set(record.value.get("blobs", ())) - blobs:
-                raise CorruptLog(f"line {record.line}: the blob {min(lacking)} does not stand before it")
+                raise CorruptLogError(f"line {record.line}: the blob {min(lacking)} does not stand before it")
             yield piece
         except (KeyError, ValueError, AttributeError, TypeError) as error:
-            raise CorruptLog(f"line {record.line}: not a line of a stenolog export ({error})") from None
+            raise CorruptLogError(f"line {record.line}: not a line of a stenolog export ({error})") from None
     _refuse_damage(reading)
 
 
-def _refuse_damage(reading: Reading) -> None:
+def _refuse_damage(reading: JsonLinesReader) -> None:
     if reading.skipped:
         line, reason, _ = reading.skipped[0]
-        raise CorruptLog(f"line {line}: {reason}")
+        raise CorruptLogError(f"line {line}: {reason}")
     if reading.incomplete or reading.repaired:
-        raise CorruptLog(
+        raise CorruptLogError(
             f"the export is damaged: {', '.join(reading.repaired) or 'its last line is cut off'}"
         )
 
 
-def _piece(line: JsonObject) -> Piece:
+def _parse_piece(line: JsonObject) -> Piece:
     if "stenolog" in line:
         if line["stenolog"] != VERSION:
-            raise LaterRelease(f"an export of version {line['stenolog']}; this release reads {VERSION}")
+            raise UnsupportedVersionError(
+                f"an export of version {line['stenolog']}; this release reads {VERSION}"
+            )
         return Header(_text(line["conversation"]), line["entries"], _text(line["head"]))
     if "blob" in line:
         content = b64decode(line["base64"], validate=True)
         if sha256(content).hexdigest() != line["blob"]:
-            raise CorruptLog(f"the blob {line['blob']} is not what its hash says")
+            raise CorruptLogError(f"the blob {line['blob']} is not what its hash says")
         return Blob(line["blob"], content)
     payload = (
         line["payload"].encode() if "payload" in line else b64decode(line["payload_base64"], validate=True)
@@ -287,7 +295,7 @@ def _piece(line: JsonObject) -> Piece:
     return Record(
         position=line["position"],
         id=_text(line["id"]),
-        at=microseconds(datetime.fromisoformat(line["at"])),
+        time=microseconds(datetime.fromisoformat(line["at"])),
         topic=_text(line["topic"]),
         salt=bytes.fromhex(line["salt"]),
         payload=payload,

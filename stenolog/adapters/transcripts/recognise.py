@@ -10,12 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from stenolog.domain.errors import NotATranscript
+from stenolog.domain.errors import UnknownFormatError
 
 from .claude.stream import is_stream, is_stream_record, other_stream
 from .crewagent.folder import are_messages as are_crewagents
-from .fields import obj
-from .lines import Json, JsonObject, Reading, Record, regular_file
+from .fields import as_dict
+from .lines import Json, JsonLinesReader, JsonObject, Record, regular_file
 from .neurocrew.files import is_chat
 from .nostr.files import are_lines_of_a_relay, is_nostr
 from .openai.files import are_messages, conversations_in, is_message
@@ -59,7 +59,7 @@ _DOCUMENTS: tuple[tuple[Format, Callable[[Json], bool]], ...] = (
 def recognise(source: str | os.PathLike[str] | bytes) -> Format:
     """The format of a file, given its path, or of the bytes themselves.
 
-    Raises `NotATranscript`, saying what was expected and what was found.
+    Raises `UnknownFormatError`, saying what was expected and what was found.
     """
     if isinstance(source, bytes):
         return recognise_stream(io.BytesIO(source))
@@ -79,38 +79,38 @@ def _recognised(stream: BinaryIO) -> Format:
     first = stream.read(_HEAD).lstrip(b"\xef\xbb\xbf \t\r\n\0")
     stream.seek(0)
     if not first:
-        raise NotATranscript(f"expected {SUPPORTED}, found an empty file")
+        raise UnknownFormatError(f"expected {SUPPORTED}, found an empty file")
     if first.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise NotATranscript("expected UTF-8, found UTF-16")
+        raise UnknownFormatError("expected UTF-8, found UTF-16")
     if first.startswith(SQLITE):
         check_database(stream)
         return "conversation-messages"
     if first.startswith(b"PK\x03\x04"):
-        raise NotATranscript(f"expected {SUPPORTED}, found a ZIP archive, as Inspect keeps its logs in")
+        raise UnknownFormatError(f"expected {SUPPORTED}, found a ZIP archive, as Inspect keeps its logs in")
     if first.startswith(b"["):
         return _of_list(stream)
     if first.startswith(b"{"):
         return _of_objects(stream)
     if b"\n{" in first:
-        with suppress(NotATranscript):
+        with suppress(UnknownFormatError):
             return _of_objects(stream)
     if is_csv(first):
         return "conversation-messages"
-    raise NotATranscript(f"expected {SUPPORTED}, found text that begins with {first[:20]!r}")
+    raise UnknownFormatError(f"expected {SUPPORTED}, found text that begins with {first[:20]!r}")
 
 
 def _of_list(stream: BinaryIO) -> Format:
     """One list, or one on each line: what a relay said."""
     try:
-        return _of_document(Reading().document(stream))
-    except NotATranscript:
+        return _of_document(JsonLinesReader().document(stream))
+    except UnknownFormatError:
         stream.seek(0)
         if are_lines_of_a_relay(stream, LOOKED_AT):
             return "nostr"
         stream.seek(0)
-        lists = [value for _, value in islice(Reading().values(stream), 2)]
+        lists = [value for _, value in islice(JsonLinesReader().values(stream), 2)]
         if len(lists) == 2 and all(isinstance(value, list) for value in lists):
-            raise NotATranscript(f"expected {SUPPORTED}, found a list on each line") from None
+            raise UnknownFormatError(f"expected {SUPPORTED}, found a list on each line") from None
         raise
 
 
@@ -120,16 +120,16 @@ def _of_objects(stream: BinaryIO) -> Format:
     if not first or first[0].number != 1:
         try:
             stream.seek(0)
-            return _of_document(Reading().document(stream))
-        except NotATranscript as error:
+            return _of_document(JsonLinesReader().document(stream))
+        except UnknownFormatError as error:
             if not first:
                 raise
             refused = error
     else:
         what = described(first[0].value, [record.value for record in first[1:]])
-        refused = NotATranscript(f"expected {SUPPORTED}, found {what}")
+        refused = UnknownFormatError(f"expected {SUPPORTED}, found {what}")
         if len(first) == 1:
-            with suppress(NotATranscript):
+            with suppress(UnknownFormatError):
                 return _of_document(first[0].value)
     found = _of_lines(stream)
     if found is None:
@@ -140,14 +140,14 @@ def _of_objects(stream: BinaryIO) -> Format:
 def _records(stream: BinaryIO) -> Iterator[Record]:
     """Those that decide, from the beginning; read as they are asked for, for the first ones mostly do."""
     stream.seek(0)
-    return islice(Reading().records(stream), LOOKED_AT)
+    return islice(JsonLinesReader().records(stream), LOOKED_AT)
 
 
 def _of_document(document: Json) -> Format:
     for format, is_one in _DOCUMENTS:
         if is_one(document):
             return format
-    raise NotATranscript(f"expected {SUPPORTED}, found {described(document)}")
+    raise UnknownFormatError(f"expected {SUPPORTED}, found {described(document)}")
 
 
 def _of_lines(stream: BinaryIO) -> Format | None:
@@ -156,7 +156,7 @@ def _of_lines(stream: BinaryIO) -> Format | None:
     for record in _records(stream):
         value = record.value
         if name := other_stream(value):
-            raise NotATranscript(f"expected {SUPPORTED}, found {name}, which has no importer")
+            raise UnknownFormatError(f"expected {SUPPORTED}, found {name}, which has no importer")
         if is_stream_record(value):  # others may show themselves behind it
             is_of_claude = True
             continue
@@ -179,14 +179,14 @@ def _of_lines(stream: BinaryIO) -> Format | None:
         return "claude-stream"
     told = [value for value in passed if "session_id" not in value]
     aside = any(_CLAUDE_ASIDE.get(str(value.get("type"))) in value for value in told)
-    others = any("parts" in obj(value.get("message")) for value in passed)
+    others = any("parts" in as_dict(value.get("message")) for value in passed)
     return "claude-code" if aside and not others else None
 
 
 def _openai_lines(records: Iterator[Record]) -> Format:
     for record in records:
         if not isinstance(record.value.get("role"), str):
-            raise NotATranscript(
+            raise UnknownFormatError(
                 f"expected an OpenAI chat message on each line, found on line {record.line} "
                 f"{described(record.value)}"
             )
@@ -196,6 +196,6 @@ def _openai_lines(records: Iterator[Record]) -> Format:
 def _is_claude(value: JsonObject) -> bool:
     return (
         value.get("type") in ("user", "assistant")
-        and "content" in obj(value.get("message"))
+        and "content" in as_dict(value.get("message"))
         and ("sessionId" in value or "parentUuid" in value)
     )

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from stenolog.domain.entry import Draft
-from stenolog.domain.errors import IdTaken
+from stenolog.domain.entry import NewEntry
+from stenolog.domain.errors import DuplicateIdError
 from stenolog.domain.events import AssistantMessage, Known, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import AssistantPart
-from stenolog.domain.values import CallRef, Source, Span, Usage
+from stenolog.domain.values import CallRef, Origin, PositionRange, Usage
 
-from .steps import NO_BLOBS, Answered, Append, Branch, Held, Step
+from .steps import NO_BLOBS, Answered, Append, Branch, ExistingLog, Step
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Answer:
 
     agent: str
     source_id: str
-    at: datetime
+    time: datetime
     parts: list[AssistantPart] = field(default_factory=list)
     to: tuple[str, ...] = ()
     model: str = ""
@@ -56,20 +56,20 @@ class OpenCall(NamedTuple):
     position: int
 
 
-class Made(NamedTuple):
+class PlacedCall(NamedTuple):
     """Where a call was made, and by which agent."""
 
     position: int
     agent: str
 
 
-class Scribe:
+class EventWriter:
     """Takes down what a converter hears, for one conversation; `main` is its main agent.
 
     `already` counts the entries that the log held.
     """
 
-    def __init__(self, system: str, main: str, log: Held) -> None:
+    def __init__(self, system: str, main: str, log: ExistingLog) -> None:
         self.system = system
         self.main = main
         self.log = log
@@ -81,7 +81,9 @@ class Scribe:
         self._recalled: set[str] = set()
         self._calls: dict[str, list[OpenCall]] = {}
         told = sorted(set(log.answers.values()), key=lambda answer: answer.position)
-        self._made = {id: Made(answer.position, answer.agent) for answer in told for id, _ in answer.calls}
+        self._made = {
+            id: PlacedCall(answer.position, answer.agent) for answer in told for id, _ in answer.calls
+        }
         self._resulted: dict[str, int] = {}
         self._asked: dict[str, int] = {}
         self._owners: dict[str, str] = {}
@@ -100,36 +102,36 @@ class Scribe:
         self.close()
         return self._here
 
-    def place(self, id: str) -> int:
+    def position_of(self, id: str) -> int:
         """The position of an event with that id, which comes next unless the log holds it."""
         self.close()
         return self.log.positions.get(id, self._next)
 
-    def source(self, id: str, role: str, *lines: str) -> Source:
+    def source(self, id: str, role: str, *lines: str) -> Origin:
         """Where an event came from."""
-        return Source(system=self.system, id=id, role=role, lines=lines)
+        return Origin(system=self.system, id=id, role=role, lines=lines)
 
     def holds(self, id: str) -> bool:
         """Whether the log held this entry before the import."""
         return id in self.log.positions
 
-    def say(self, event: Known, id: str, at: datetime, blobs: Mapping[str, bytes] = NO_BLOBS) -> int:
+    def write(self, event: Known, id: str, time: datetime, blobs: Mapping[str, bytes] = NO_BLOBS) -> int:
         """Take an event down behind the open answer, unless the log holds it; its position."""
         self.close()
-        return self._put(event, id, at, blobs)
+        return self._put(event, id, time, blobs)
 
     def branch(self) -> None:
         """Keep what stands up to here as a fork."""
         self.close()
         self._steps.append(Branch(self._next - 1))
 
-    def begins(self, line: str, agent: str, source_id: str) -> bool:
+    def starts_message(self, line: str, agent: str, source_id: str) -> bool:
         """Whether a record begins a message, or else goes on with one."""
         if (held := self.log.answers.get(line)) is not None:
             return held.first == line
         return self.answer is None or not self.answer.is_of(agent, source_id)
 
-    def hear(self, line: str, heard: Answer) -> None:
+    def add_part(self, line: str, heard: Answer) -> None:
         """Records of one answer that follow each other become one message; `heard` is one of them."""
         if (held := self.log.answers.get(line)) is not None:
             self.close()
@@ -157,7 +159,7 @@ class Scribe:
             cause=answer.cause,
             source=self.source(answer.source_id, "assistant", *answer.lines),
         )
-        self._put(event, answer.lines[0], answer.at, NO_BLOBS)
+        self._put(event, answer.lines[0], answer.time, NO_BLOBS)
 
     def count(self, id: str, usage: Usage) -> None:
         """Tell the tokens of a message that was taken down but not drained yet."""
@@ -179,7 +181,7 @@ class Scribe:
         calls = self._calls.get(call_id)
         return calls.pop() if calls else None
 
-    def made(self, call_id: str) -> Made | None:
+    def find_call(self, call_id: str) -> PlacedCall | None:
         """Where the latest call of that id was made, answered or not; None where there is none."""
         self.close()
         return self._made.get(call_id)
@@ -189,7 +191,7 @@ class Scribe:
         self.close()
         return self._resulted.get(call_id)
 
-    def asked(self, agent: str) -> int | None:
+    def last_question(self, agent: str) -> int | None:
         """The position of what an agent has to answer: the last words for it, or its calls' last result."""
         self.close()
         return self._asked.get(agent)
@@ -206,7 +208,7 @@ class Scribe:
         found = [(c.position, id) for id, calls in self._calls.items() for c in calls if c.name == name]
         return max(found, default=(0, ""))[1]
 
-    def visible(self, start: int, spared: Iterable[int]) -> tuple[Span, ...]:
+    def visible(self, start: int, spared: Iterable[int]) -> tuple[PositionRange, ...]:
         """What the main agent could see from `start` on, for a summary to take its place.
 
         Not in it is what is `spared`, and each message with an open call together with its results.
@@ -217,12 +219,12 @@ class Scribe:
             out |= {call.position, *self._results.get(call.ref.entry, ())}
         return tuple(spans((p for p in self._seen if p >= start and p not in out), self._silent))
 
-    def _put(self, event: Known, id: str, at: datetime, blobs: Mapping[str, bytes]) -> int:
+    def _put(self, event: Known, id: str, time: datetime, blobs: Mapping[str, bytes]) -> int:
         position = self.log.positions.get(id)
         if position is None:
             position = self._next
             self._next += 1
-            self._steps.append(Append(Draft(event, id, at), blobs))
+            self._steps.append(Append(NewEntry(event, id, time), blobs))
         else:
             self._check_same(event, id)
             self.already += 1
@@ -233,7 +235,7 @@ class Scribe:
         """What is known by its line number alone might be the line of another file."""
         known = self.log.said.get(id)
         if isinstance(event, UserMessage | ToolResult) and known not in (None, hash(event.parts)):
-            raise IdTaken(
+            raise DuplicateIdError(
                 f"expected line {id.removeprefix('#')} as it was imported before, found other words: "
                 "is it another transcript? Then give it another name"
             )
@@ -276,12 +278,12 @@ class Scribe:
         for nth, (call_id, name) in reversed(list(enumerate(answer.calls))):
             opened = OpenCall(CallRef(entry=answer.id, index=nth), name, answer.position)
             self._calls.setdefault(call_id, []).append(opened)
-            self._made[call_id] = Made(answer.position, answer.agent)
+            self._made[call_id] = PlacedCall(answer.position, answer.agent)
         if answer.agent == self.main:
             self._seen.append(answer.position)
 
 
-def spans(positions: Iterable[int], silent: set[int]) -> Iterator[Span]:
+def spans(positions: Iterable[int], silent: set[int]) -> Iterator[PositionRange]:
     """The runs of the positions; what is silent, a setting, does not break a run."""
     first = last = 0
     for position in sorted(positions):
@@ -289,18 +291,18 @@ def spans(positions: Iterable[int], silent: set[int]) -> Iterator[Span]:
             last = position
             continue
         if first:
-            yield Span(first=first, last=last)
+            yield PositionRange(first=first, last=last)
         first = last = position
     if first:
-        yield Span(first=first, last=last)
+        yield PositionRange(first=first, last=last)
 
 
-def merged(found: Iterable[Span]) -> tuple[Span, ...]:
+def merged(found: Iterable[PositionRange]) -> tuple[PositionRange, ...]:
     """The spans in order, those that touch as one."""
-    made: list[Span] = []
+    made: list[PositionRange] = []
     for span in sorted(found, key=lambda span: span.first):
         if made and span.first <= made[-1].last + 1:
-            made[-1] = Span(first=made[-1].first, last=max(made[-1].last, span.last))
+            made[-1] = PositionRange(first=made[-1].first, last=max(made[-1].last, span.last))
         else:
             made.append(span)
     return tuple(made)

@@ -10,26 +10,26 @@ from typing import Any
 
 from stenolog.domain.events import ModeSwitch
 from stenolog.domain.settings import Settings
-from stenolog.domain.values import Card, Span
+from stenolog.domain.values import AgentCard, PositionRange
 
-from .scribe import Scribe
+from .scribe import EventWriter
 
 
-class Setup:
+class SettingsWriter:
     """What is set and what is wanted: mode, title, cards, and what is in context."""
 
-    def __init__(self, scribe: Scribe, mode: str = "agent", scope: str = "addressed") -> None:
+    def __init__(self, scribe: EventWriter, mode: str = "agent", scope: str = "addressed") -> None:
         self.scribe = scribe
         self.mode = mode
         self.scope = scope
         self.title: str | None = None
         self.context_from: int | None = None
-        self.hides: tuple[Span, ...] | None = None
-        self.cards: dict[str, Card] = {}
+        self.hides: tuple[PositionRange, ...] | None = None
+        self.cards: dict[str, AgentCard] = {}
         self.meta: dict[str, Any] = {}
         self.branches = False
         self._written: dict[str, Any] = {"title": None, "context_from": None, "hides": None}
-        self._dealt: dict[str, Card] = {}
+        self._dealt: dict[str, AgentCard] = {}
         self._told: dict[str, Any] = {}
 
     @property
@@ -60,9 +60,9 @@ class Setup:
         old = self.cards.get(agent)
         if old is not None and all(getattr(old, name) == value for name, value in changes.items()):
             return
-        old = old or Card()
+        old = old or AgentCard()
         fields = {"model": old.model, "provider": old.provider, "persona": old.persona, "tools": old.tools}
-        self.cards[agent] = Card(**{**fields, **changes})
+        self.cards[agent] = AgentCard(**{**fields, **changes})
 
     def about(self, system: str, told: dict[str, Any]) -> None:
         """What else the file tells of its settings; kept as `meta` with the next mode switch."""
@@ -75,13 +75,13 @@ class Setup:
         """What goes with the next mode switch alone, beside what holds from then on."""
         self.meta = {system: {**self.meta.get(system, {}), **told}}
 
-    def settle(self, line: str, at: datetime) -> None:
+    def settle(self, line: str, time: datetime) -> None:
         """Write what has changed since the last time, with an id made of the record that comes next."""
         wanted = self._wanted()
         if wanted == self._written and self.cards == self._dealt and not self.meta:
             return
         changed = {name: value for name, value in wanted.items() if self._written.get(name) != value}
-        dealt: dict[str, Card | None] = {
+        dealt: dict[str, AgentCard | None] = {
             agent: card for agent, card in self.cards.items() if self._dealt.get(agent) != card
         }
         id = settings_id(line)
@@ -95,7 +95,7 @@ class Setup:
                 context_from=changed.pop("context_from"),
                 source=self.scribe.source("", "settings", line),
             )
-            self.scribe.say(reset, f"{id}:context", at)
+            self.scribe.write(reset, f"{id}:context", time)
             resets = False
         switch = ModeSwitch(
             agents=(self.scribe.main,) if resets else (),
@@ -105,7 +105,7 @@ class Setup:
             meta=self.meta,
             source=self.scribe.source("", "settings", line),
         )
-        self.scribe.say(switch, id, at)
+        self.scribe.write(switch, id, time)
         self._written, self._dealt = wanted, dict(self.cards)
         self.meta, self.branches = {}, False
 

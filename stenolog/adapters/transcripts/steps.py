@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from stenolog.domain.entry import Draft, Entry
+from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.settings import NOTHING, Settings, configure
-from stenolog.domain.values import Card
+from stenolog.domain.values import AgentCard
 
-from .fields import obj, text
+from .fields import as_dict, as_str
 
 NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
 
@@ -23,7 +23,7 @@ NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
 class Append(NamedTuple):
     """Append this draft at the head, after putting these blobs (by their sha256)."""
 
-    draft: Draft
+    draft: NewEntry
     blobs: Mapping[str, bytes] = NO_BLOBS
 
 
@@ -50,7 +50,7 @@ class Answered(NamedTuple):
 
 
 @dataclass
-class Held:
+class ExistingLog:
     """What the log holds of a conversation already."""
 
     head: int = 0
@@ -71,9 +71,9 @@ class Held:
     """By agent, the tools whose calls a person approves."""
 
 
-def held(entries: Iterable[Entry]) -> Held:
+def read_existing(entries: Iterable[Entry]) -> ExistingLog:
     """Read off the log what an import of more of the same file has to know."""
-    found = Held()
+    found = ExistingLog()
     for entry in entries:
         event = entry.event
         found.first = found.first or entry
@@ -103,14 +103,14 @@ def prompt_of(call: ToolCall) -> str:
     if '"prompt"' in call.arguments:
         with suppress(ValueError, RecursionError):
             given = json.loads(call.arguments)
-    return text(obj(given).get("prompt"))
+    return as_str(as_dict(given).get("prompt"))
 
 
 def _agent_of(result: ToolResult) -> str:
     """The id of the sub-agent that a call has run, as Claude Code's importer keeps it."""
-    return text(obj(result.meta.get("claude-code")).get("agent"))
+    return as_str(as_dict(result.meta.get("claude-code")).get("agent"))
 
 
-def approvals_on(card: Card | None) -> set[str]:
+def approvals_on(card: AgentCard | None) -> set[str]:
     """The tools on a card whose calls a person approves."""
     return {tool.name for tool in (card.tools if card else None) or () if tool.approval}

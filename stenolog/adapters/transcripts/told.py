@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
 
-from .lines import Reading, Record
-from .scribe import Scribe
-from .steps import Held, Step
+from .lines import JsonLinesReader, Record
+from .scribe import EventWriter
+from .steps import ExistingLog, Step
 
 
 class Converter(Protocol):
     """What turns the records of one conversation into steps; the rest is for the report."""
 
-    scribe: Scribe
+    scribe: EventWriter
     beyond: Counter[str]
     decided: Counter[str]
 
@@ -26,7 +26,7 @@ class Converter(Protocol):
 
 
 @dataclass
-class Told:
+class SourceConversation:
     """One conversation of a file: `name` is its own, empty where it tells none; `make` begins a converter.
 
     `records` can be gone through more than once. `beyond` counts what stands beside the records and is no
@@ -36,11 +36,11 @@ class Told:
 
     name: str
     records: Iterable[Record]
-    make: Callable[[Held], Converter]
+    make: Callable[[ExistingLog], Converter]
     beyond: Counter[str] = field(default_factory=Counter)
     failed: str = ""
     file: Path | None = None
     unit: str = "message"
 
 
-Reader: TypeAlias = Callable[[BinaryIO, Reading], Iterator[Told]]
+Reader: TypeAlias = Callable[[BinaryIO, JsonLinesReader], Iterator[SourceConversation]]

@@ -61,7 +61,7 @@ def _inside(
             yield from _inside(Path(each), entered, passed_over)
 
 
-def _place(each: os.DirEntry[str]) -> tuple[bool, str]:
+def _sort_key(each: os.DirEntry[str]) -> tuple[bool, str]:
     return each.name.startswith(SUB_AGENT), each.name
 
 

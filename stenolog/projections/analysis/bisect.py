@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.policy import PolicyLike
-from stenolog.projections.requests import DEFAULT_WIRE, Request, build, every_request
+from stenolog.projections.requests import DEFAULT_API, Request, build, every_request
 from stenolog.projections.requests.model import texts
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
@@ -44,7 +44,7 @@ def bisect(
     text: str,
     *,
     task: str = "",
-    wire: str = DEFAULT_WIRE,
+    api: str = DEFAULT_API,
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
@@ -58,14 +58,14 @@ def bisect(
     runs: list[list[int]] = []
     before: Request | None = None
     edge: tuple[Request, Request] | None = None
-    given: dict[str, Any] = {"task": task, "wire": wire, "policy": policy, "blobs": blobs}
+    given: dict[str, Any] = {"task": task, "api": api, "policy": policy, "blobs": blobs}
     build(log, agent, **given, counters=counters)  # whether the agent takes part at all
     for request in every_request(log, agent, **given, counters=counters):
         inside = _holds(request.body, needles)
         if inside and edge is None and runs:
-            runs[-1][1] = request.upto
+            runs[-1][1] = request.at
         elif inside:
-            runs.append([request.upto, request.upto])
+            runs.append([request.at, request.at])
             edge = None
         elif before is not None and runs and edge is None:
             edge = before, request
@@ -81,7 +81,7 @@ def _verdict(text: str, runs: Sequence[tuple[int, int]], edge: tuple[Request, Re
     before, after = edge
     source = sources(before, text)
     rule, dropped = _taken_by(source, after)
-    return Bisected(text, "gone", tuple(runs), runs[-1][1], after.upto, source, rule, dropped)
+    return Bisected(text, "gone", tuple(runs), runs[-1][1], after.at, source, rule, dropped)
 
 
 def sources(request: Request, text: str) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import LaterRelease, UnknownPosition
+from stenolog.domain.errors import PositionNotFoundError, UnsupportedVersionError
 from stenolog.domain.events import (
     AssistantMessage,
     Event,
@@ -20,7 +20,7 @@ from stenolog.domain.events import (
     Unknown,
     UserMessage,
 )
-from stenolog.domain.floor import concerned
+from stenolog.domain.floor import control_targets
 from stenolog.domain.state import State, address
 from stenolog.domain.step import fold
 from stenolog.domain.values import Control
@@ -32,7 +32,7 @@ POSSIBLE = 3
 """How many words of persons are shown as possible, where the log records no cause."""
 
 
-class Link(NamedTuple):
+class BlameLink(NamedTuple):
     """One link of the chain: an entry, who said or did it, what, and the field that leads to it.
 
     `field` belongs to the entry before it in the chain, except `control.call`: there this entry names a
@@ -56,9 +56,9 @@ class Blame(NamedTuple):
     stood in the request's view, the latest first: any of them may be meant, or none.
     """
 
-    links: tuple[Link, ...]
+    links: tuple[BlameLink, ...]
     gap: str = ""
-    possible: tuple[Link, ...] = ()
+    possible: tuple[BlameLink, ...] = ()
 
 
 class _Cause(NamedTuple):
@@ -75,7 +75,7 @@ NO_CAUSE = _Cause(0, "")
 def blame(entries: Iterable[Entry], position: int, call: int | None = None) -> Blame:
     """The chain from the entry at a position, or from its call of that index (from 0).
 
-    Raises `UnknownPosition` where there is no such entry or call.
+    Raises `PositionNotFoundError` where there is no such entry or call.
     """
     chain = _Chain(list(entries))
     chain.check(position, call)
@@ -91,16 +91,18 @@ class _Chain:
         self.calls: Mapping[int, CallKey | None] = pair(log).calls
 
     def check(self, position: int, call: int | None) -> None:
-        """Raise `UnknownPosition` where there is no such entry, or no such call in it."""
+        """Raise `PositionNotFoundError` where there is no such entry, or no such call in it."""
         if position not in self.at:
-            raise UnknownPosition(f"expected a position from 1 to {len(self.log)}, found {position}")
+            raise PositionNotFoundError(f"expected a position from 1 to {len(self.log)}, found {position}")
         made = len(getattr(self.at[position].event, "tool_calls", ()))
         if call is not None and not 0 <= call < made:
-            raise UnknownPosition(f"position {position}: expected one of its {made} calls, found {call + 1}")
+            raise PositionNotFoundError(
+                f"position {position}: expected one of its {made} calls, found {call + 1}"
+            )
 
     def followed(self, start: _Cause) -> Blame:
         """The chain, link by link, to a person or to what is not recorded."""
-        links: list[Link] = []
+        links: list[BlameLink] = []
         lane, cause = "", start
         while True:
             entry = self.at[cause.position]
@@ -125,7 +127,7 @@ class _Chain:
             case AssistantMessage() | LlmError() if event.cause is not None:
                 return _Cause(event.cause, "cause")
             case AssistantMessage() | LlmError() if event.receipt is not None:
-                return _Cause(self._asked(event.receipt.view, lane), "receipt.view")
+                return _Cause(self._question_position(event.receipt.view, lane), "receipt.view")
             case ToolResult():
                 key = self.calls.get(entry.position)
                 field = "call_id" if event.call is None else "call"
@@ -133,13 +135,13 @@ class _Chain:
             case _:
                 return NO_CAUSE
 
-    def _asked(self, view: int, lane: str) -> int:
+    def _question_position(self, view: int, lane: str) -> int:
         """What the lane had to answer at a view, by the engine's own fold."""
         return self._state(view).lane(lane).asked
 
     def _failed(self, entry: Entry, control: Control, lane: str) -> int:
         """The error that a `continue` takes up again: the last one of the lane it is for; 0: none."""
-        meant = {found.address for found in concerned(self._state(entry.position - 1), control)}
+        meant = {found.address for found in control_targets(self._state(entry.position - 1), control)}
         wanted = {lane} & meant or meant
         errors = (
             before.position
@@ -148,10 +150,10 @@ class _Chain:
         )
         return next(errors, 0)
 
-    def _state(self, upto: int) -> State:
-        return fold(self.log[:upto])
+    def _state(self, at: int) -> State:
+        return fold(self.log[:at])
 
-    def _judgements(self, entry: Entry, call: int | None) -> Iterator[Link]:
+    def _judgements(self, entry: Entry, call: int | None) -> Iterator[BlameLink]:
         """The approvals and refusals of the entry's calls, or of the one that is meant."""
         if not isinstance(entry.event, AssistantMessage) or not entry.event.tool_calls:
             return
@@ -164,14 +166,14 @@ class _Chain:
                 case _:
                     pass
 
-    def _possible(self, entry: Entry) -> Iterator[Link]:
+    def _possible(self, entry: Entry) -> Iterator[BlameLink]:
         """The latest words of persons in the view that an answer without a recorded cause was given in."""
         event = entry.event
         if not isinstance(event, AssistantMessage | LlmError):
             return
         try:
             view = build(self.log[: entry.position], event.agent, task=event.task)
-        except LaterRelease:  # nobody knows what it was shown
+        except UnsupportedVersionError:  # nobody knows what it was shown
             return
         seen = {position for part in view.parts for position in part.positions if position < entry.position}
         words = [
@@ -183,11 +185,11 @@ class _Chain:
             yield _link(said, "", None)
 
 
-def _link(entry: Entry, field: str, call: int | None) -> Link:
+def _link(entry: Entry, field: str, call: int | None) -> BlameLink:
     who, text = describe(entry)
     if isinstance(entry.event, AssistantMessage) and call is not None:
         text = f"→ {call_in_words(entry.event.tool_calls[call])}"
-    return Link(entry.position, entry.event.kind, who, text, field, _is_person(entry.event), call)
+    return BlameLink(entry.position, entry.event.kind, who, text, field, _is_person(entry.event), call)
 
 
 def _is_person(event: Event) -> bool:

@@ -1,11 +1,11 @@
-"""The bodies of all wires, read alike: what the messages are, and what they say."""
+"""The bodies of all APIs, read alike: what the messages are, and what they say."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from stenolog.projections.requests import Explained, Request
+from stenolog.projections.requests import Request, RequestPart
 from stenolog.projections.requests.model import compact
 from stenolog.projections.requests.sections import MESSAGES, turns
 from stenolog.projections.requests.tokens import OVERHEAD
@@ -23,13 +23,13 @@ def around(body: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in body.items() if key not in MESSAGES}
 
 
-def words(value: Any) -> str:
+def text_of(value: Any) -> str:
     """What a message, or a part of one, says; calls as `→ name(arguments)`."""
     match value:
         case str():
             return value
         case list():
-            return _joined(map(words, value))
+            return _joined(map(text_of, value))
         case {"function": {"name": name, "arguments": given}}:
             return f"→ {name}({given})"
         case {"type": "tool_use", "name": name, "input": given}:
@@ -46,13 +46,13 @@ def words(value: Any) -> str:
             return text
         case dict():
             return _joined(
-                words(value[key]) for key in ("content", "output", "parts", "tool_calls") if value.get(key)
+                text_of(value[key]) for key in ("content", "output", "parts", "tool_calls") if value.get(key)
             )
         case _:
             return ""
 
 
-def said(request: Request, part: Explained, alone: bool) -> str:
+def part_text(request: Request, part: RequestPart, alone: bool) -> str:
     """What the part became in the body. `alone`: it is the only part of its message; where it is not, and
     has no text of its own, it cannot be told from the others, and this is empty.
     """
@@ -61,11 +61,11 @@ def said(request: Request, part: Explained, alone: bool) -> str:
     if part.role == "tools":
         return ", ".join(_tool_names(request.body.get("tools", ())))
     if part.message < 0:
-        return words(next((request.body[key] for key in SYSTEM if key in request.body), ""))
-    return words(messages(request.body)[part.message]) if alone else ""
+        return text_of(next((request.body[key] for key in SYSTEM if key in request.body), ""))
+    return text_of(messages(request.body)[part.message]) if alone else ""
 
 
-def tokens_of(parts: Iterable[Explained]) -> int:
+def tokens_of(parts: Iterable[RequestPart]) -> int:
     """What parts count in a budget of tokens, as in `Request.size`; pictures apart."""
     return sum(part.tokens_out + (0 if part.continues else OVERHEAD) for part in parts)
 

@@ -12,7 +12,7 @@ from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.limits import MICRO, Tokens
 from stenolog.domain.policy import Budget, FullHistory, Policy, PolicyLike, policy
 from stenolog.projections.prices import PRICES, Prices, cost
-from stenolog.projections.requests import DEFAULT_WIRE, Lane, Request, build, every_request
+from stenolog.projections.requests import DEFAULT_API, LaneId, Request, build, every_request
 from stenolog.projections.requests.rules import CUTS
 from stenolog.projections.requests.tokens import COUNTERS, Counter, count_parts
 from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
@@ -20,7 +20,7 @@ from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
 from .bodies import around, messages, tokens_of
 
 
-class Row(NamedTuple):
+class BudgetRow(NamedTuple):
     """What came of one policy under one budget, over every request that anyone would send.
 
     `requests` is their number, `over` that of those which do not fit the budget and cannot be sent. `cuts`:
@@ -53,22 +53,22 @@ def budget(
     policies: Iterable[PolicyLike] = (FullHistory(),),
     tokens: Iterable[int | None] = (None,),
     task: str = "",
-    wire: str = DEFAULT_WIRE,
+    api: str = DEFAULT_API,
     prices: Prices = PRICES,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
-) -> Iterator[Row]:
+) -> Iterator[BudgetRow]:
     """A row for each policy under each budget; `tokens` None leaves the policy's own. Raises as `build`."""
     log, limits = list(entries), list(tokens)
-    lane = Lane(agent, task)
-    given: dict[str, Any] = {"task": task, "wire": wire, "blobs": blobs, "counters": counters}
+    lane = LaneId(agent, task)
+    given: dict[str, Any] = {"task": task, "api": api, "blobs": blobs, "counters": counters}
     build(log, agent, policy=FullHistory(), **given)  # whether the agent takes part at all
     asked: set[int] = set()
     heard: set[int] = set()
     for request in every_request(log, agent, policy=FullHistory(), **given):
         heard.update(position for part in request.parts for position in part.positions)
         if request.ready:
-            asked.add(request.upto)
+            asked.add(request.at)
     orders = {entry.position for entry in log if entry.position in heard and _is_instruction(entry)}
     for chosen in map(policy, policies):
         for limit in limits:
@@ -102,7 +102,7 @@ class _Ledger:
     def enter(self, request: Request) -> None:
         """Take the next request in."""
         self.cuts = max(self.cuts, request.cuts)
-        if request.upto in self.asked and not request.ready:
+        if request.at in self.asked and not request.ready:
             self.over += 1
         if request.ready:
             self.model = request.body.get("model") or self.model
@@ -126,11 +126,11 @@ class _Ledger:
             self.cached += tokens_of(part for part in request.parts if part.message < same)
         self.front, self.before = front, now
 
-    def row(self, chosen: Policy, limit: int | None, lane: Lane, prices: Prices) -> Row:
+    def row(self, chosen: Policy, limit: int | None, lane: LaneId, prices: Prices) -> BudgetRow:
         """What it comes to."""
         output = sum(_answered(entry, lane) for entry in self.log)
         paid = cost({self.model: Tokens(self.sent, output, self.cached)}, prices)
-        return Row(
+        return BudgetRow(
             policy=chosen,
             tokens=limit,
             requests=len(self.asked),
@@ -156,7 +156,7 @@ def _is_instruction(entry: Entry) -> bool:
             return False
 
 
-def _answered(entry: Entry, lane: Lane) -> int:
+def _answered(entry: Entry, lane: LaneId) -> int:
     """The tokens that the model wrote for an answer of the lane: as the provider counted, else estimated."""
     match entry.event:
         case AssistantMessage(usage=usage, parts=parts) as answer if lane.owns(answer):

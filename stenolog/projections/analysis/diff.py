@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from stenolog.projections.requests import Explained, Request
+from stenolog.projections.requests import Request, RequestPart
 from stenolog.projections.requests.sections import by_hash
 
-from .bodies import around, messages, said, tokens_of
+from .bodies import around, messages, part_text, tokens_of
 from .matching import matches
 
 Sign: TypeAlias = Literal["-", "+", "~"]
@@ -43,7 +43,7 @@ class Change(NamedTuple):
     parts: int = 1
 
 
-class Difference(NamedTuple):
+class RequestDiff(NamedTuple):
     """Two requests compared, in tokens as a budget counts them.
 
     `around` names what differs beside the messages, as JSON pointers.
@@ -63,12 +63,12 @@ class Difference(NamedTuple):
         return not self.around and self.shared.messages == self.messages_before == self.messages_after
 
 
-def diff(before: Request, after: Request) -> Difference:
-    """The difference between two requests, which must be of one wire."""
+def diff(before: Request, after: Request) -> RequestDiff:
+    """The difference between two requests, which must be of one API."""
     first, second = _Side(before), _Side(after)
     same = _same(first.messages, second.messages)
     shared = tokens_of(part for part in before.parts if 0 <= part.message < same)
-    return Difference(
+    return RequestDiff(
         Shared(same, shared),
         len(first.messages),
         len(second.messages),
@@ -87,16 +87,16 @@ class _Side:
         self.messages = messages(request.body)
         self._parts = Counter(part.message for part in request.parts)
 
-    def dropped_by(self, part: Explained) -> str:
+    def dropped_by(self, part: RequestPart) -> str:
         """The rule by which what a part is of was left out here; empty where it was not."""
         where = part.positions[0] if part.positions else 0
         return next((run.rule for run in self.request.dropped if run.first <= where <= run.last), "")
 
-    def text(self, part: Explained) -> str:
+    def text(self, part: RequestPart) -> str:
         """What a part says in the body; empty where that cannot be told from the rest of its message."""
-        return said(self.request, part, self._parts[part.message] == 1)
+        return part_text(self.request, part, self._parts[part.message] == 1)
 
-    def form(self, part: Explained) -> tuple[object, ...]:
+    def form(self, part: RequestPart) -> tuple[object, ...]:
         """What must be equal in both for a part to have the same form."""
         alone = part.message >= 0 and self._parts[part.message] == 1
         written = _written(self.messages[part.message]) if alone else self.text(part)
@@ -134,7 +134,7 @@ def _changes(before: _Side, after: _Side) -> Iterator[Change]:
 
 
 def _change(
-    sign: Sign, part: Explained, was: str, rule: str, tokens_before: int, tokens_after: int, text: str
+    sign: Sign, part: RequestPart, was: str, rule: str, tokens_before: int, tokens_after: int, text: str
 ) -> Change:
     first, last = min(part.positions, default=0), max(part.positions, default=0)
     return Change(sign, first, last, part.role, was, rule, tokens_before, tokens_after, text)

@@ -7,11 +7,11 @@ from itertools import groupby
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import UnknownPosition
+from stenolog.domain.errors import PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import PolicyLike
 from stenolog.domain.step import Transition
-from stenolog.projections.requests import DEFAULT_WIRE, Lane, Request, lanes
+from stenolog.projections.requests import DEFAULT_API, LaneId, Request, lanes
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 from stenolog.projections.requests.window import Window
 from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
@@ -64,7 +64,7 @@ class InLane(NamedTuple):
     stretches: tuple[Stretch, ...]
 
 
-class Shown(NamedTuple):
+class ShownEntry(NamedTuple):
     """An item of the timeline that an entry began, or (`result`) whose result it is; items count from 1."""
 
     item: int
@@ -79,7 +79,7 @@ class Explanation(NamedTuple):
 
     entry: Entry
     lanes: tuple[InLane, ...]
-    timeline: tuple[Shown, ...]
+    timeline: tuple[ShownEntry, ...]
     transitions: tuple[Transition, ...]
     refers_to: tuple[Reference, ...]
     referred_to_by: tuple[Reference, ...]
@@ -89,26 +89,26 @@ def explain(
     entries: Iterable[Entry],
     position: int,
     *,
-    wire: str = DEFAULT_WIRE,
+    api: str = DEFAULT_API,
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Explanation:
     """Where the entry at a position went, up to the end of the entries.
 
-    `policy` None is each agent's own. Raises `UnknownPosition`, and whatever building a request raises.
+    `policy` None is each agent's own. Raises `PositionNotFoundError`, and whatever building a request raises.
     """
     log = list(entries)
     entry = next((entry for entry in log if entry.position == position), None)
     if entry is None:
-        raise UnknownPosition(f"expected a position from 1 to {len(log)}, found {position}")
-    means: dict[str, Any] = {"wire": wire, "policy": policy, "blobs": blobs, "counters": counters}
+        raise PositionNotFoundError(f"expected a position from 1 to {len(log)}, found {position}")
+    means: dict[str, Any] = {"api": api, "policy": policy, "blobs": blobs, "counters": counters}
     went = (InLane(lane.address, tuple(_stretches(log, lane, entry, means))) for lane in lanes(log))
     named = [ref for ref in references(log) if ref.first <= position <= ref.last or ref.position == position]
     return Explanation(
         entry,
         tuple(went),
-        tuple(_shown(log, position)),
+        tuple(_displayed(log, position)),
         tuple(made for made in transitions(log) if made.position == position),
         tuple(ref for ref in named if ref.position == position),
         tuple(ref for ref in named if ref.position != position),
@@ -136,7 +136,9 @@ def form(request: Request, entry: Entry) -> Form:
     )
 
 
-def _stretches(log: Sequence[Entry], lane: Lane, entry: Entry, means: Mapping[str, Any]) -> Iterator[Stretch]:
+def _stretches(
+    log: Sequence[Entry], lane: LaneId, entry: Entry, means: Mapping[str, Any]
+) -> Iterator[Stretch]:
     """What became of the entry in each request of the lane, those next to each other of one form as one.
 
     Looked at are the requests that may have been sent, and the last one.
@@ -149,7 +151,7 @@ def _stretches(log: Sequence[Entry], lane: Lane, entry: Entry, means: Mapping[st
         return at >= entry.position and (at in views or may_send(window))
 
     found = (
-        (request.upto, request.ready, form(request, entry))
+        (request.at, request.ready, form(request, entry))
         for request in some_requests(log, lane, wanted, **means)
     )
     for _, run in groupby(found, key=lambda one: _kind(one[2])):
@@ -164,7 +166,7 @@ def _kind(form: Form) -> tuple[object, ...]:
     return form.fate, form.rules, form.role, form.without
 
 
-def _receipts(log: Sequence[Entry], lane: Lane) -> list[tuple[int, int]]:
+def _receipts(log: Sequence[Entry], lane: LaneId) -> list[tuple[int, int]]:
     """For each answer or error of the lane with a receipt: the view it names, and its own position."""
     return [
         (entry.event.receipt.view, entry.position)
@@ -175,7 +177,7 @@ def _receipts(log: Sequence[Entry], lane: Lane) -> list[tuple[int, int]]:
     ]
 
 
-def _shown(log: Sequence[Entry], position: int) -> Iterator[Shown]:
+def _displayed(log: Sequence[Entry], position: int) -> Iterator[ShownEntry]:
     for number, item in enumerate(timeline(log), 1):
         if item.kind != "running" and position in (item.position, item.result):
-            yield Shown(number, item.kind, item.status, item.result == position, item.hidden)
+            yield ShownEntry(number, item.kind, item.status, item.result == position, item.hidden)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import CallerError, InvalidEvent, LaterRelease, StenologError
+from stenolog.domain.errors import CallerError, InvalidEventError, StenologError, UnsupportedVersionError
 from stenolog.domain.policy import Policy
-from stenolog.projections.requests import PIPELINE, WIRES, Wire, lanes
+from stenolog.projections.requests import APIS, PIPELINE, Api, lanes
 from stenolog.projections.requests.build import from_window, takes_part, windows
 from stenolog.projections.requests.sections import ORDER, first_difference, sections
 from stenolog.projections.requests.tokens import COUNTERS, Counter
@@ -18,20 +18,20 @@ from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
 FORM = "stenolog-gate@1"
 
 
-class Place(NamedTuple):
+class RequestPlace(NamedTuple):
     """Which request it is; places are in order in a file."""
 
     db: str
     conversation: str
     lane: str
     position: int
-    wire: str
+    api: str
 
 
 class Digest(NamedTuple):
     """One request as it stands in a file: its place, its sha256, the digests of its sections."""
 
-    place: Place
+    place: RequestPlace
     sha256: str
     sections: Mapping[str, Any]
 
@@ -39,7 +39,7 @@ class Digest(NamedTuple):
 class Fresh(NamedTuple):
     """A request as it is built today."""
 
-    place: Place
+    place: RequestPlace
     sha256: str
     body: Mapping[str, Any]
 
@@ -50,10 +50,10 @@ class Fresh(NamedTuple):
 
 
 class Header(NamedTuple):
-    """The first line of a file: what built it, on which wires, under which policy (None: the cards')."""
+    """The first line of a file: what built it, on which APIs, under which policy (None: the cards')."""
 
     pipeline: str
-    wires: Mapping[str, int]
+    apis: Mapping[str, int]
     policy: Mapping[str, Any] | None
 
 
@@ -63,14 +63,14 @@ class Compared(NamedTuple):
     `difference` is the first difference of one that is changed, a JSON pointer or a range.
     """
 
-    place: Place
+    place: RequestPlace
     what: Literal["same", "changed", "new", "vanished"]
     difference: str = ""
 
 
-def header(wires: Mapping[str, Wire], policy: Policy | None) -> Header:
+def header(apis: Mapping[str, Api], policy: Policy | None) -> Header:
     """The header of what is built here and now."""
-    versions = {name: wire.version for name, wire in sorted(wires.items())}
+    versions = {name: api.version for name, api in sorted(apis.items())}
     return Header(PIPELINE, versions, None if policy is None else policy.json)
 
 
@@ -78,7 +78,7 @@ def fresh(
     entries: Iterable[Entry],
     *,
     db: str = "",
-    wires: Mapping[str, Wire] = WIRES,
+    apis: Mapping[str, Api] = APIS,
     policy: Policy | None = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
@@ -93,12 +93,12 @@ def fresh(
     for lane in sorted(lanes(log), key=lambda lane: lane.address):
         try:
             for window in windows(log, lane, policy, counters, blobs):
-                for name, wire in sorted(wires.items()) if takes_part(window) else ():
-                    request = from_window(window, wire, blobs)
+                for name, api in sorted(apis.items()) if takes_part(window) else ():
+                    request = from_window(window, api, blobs)
                     if request.ready:
-                        place = Place(db, log[0].conversation, lane.address, request.upto, name)
+                        place = RequestPlace(db, log[0].conversation, lane.address, request.at, name)
                         yield Fresh(place, request.sha256, request.body)
-        except (CallerError, LaterRelease) as error:
+        except (CallerError, UnsupportedVersionError) as error:
             refused(lane.address, error)
 
 
@@ -145,30 +145,38 @@ def line(digest: Digest) -> str:
 
 
 def read_header(text: str) -> Header:
-    """The header of a file. Raises `InvalidEvent` where it is none, or of a form that is not known here."""
+    """The header of a file. Raises `InvalidEventError` where it is none, or of a form that is not known
+    here."""
     given = _object(text, 1)
     if given.get("form") != FORM:
-        raise InvalidEvent(f"line 1: expected a header with the form {FORM!r}, found {given.get('form')!r}")
+        raise InvalidEventError(
+            f"line 1: expected a header with the form {FORM!r}, found {given.get('form')!r}"
+        )
     match given:
-        case {"pipeline": str(pipeline), "wires": dict(wires), "policy": dict() | None as policy}:
-            return Header(pipeline, wires, policy)
+        case {"pipeline": str(pipeline), "apis": dict(apis), "policy": dict() | None as policy}:
+            return Header(pipeline, apis, policy)
         case _:
             names = ", ".join(Header._fields)
-            raise InvalidEvent(f"line 1: expected a header with {names}, found {', '.join(given)}")
+            raise InvalidEventError(f"line 1: expected a header with {names}, found {', '.join(given)}")
 
 
 def read(lines: Iterable[str]) -> Iterator[Digest]:
-    """The digests of the lines behind the header. Raises `InvalidEvent` for what is none, or out of order."""
-    last: Place | None = None
+    """The digests of the lines behind the header. Raises `InvalidEventError` for what is none, or out of
+    order."""
+    last: RequestPlace | None = None
     for number, text in enumerate(lines, 2):
         given = _object(text, number)
         try:
-            place = Place(*(given[name] for name in Place._fields))
+            place = RequestPlace(*(given[name] for name in RequestPlace._fields))
             digest = Digest(place, given["sha256"], given["sections"])
         except KeyError as missing:
-            raise InvalidEvent(f"line {number}: expected a digest, found one without {missing}") from None
+            raise InvalidEventError(
+                f"line {number}: expected a digest, found one without {missing}"
+            ) from None
         if last is not None and place <= last:
-            raise InvalidEvent(f"line {number}: expected a place behind {tuple(last)}, found {tuple(place)}")
+            raise InvalidEventError(
+                f"line {number}: expected a place behind {tuple(last)}, found {tuple(place)}"
+            )
         last = place
         yield digest
 
@@ -177,7 +185,7 @@ def _object(text: str, number: int) -> dict[str, Any]:
     try:
         given = json.loads(text)
     except ValueError as error:
-        raise InvalidEvent(f"line {number}: expected JSON: {error}") from None
+        raise InvalidEventError(f"line {number}: expected JSON: {error}") from None
     if not isinstance(given, dict):
-        raise InvalidEvent(f"line {number}: expected an object, found {type(given).__name__}")
+        raise InvalidEventError(f"line {number}: expected an object, found {type(given).__name__}")
     return given

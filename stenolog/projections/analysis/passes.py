@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.policy import PolicyLike
-from stenolog.projections.requests import Lane, Request
+from stenolog.projections.requests import LaneId, Request
 from stenolog.projections.requests.build import from_window, takes_part, windows
 from stenolog.projections.requests.tokens import Counter
 from stenolog.projections.requests.window import Window
@@ -14,10 +14,10 @@ from stenolog.projections.requests.window import Window
 
 def some_requests(
     log: Sequence[Entry],
-    lane: Lane,
+    lane: LaneId,
     wanted: Callable[[Window], bool],
     *,
-    wire: str,
+    api: str,
     policy: PolicyLike,
     blobs: Mapping[str, bytes],
     counters: Mapping[str, Counter],
@@ -25,7 +25,7 @@ def some_requests(
     """The lane's request at each position where its window is wanted. Raises as `build`."""
     for window in windows(log, lane, policy, counters, blobs):
         if takes_part(window) and wanted(window):
-            yield from_window(window, wire, blobs)
+            yield from_window(window, api, blobs)
 
 
 def may_send(window: Window) -> bool:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.projections.pairing import Pairing, pair
+from stenolog.projections.pairing import ToolCallIndex, pair
 
 
 class Reference(NamedTuple):
@@ -29,11 +29,13 @@ def references(entries: Iterable[Entry]) -> Iterator[Reference]:
     pairing = pair(log)
     places = {entry.id: entry.position for entry in log}
     for entry in log:
-        for first, last, field in _named(entry, pairing, places):
+        for first, last, field in _references_in(entry, pairing, places):
             yield Reference(entry.position, first, last, field)
 
 
-def _named(entry: Entry, pairing: Pairing, places: Mapping[str, int]) -> Iterator[tuple[int, int, str]]:
+def _references_in(
+    entry: Entry, pairing: ToolCallIndex, places: Mapping[str, int]
+) -> Iterator[tuple[int, int, str]]:
     event = entry.event
     match event:
         case UserMessage(control=control):

@@ -18,9 +18,9 @@ from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
 from stenolog.domain.policy import policy
 from stenolog.domain.state import State, address, decision
 from stenolog.domain.step import INITIAL, evolve
-from stenolog.domain.values import Card, Receipt, Turns
-from stenolog.projections.difference import Difference, first_difference
-from stenolog.projections.requests import WIRES, Lane, Request, Wire
+from stenolog.domain.values import AgentCard, Receipt, TurnPolicy
+from stenolog.projections.difference import JsonDifference, first_difference
+from stenolog.projections.requests import APIS, Api, LaneId, Request
 from stenolog.projections.requests.build import from_window, windows
 from stenolog.projections.requests.sections import by_hash
 from stenolog.projections.requests.tokens import COUNTERS, Counter
@@ -31,7 +31,7 @@ class Called(NamedTuple):
     """A recorded model call: where it was answered, by which lane, for what, and by which request."""
 
     position: int
-    lane: Lane
+    lane: LaneId
     cause: int | None
     receipt: Receipt
 
@@ -39,8 +39,8 @@ class Called(NamedTuple):
 class Team(NamedTuple):
     """A whole team as it is now: the cards of its agents, and the rule by which they take turns, if any."""
 
-    cards: Mapping[str, Card]
-    turns: Turns | None = None
+    cards: Mapping[str, AgentCard]
+    turns: TurnPolicy | None = None
 
 
 class Divergence(NamedTuple):
@@ -69,7 +69,7 @@ class Rerun(NamedTuple):
 class Here(NamedTuple):
     """What this release builds with."""
 
-    wires: Mapping[str, Wire] = WIRES
+    apis: Mapping[str, Api] = APIS
     blobs: Mapping[str, bytes] = EMPTY_BLOBS
     counters: Mapping[str, Counter] = COUNTERS
 
@@ -79,7 +79,9 @@ NOT_COMPARED: Final = ("limits", "retries", "timeouts", "on_unknown", "what tool
 """What of a team leaves no trace in a log, and is not compared."""
 
 
-def rerun(entries: Iterable[Entry], now: Mapping[str, Card] | Team | None = None, here: Here = HERE) -> Rerun:
+def rerun(
+    entries: Iterable[Entry], now: Mapping[str, AgentCard] | Team | None = None, here: Here = HERE
+) -> Rerun:
     """Run a log again, up to the first divergence: with other cards for the agents named, or under a team.
 
     A team has to have those who acted and nobody who would have, the same rule of turns, and to ask a person
@@ -112,12 +114,12 @@ def _called(entries: Iterable[Entry]) -> Iterator[Called]:
                 AssistantMessage(agent=agent, task=task, cause=cause, receipt=Receipt() as receipt)
                 | LlmError(agent=agent, task=task, cause=cause, receipt=Receipt() as receipt)
             ):
-                yield Called(entry.position, Lane(agent, task), cause, receipt)
+                yield Called(entry.position, LaneId(agent, task), cause, receipt)
             case _:
                 pass
 
 
-def _with(entries: Iterable[Entry], cards: Mapping[str, Card]) -> Iterator[Entry]:
+def _with(entries: Iterable[Entry], cards: Mapping[str, AgentCard]) -> Iterator[Entry]:
     """The log as it would be with these cards from the beginning."""
     for entry in entries:
         event = entry.event
@@ -129,10 +131,10 @@ def _with(entries: Iterable[Entry], cards: Mapping[str, Card]) -> Iterator[Entry
 
 
 def _built(
-    log: Sequence[Entry], called: Iterable[Called], cards: Mapping[str, Card], here: Here
+    log: Sequence[Entry], called: Iterable[Called], cards: Mapping[str, AgentCard], here: Here
 ) -> dict[int, Request]:
     """The request of each call, by the position of its answer: under its card, or as its receipt says."""
-    groups: dict[tuple[Lane, str | None], list[Called]] = defaultdict(list)
+    groups: dict[tuple[LaneId, str | None], list[Called]] = defaultdict(list)
     for call in called:
         given = None if call.lane.agent in cards else json.dumps(call.receipt.policy, sort_keys=True)
         groups[call.lane, given].append(call)
@@ -142,21 +144,21 @@ def _built(
         views = _by_view(calls)
         for window in windows(log, lane, chosen, here.counters, here.blobs):
             for call in views.get(window.position, ()):
-                wire = _wire(call, here)
-                built[call.position] = from_window(window, wire, here.blobs)
+                api = _api(call, here)
+                built[call.position] = from_window(window, api, here.blobs)
     return built
 
 
-def _wire(call: Called, here: Here) -> Wire:
-    """The wire of a recorded call. Raises `CallerError` for one that is not among those given."""
-    name = call.receipt.wire.partition("@")[0]
-    if name not in here.wires:
+def _api(call: Called, here: Here) -> Api:
+    """The API of a recorded call. Raises `CallerError` for one that is not among those given."""
+    name = call.receipt.api.partition("@")[0]
+    if name not in here.apis:
         raise CallerError(
-            f"the call answered at position {call.position} went over the wire {name!r}, which is not known "
-            f"here ({', '.join(sorted(here.wires))}); from Python, pass it: "
-            f"rerun(entries, here=Here(wires={{**WIRES, {name!r}: wire}}))"
+            f"the call answered at position {call.position} went over the API {name!r}, which is not known "
+            f"here ({', '.join(sorted(here.apis))}); from Python, pass it: "
+            f"rerun(entries, here=Here(apis={{**APIS, {name!r}: api}}))"
         )
-    return here.wires[name]
+    return here.apis[name]
 
 
 def _by_view(called: Iterable[Called]) -> dict[int, list[Called]]:
@@ -204,7 +206,7 @@ def _states(log: Iterable[Entry], called: Iterable[Called]) -> Iterator[tuple[Ca
             yield call, state
 
 
-def _rule(turns: Turns | None) -> str:
+def _rule(turns: TurnPolicy | None) -> str:
     if turns is None:
         return "no rule"
     return f"{turns.rule} {json.dumps(turns.options)}" if turns.options else turns.rule
@@ -232,5 +234,5 @@ def _compared(recorded: Sequence[Entry], call: Called, request: Request, here: H
     then = _built(recorded, [call], {}, here)[call.position]
     different = first_difference(by_hash(then.body), by_hash(request.body))
     if different is None:  # it cannot be built again at all: `verify --requests` says why
-        different = Difference("/", call.receipt.sha256, request.sha256)
+        different = JsonDifference("/", call.receipt.sha256, request.sha256)
     return Divergence(call.position, address(*call.lane), call.receipt.view, *different)

@@ -8,12 +8,12 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import InvalidPolicy
+from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.values import Receipt
-from stenolog.projections.requests import DEFAULT_WIRE, WIRES, Lane, Request, build
+from stenolog.projections.requests import APIS, DEFAULT_API, LaneId, Request, build
 from stenolog.projections.requests.model import compact
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 from stenolog.projections.requests.window import Window
@@ -51,9 +51,9 @@ class Seen(NamedTuple):
 
 def seen(
     entries: Iterable[Entry],
-    lane: Lane,
+    lane: LaneId,
     *,
-    wire: str = DEFAULT_WIRE,
+    api: str = DEFAULT_API,
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
@@ -62,23 +62,23 @@ def seen(
 
     `policy` None is the agent's own. Raises what building a request raises.
     """
-    return _look(list(entries), lane, wire, policy, blobs, counters).seen
+    return _look(list(entries), lane, api, policy, blobs, counters).seen
 
 
 def view(
     entries: Iterable[Entry],
-    lane: Lane,
-    minus: Lane,
+    lane: LaneId,
+    minus: LaneId,
     *,
-    wire: str = DEFAULT_WIRE,
+    api: str = DEFAULT_API,
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> tuple[Seen, ...]:
     """What the lane has seen that the other has not, and would not be shown now; otherwise as `seen`."""
     log = list(entries)
-    mine = _look(log, lane, wire, policy, blobs, counters)
-    other = _look(log, minus, wire, policy, blobs, counters)
+    mine = _look(log, lane, api, policy, blobs, counters)
+    other = _look(log, minus, api, policy, blobs, counters)
     known = {there.position for there in other.seen}
     return tuple(
         here._replace(unseen_by=_dropped_by(other.now, here.position))
@@ -104,14 +104,14 @@ class _Answer(NamedTuple):
 
 def _look(
     log: Sequence[Entry],
-    lane: Lane,
-    wire: str,
+    lane: LaneId,
+    api: str,
     policy: PolicyLike,
     blobs: Mapping[str, bytes],
     counters: Mapping[str, Counter],
 ) -> _Look:
     """Every entry that the lane has seen, with its surest proof and the first answer that gives it."""
-    now = build(log, lane.agent, task=lane.task, wire=wire, policy=policy, blobs=blobs, counters=counters)
+    now = build(log, lane.agent, task=lane.task, api=api, policy=policy, blobs=blobs, counters=counters)
     answers = list(_answers(log, lane))
     had = (run for run in now.dropped if run.rule == DELIVERED)
     surest: dict[int, Seen] = {}
@@ -142,7 +142,7 @@ def told_of(request: Request) -> set[int]:
     }
 
 
-def _answers(log: Iterable[Entry], lane: Lane) -> Iterator[_Answer]:
+def _answers(log: Iterable[Entry], lane: LaneId) -> Iterator[_Answer]:
     for entry in log:
         match entry.event:
             case AssistantMessage() | LlmError() as event if lane.owns(event):
@@ -153,16 +153,16 @@ def _answers(log: Iterable[Entry], lane: Lane) -> Iterator[_Answer]:
 
 def _by_receipts(
     log: Sequence[Entry],
-    lane: Lane,
+    lane: LaneId,
     answers: Iterable[_Answer],
     blobs: Mapping[str, bytes],
     counters: Mapping[str, Counter],
 ) -> Iterator[Seen]:
-    """What stood in the requests that the receipts name, each built again under its own wire and policy."""
+    """What stood in the requests that the receipts name, each built again under its own API and policy."""
     alike: dict[tuple[str, str], list[tuple[int, Receipt]]] = defaultdict(list)
     for answer in answers:
         if answer.receipt is not None:
-            alike[answer.receipt.wire, compact(answer.receipt.policy)].append(
+            alike[answer.receipt.api, compact(answer.receipt.policy)].append(
                 (answer.position, answer.receipt)
             )
     for sent in alike.values():
@@ -170,35 +170,35 @@ def _by_receipts(
 
 
 def _delivered(
-    log: Sequence[Entry], lane: Lane, sent: Sequence[tuple[int, Receipt]], means: Mapping[str, Any]
+    log: Sequence[Entry], lane: LaneId, sent: Sequence[tuple[int, Receipt]], means: Mapping[str, Any]
 ) -> Iterator[Seen]:
-    """What stood in the requests of receipts that have wire and policy in common."""
+    """What stood in the requests of receipts that have API and policy in common."""
     answers: dict[int, list[tuple[int, Receipt]]] = defaultdict(list)
     for by, receipt in sent:
         answers[receipt.view].append((by, receipt))
     like = sent[0][1]
-    wire, policy = _known_wire(like.wire), _known_policy(like.policy)
+    api, policy = _known_api(like.api), _known_policy(like.policy)
 
     def wanted(window: Window) -> bool:
         return window.position in answers
 
-    for request in some_requests(log[: max(answers)], lane, wanted, wire=wire, policy=policy, **means):
+    for request in some_requests(log[: max(answers)], lane, wanted, api=api, policy=policy, **means):
         told = told_of(request)
-        for by, receipt in answers[request.upto]:
+        for by, receipt in answers[request.at]:
             same: Proof = "receipt" if request.sha256 == receipt.sha256 else "rebuilt"
             yield from (Seen(position, same, by) for position in told)
 
 
-def _known_wire(written: str) -> str:
+def _known_api(written: str) -> str:
     name = written.partition("@")[0]
-    return name if name in WIRES else DEFAULT_WIRE
+    return name if name in APIS else DEFAULT_API
 
 
 def _known_policy(written: Mapping[str, Any]) -> Policy | None:
     """The policy of a receipt; None, the agent's own, where this release does not know it."""
     try:
         return policy_of(written)
-    except InvalidPolicy:
+    except InvalidPolicyError:
         return None
 
 

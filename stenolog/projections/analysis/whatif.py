@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import InvalidEvent, UnknownPosition
+from stenolog.domain.errors import InvalidEventError, PositionNotFoundError
 from stenolog.domain.events import ModeSwitch
 from stenolog.domain.policy import PolicyLike
 from stenolog.domain.settings import settings
-from stenolog.domain.values import Span
-from stenolog.projections.requests import DEFAULT_WIRE, Request, build
+from stenolog.domain.values import PositionRange
+from stenolog.projections.requests import DEFAULT_API, Request, build
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
 
-from .diff import Difference, diff
+from .diff import RequestDiff, diff
 
 
 class WhatIf(NamedTuple):
@@ -24,7 +24,7 @@ class WhatIf(NamedTuple):
 
     real: Request
     other: Request
-    difference: Difference
+    difference: RequestDiff
 
     @property
     def same(self) -> bool:
@@ -36,27 +36,27 @@ def whatif(
     entries: Iterable[Entry],
     agent: str,
     *,
-    without: Sequence[Span] = (),
+    without: Sequence[PositionRange] = (),
     policy: PolicyLike = None,
     task: str = "",
-    wire: str = DEFAULT_WIRE,
+    api: str = DEFAULT_API,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> WhatIf:
     """The lane's request after these entries, beside the one without some of them or under a policy.
 
-    `without` hides entries as a mode switch would have done at the end. `policy` None is the card's.
-    Raises `UnknownPosition` for a span that is not in the log, `InvalidEvent` for a mode switch: that is not
-    shown, it sets something.
+    `without` hides entries as a mode switch would have done at the end. `policy` None is the card's. Raises
+    `PositionNotFoundError` for a span that is not in the log, `InvalidEventError` for a mode switch: that is
+    not shown, it sets something.
     """
     log = list(entries)
-    given: dict[str, Any] = {"task": task, "wire": wire, "blobs": blobs, "counters": counters}
+    given: dict[str, Any] = {"task": task, "api": api, "blobs": blobs, "counters": counters}
     real = build(log, agent, **given)
     other = build([*log, *_hiding(log, without)], agent, policy=policy, **given)
-    return WhatIf(real, replace(other, upto=real.upto), diff(real, other))
+    return WhatIf(real, replace(other, at=real.at), diff(real, other))
 
 
-def _hiding(log: Sequence[Entry], spans: Sequence[Span]) -> list[Entry]:
+def _hiding(log: Sequence[Entry], spans: Sequence[PositionRange]) -> list[Entry]:
     """The mode switch that hides the spans too, behind the log; nothing where there are none."""
     if not spans:
         return []
@@ -64,11 +64,11 @@ def _hiding(log: Sequence[Entry], spans: Sequence[Span]) -> list[Entry]:
     for span in spans:
         where = f"{last.conversation!r}: expected"
         if span.last > last.position:
-            raise UnknownPosition(f"{where} a position from 1 to {last.position}, found {span.last}")
+            raise PositionNotFoundError(f"{where} a position from 1 to {last.position}, found {span.last}")
         if span.first > span.last:
-            raise UnknownPosition(f"{where} the lower position first, found {span.first}-{span.last}")
+            raise PositionNotFoundError(f"{where} the lower position first, found {span.first}-{span.last}")
         if all(isinstance(entry.event, ModeSwitch) for entry in log[span.first - 1 : span.last]):
             reason = "it is a mode switch, and what it sets would stay in force"
-            raise InvalidEvent(f"{where} something that a request shows, found {span.first}: {reason}")
+            raise InvalidEventError(f"{where} something that a request shows, found {span.first}: {reason}")
     event = ModeSwitch(hides=(*settings(log).hides, *spans))
-    return [Entry(last.conversation, last.position + 1, "what-if", last.at, "", event)]
+    return [Entry(last.conversation, last.position + 1, "what-if", last.time, "", event)]

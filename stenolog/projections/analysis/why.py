@@ -12,7 +12,7 @@ from stenolog.projections.requests.model import Disposition
 from stenolog.projections.requests.rules import RULES
 from stenolog.projections.words import describe
 
-from .bodies import said
+from .bodies import part_text
 
 
 class Reason(NamedTuple):
@@ -62,7 +62,7 @@ def why(request: Request, entries: Iterable[Entry]) -> tuple[Reason, ...]:
             RULES.get(part.rule, ""),
             part.tokens_in,
             part.tokens_out,
-            said(request, part, shared[part.message] == 1) or _told(log, part.positions),
+            part_text(request, part, shared[part.message] == 1) or _describe(log, part.positions),
         )
         for part in request.parts
     )
@@ -72,10 +72,12 @@ def left_out(request: Request, entries: Iterable[Entry]) -> tuple[Missing, ...]:
     """The reason for each run that was left out."""
     log = {entry.position: entry for entry in entries}
     return tuple(
-        Missing(run.first, run.last, run.rule, RULES.get(run.rule, ""), run.tokens, _told(log, (run.first,)))
+        Missing(
+            run.first, run.last, run.rule, RULES.get(run.rule, ""), run.tokens, _describe(log, (run.first,))
+        )
         for run in request.dropped
     )
 
 
-def _told(log: dict[int, Entry], positions: tuple[int, ...]) -> str:
+def _describe(log: dict[int, Entry], positions: tuple[int, ...]) -> str:
     return describe(log[positions[0]]).what if positions and positions[0] in log else ""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from .build import DEFAULT_WIRE, build, every_request, lanes
-from .model import PIPELINE, Dropped, Explained, Request
-from .visible import Lane
-from .wires import WIRES, Wire
+from .build import DEFAULT_API, build, every_request, lanes
+from .model import PIPELINE, Omission, Request, RequestPart
+from .visible import LaneId
+from .wires import APIS, Api
 
 __all__ = [
-    "DEFAULT_WIRE",
+    "APIS",
+    "DEFAULT_API",
     "PIPELINE",
-    "WIRES",
-    "Dropped",
-    "Explained",
-    "Lane",
+    "Api",
+    "LaneId",
+    "Omission",
     "Request",
-    "Wire",
+    "RequestPart",
     "build",
     "every_request",
     "lanes",

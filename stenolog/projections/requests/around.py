@@ -11,18 +11,18 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.parts import Text, text_of
-from stenolog.domain.policy import Instructions, Reminder
-from stenolog.domain.values import Card, Run, trusted
+from stenolog.domain.parts import TextPart, text_of
+from stenolog.domain.policy import Prompt, Reminder
+from stenolog.domain.values import AgentCard, WorkflowRun, construct
 
 from .away import with_away
 from .measure import parameters_size
-from .model import Piece, Section, Size, compact, total
+from .model import Message, Section, Size, compact, total
 from .quoting import note, quote
 from .stays import author_of, pinned
 
 if TYPE_CHECKING:
-    from .marks import Shown
+    from .marks import WindowContents
     from .window import Window
 
 RUN_MODE = "run"
@@ -31,7 +31,7 @@ _NOTES = Size(0, 200, 50, 400)
 REMINDING = note("a reminder of what you were told")
 
 
-def first(window: Window, card: Card) -> tuple[Section, ...]:
+def system_prompt(window: Window, card: AgentCard) -> tuple[Section, ...]:
     """What stands before the conversation."""
     ruled = _instructions(window)
     sections = [
@@ -41,27 +41,27 @@ def first(window: Window, card: Card) -> tuple[Section, ...]:
     ]
     if ruled.place == "first":
         sections += _of_the_moment(window)
-    return _said(sections)
+    return _non_empty(sections)
 
 
-def last(window: Window, card: Card, shown: Iterable[Entry]) -> Piece | None:
+def trailing_note(window: Window, card: AgentCard, shown: Iterable[Entry]) -> Message | None:
     """What stands behind the conversation, as one note of the system's; None where nothing does."""
     sections = [] if _instructions(window).place == "first" else [*_of_the_moment(window)]
     if window.policy.reminder is not None:
         sections += _reminder(window, window.policy.reminder, card, shown)
-    return _note(_said(sections))
+    return _note(_non_empty(sections))
 
 
-def reserved(window: Window, shown: Shown) -> Size:
+def reserved_size(window: Window, shown: WindowContents) -> Size:
     """How large all that may stand around the conversation and in it is at most, with the tools."""
     card = window.settings.card_of(window.lane.agent)
-    before, behind = first(window, card), [*_of_the_moment(window)]
+    before, behind = system_prompt(window, card), [*_of_the_moment(window)]
     if window.policy.reminder is not None:
         behind += _reminding(window, window.policy.reminder, card, shown.entries)
-    messages = bool(before) + bool(_said(behind)) + _instructions(window).cut_note
+    messages = bool(before) + bool(_non_empty(behind)) + _instructions(window).cut_note
     texts = [section.text for section in (*before, *behind) if section.text]
     texts += [compact([tool.name, tool.description, tool.parameters]) for tool in card.tools or ()]
-    pieces = (Piece("system", (Text(text=text),), (), "") for text in texts)
+    pieces = (Message("system", (TextPart(text=text),), (), "") for text in texts)
     told = with_away(shown.units, shown.entries, window.lane, window.policy.away, window.own.began)
     notes = [piece for unit in told for piece in unit if piece.rule == "away-note"]
     around = total(window.measure.of(piece) for piece in pieces)
@@ -69,36 +69,36 @@ def reserved(window: Window, shown: Shown) -> Size:
     return _NOTES.plus(around._replace(messages=messages)).plus(total(map(window.measure.of, notes)))
 
 
-def cut_note(window: Window) -> Piece | None:
+def cut_note(window: Window) -> Message | None:
     """What tells the agent that something was left out before what it is shown, where its policy says so."""
     if not (window.cuts and _instructions(window).cut_note):
         return None
     return _note((Section("cut-note", note("earlier messages were left out of what you are shown")),))
 
 
-def _note(sections: tuple[Section, ...]) -> Piece | None:
+def _note(sections: tuple[Section, ...]) -> Message | None:
     if not sections:
         return None
     text = "\n\n".join(section.text for section in sections)
     positions = tuple(dict.fromkeys(p for section in sections for p in section.positions))
-    return Piece("system", (Text(text=text),), positions, sections[0].rule, "added", sections=sections)
+    return Message("system", (TextPart(text=text),), positions, sections[0].rule, "added", sections=sections)
 
 
-def _said(sections: Iterable[Section]) -> tuple[Section, ...]:
+def _non_empty(sections: Iterable[Section]) -> tuple[Section, ...]:
     return tuple(section for section in sections if section.text.strip())
 
 
-def _instructions(window: Window) -> Instructions:
+def _instructions(window: Window) -> Prompt:
     return window.policy.instructions or _none()
 
 
 @cache
-def _none() -> Instructions:
+def _none() -> Prompt:
     """The rule of a policy that has none."""
-    return trusted(Instructions)
+    return construct(Prompt)
 
 
-def _persona(window: Window, card: Card) -> Iterator[Section]:
+def _persona(window: Window, card: AgentCard) -> Iterator[Section]:
     """The persona, in the modes that it is for."""
     wanted = _instructions(window).persona_in
     if not wanted or window.settings.mode_of(window.lane.agent) in wanted:
@@ -115,13 +115,13 @@ def _of_the_moment(window: Window) -> Iterator[Section]:
         yield from _run(window.settings.active_run, _set_at(window, "run"))
 
 
-def _run(run: Run, set_at: tuple[int, ...]) -> Iterator[Section]:
+def _run(run: WorkflowRun, set_at: tuple[int, ...]) -> Iterator[Section]:
     yield Section("run-directive", run.directive, set_at)
     yield Section("node-brief", run.brief, set_at)
     yield Section("step-context", run.context, set_at)
 
 
-def _reminder(window: Window, rule: Reminder, card: Card, shown: Iterable[Entry]) -> Iterator[Section]:
+def _reminder(window: Window, rule: Reminder, card: AgentCard, shown: Iterable[Entry]) -> Iterator[Section]:
     """After every so many answers, under a line that says so: the persona, the pinned words, quoted, since
     they are the system's nowhere else, and the text of the policy.
     """
@@ -129,21 +129,21 @@ def _reminder(window: Window, rule: Reminder, card: Card, shown: Iterable[Entry]
         yield from _reminding(window, rule, card, shown)
 
 
-def _reminding(window: Window, rule: Reminder, card: Card, shown: Iterable[Entry]) -> Iterator[Section]:
+def _reminding(window: Window, rule: Reminder, card: AgentCard, shown: Iterable[Entry]) -> Iterator[Section]:
     pins = [entry for entry in shown if rule.pins and pinned(entry, window.policy.pins)]
     sections = [
         Section("reminder", card.persona if rule.persona else "", _set_at(window, "card")),
         *(Section("reminder", _quoted(window, entry), (entry.position,)) for entry in pins),
         Section("reminder", rule.text),
     ]
-    if _said(sections):
+    if _non_empty(sections):
         yield Section("reminder", REMINDING)
     yield from sections
 
 
 def _quoted(window: Window, entry: Entry) -> str:
     """What the agent heard of an entry, compacted and rewritten as it was, with who said it."""
-    said = "\n".join(text_of(piece.parts) for piece in window.heard(entry.position))
+    said = "\n".join(text_of(piece.parts) for piece in window.messages_of(entry.position))
     author = author_of(entry.event)
     return quote("message", said, sender="user" if author == "person" else author) if said.strip() else ""
 

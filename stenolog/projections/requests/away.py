@@ -10,18 +10,18 @@ from collections.abc import Iterable, Sequence
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, UserMessage
-from stenolog.domain.parts import Text
-from stenolog.domain.policy import Away
+from stenolog.domain.parts import TextPart
+from stenolog.domain.policy import MissedMessages
 
-from .model import Piece
+from .model import Message
 from .quoting import END_OF, note
-from .visible import Lane
+from .visible import LaneId
 
-Unit = tuple[Piece, ...]
+Unit = tuple[Message, ...]
 
 
 def with_away(
-    units: Sequence[Unit], entries: Iterable[Entry], lane: Lane, away: Away | None, began: int = 0
+    units: Sequence[Unit], entries: Iterable[Entry], lane: LaneId, away: MissedMessages | None, began: int = 0
 ) -> list[Unit]:
     """The units with a note before and behind each run of what the lane has missed.
 
@@ -45,16 +45,16 @@ def with_away(
     return made
 
 
-def titles(away: Away) -> tuple[Piece, Piece]:
+def titles(away: MissedMessages) -> tuple[Message, Message]:
     """The notes before and behind a run of what was missed."""
     return _note(away.title, ()), _note(f"{END_OF} {away.title}", ())
 
 
-def _note(title: str, positions: tuple[int, ...]) -> Piece:
-    return Piece("user", (Text(text=note(title)),), positions, "away-note", "added")
+def _note(title: str, positions: tuple[int, ...]) -> Message:
+    return Message("user", (TextPart(text=note(title)),), positions, "away-note", "added")
 
 
-def _is_missed(entry: Entry, lane: Lane) -> bool:
+def _is_missed(entry: Entry, lane: LaneId) -> bool:
     """Whether it was said to others: by another agent, or by somebody who named others."""
     match entry.event:
         case UserMessage(author_kind="system"):

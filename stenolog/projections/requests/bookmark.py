@@ -1,4 +1,4 @@
-"""Where the requests of a lane stand on a wire, so that another process goes on from there.
+"""Where the requests of a lane stand on an API, so that another process goes on from there.
 
 A bookmark is what is left of a conversation once its settled beginning is known only by the messages that
 were written of it. Whatever would change them makes it useless, and everything is made anew.
@@ -10,13 +10,13 @@ from hashlib import sha256
 from itertools import starmap
 from typing import Any, NamedTuple
 
-from stenolog.domain.parts import Text
+from stenolog.domain.parts import TextPart
 from stenolog.projections.pairing import CallKey
 
-from .marks import Mark, runs
-from .model import Piece, Role
+from .marks import WindowSnapshot, runs
+from .model import Message, Role
 from .prefix import Prefix
-from .settled import Settled
+from .settled import FrozenPrefix
 from .window import Window
 from .wires.writer import Writer
 
@@ -29,7 +29,7 @@ class Bookmark(NamedTuple):
     `messages` is their number: they themselves are kept beside it. `ids` are those that were given to calls.
     """
 
-    mark: Mark
+    mark: WindowSnapshot
     last: int
     calls: tuple[tuple[int, int], ...]
     tools: tuple[str, ...]
@@ -50,7 +50,7 @@ def bookmark(window: Window, writer: Writer) -> Bookmark | None:
     pairs = tuple(p for p in window.pairing.pairs.values() if p.result > settled.last)
     end = settled.end
     return Bookmark(
-        mark=window.mark._replace(
+        mark=window.snapshot._replace(
             rows=tuple(runs(behind)), pairs=pairs, summaries=(), left_out=(), private=()
         ),
         last=settled.last,
@@ -59,20 +59,20 @@ def bookmark(window: Window, writer: Writer) -> Bookmark | None:
         role=end.role if end else "",
         word=end.positions[-1] if end and end.positions else 0,
         prefix=fingerprint(writer.prefix),
-        ids=tuple(writer.ids.given),
+        ids=tuple(writer.ids.ids),
         messages=len(sheet.messages),
     )
 
 
-def settled_by(mark: Bookmark) -> Settled:
+def settled_by(mark: Bookmark) -> FrozenPrefix:
     """What was settled, without the units themselves."""
-    settled = Settled()
+    settled = FrozenPrefix()
     settled.last = mark.last
     settled.called = {*starmap(CallKey, mark.calls)}
     settled.tools = dict.fromkeys(mark.tools)
     if mark.role:
         role: Any = mark.role
-        settled.before = Piece(role, (Text(text=""),), (mark.word,), "settled")
+        settled.before = Message(role, (TextPart(text=""),), (mark.word,), "settled")
     return settled
 
 

@@ -1,6 +1,6 @@
 """The request of one lane at the end of a log: a pipeline of small rules, each of which is explained.
 
-visible → voice → groups and seals → window → what stands around → wire. Pure: the same log gives the same
+visible → voice → groups and seals → window → what stands around → API. Pure: the same log gives the same
 bytes.
 """
 
@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import InvalidPolicy
+from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.policy import Policy, PolicyLike, policy
 from stenolog.domain.settings import NOTHING, Settings, configure, settings
 
-from .live import Live
+from .live import RequestSession
 from .model import Request
 from .sending import takes_part as takes_part
 from .tokens import COUNTERS, Counter
-from .visible import Lane
+from .visible import LaneId
 from .window import Window
 from .window import window as window_of
-from .wires import Wire
+from .wires import Api
 from .wires.sheet import EMPTY_BLOBS
 
-DEFAULT_WIRE = "openai-chat"
+DEFAULT_API = "openai-chat"
 
 
 def build(
@@ -32,20 +32,20 @@ def build(
     agent: str,
     *,
     task: str = "",
-    wire: str | Wire = DEFAULT_WIRE,
+    api: str | Api = DEFAULT_API,
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Request:
-    """What the lane (agent, task) would be sent after these entries, on a wire.
+    """What the lane (agent, task) would be sent after these entries, on an API.
 
-    `policy` None is the one on the agent's card. Raises `UnknownAgent` where no such agent takes part,
-    `LaterRelease` where an entry needs one, `InvalidPolicy`.
+    `policy` None is the one on the agent's card. Raises `AgentNotFoundError` where no such agent takes part,
+    `UnsupportedVersionError` where an entry needs one, `InvalidPolicyError`.
     """
     log = list(entries)
     now = settings(log) if policy is None else NOTHING
     chosen, counter = choose(now, agent, policy, counters)
-    return from_window(window_of(Lane(agent, task), chosen, log, counter, blobs), wire, blobs)
+    return from_window(window_of(LaneId(agent, task), chosen, log, counter, blobs), api, blobs)
 
 
 def every_request(
@@ -53,36 +53,36 @@ def every_request(
     agent: str,
     *,
     task: str = "",
-    wire: str | Wire = DEFAULT_WIRE,
+    api: str | Api = DEFAULT_API,
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Iterator[Request]:
     """The lane's request after each entry from the first that it takes part in. Raises as `build`."""
     log = list(entries)
-    lane = Lane(agent, task)
-    live: Live | None = None
+    lane = LaneId(agent, task)
+    live: RequestSession | None = None
     for window in windows(log, lane, policy, counters, blobs):
         if live is None or live.window is not window:
-            live = Live(window, wire, blobs)
+            live = RequestSession(window, api, blobs)
         if takes_part(window):
             yield live.request()
 
 
 def windows(
     log: Sequence[Entry],
-    lane: Lane,
+    lane: LaneId,
     given: PolicyLike,
     counters: Mapping[str, Counter] = COUNTERS,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
 ) -> Iterator[Window]:
     """The lane's window after each entry: one window, unless the policy on its card changes.
 
-    A policy that cannot be used has no windows until a later one mends it. Raises `InvalidPolicy` at the end
-    where none did.
+    A policy that cannot be used has no windows until a later one mends it. Raises `InvalidPolicyError` at the
+    end where none did.
     """
     now, window = NOTHING, None
-    refused: InvalidPolicy | None = None
+    refused: InvalidPolicyError | None = None
     for length, entry in enumerate(log, 1):
         before, now = now, configure(now, entry)
         changed = before.card_of(lane.agent).policy != now.card_of(lane.agent).policy
@@ -91,7 +91,7 @@ def windows(
             try:
                 chosen, counter = choose(now, lane.agent, given, counters)
                 window = window_of(lane, chosen, log[:length], counter, blobs)
-            except InvalidPolicy as error:
+            except InvalidPolicyError as error:
                 refused = error
         elif window is not None:
             window.take(entry)
@@ -110,29 +110,31 @@ def choose(
         return chosen, counters[chosen.counter]
     except KeyError:
         known = ", ".join(counters)
-        raise InvalidPolicy(f"/budget/counter: expected one of {known}, found {chosen.counter!r}") from None
+        raise InvalidPolicyError(
+            f"/budget/counter: expected one of {known}, found {chosen.counter!r}"
+        ) from None
 
 
-def from_window(window: Window, wire: str | Wire, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> Request:
+def from_window(window: Window, api: str | Api, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> Request:
     """The request of what is in a window."""
-    return Live(window, wire, blobs).request()
+    return RequestSession(window, api, blobs).request()
 
 
-def lanes(entries: Iterable[Entry]) -> tuple[Lane, ...]:
+def lanes(entries: Iterable[Entry]) -> tuple[LaneId, ...]:
     """Every lane that has taken part or was addressed, in order of appearance."""
     return tuple(dict.fromkeys(lane for entry in entries for lane in _lanes_of(entry)))
 
 
-def _lanes_of(entry: Entry) -> Iterator[Lane]:
+def _lanes_of(entry: Entry) -> Iterator[LaneId]:
     match entry.event:
         case AssistantMessage(agent=agent, task=task) | LlmError(agent=agent, task=task):
-            yield Lane(agent, task)
+            yield LaneId(agent, task)
         case UserMessage(to=to):
             for where in to:
                 agent, _, task = where.partition("/")
-                yield Lane(agent, task)
+                yield LaneId(agent, task)
         case ModeSwitch(joins=joins, cards=cards):
             for agent in (*joins, *cards):
-                yield Lane(agent)
+                yield LaneId(agent)
         case _:
             pass

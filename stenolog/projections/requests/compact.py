@@ -17,8 +17,8 @@ from hashlib import sha256
 from typing import NamedTuple, TypeVar
 
 from stenolog.domain.events import ToolResult
-from stenolog.domain.parts import Part, Text
-from stenolog.domain.policy import Compact
+from stenolog.domain.parts import Part, TextPart
+from stenolog.domain.policy import TruncateToolOutput
 
 from .cutting import cut_after, cut_before
 from .quoting import note
@@ -56,8 +56,8 @@ class Shortened(NamedTuple):
 def alias(entry_id: str) -> str:
     """The alias of a tool result, by the id of its entry: `@state/logs/tool-results/<id>.json`.
 
-    An id that is unfit for a path is shortened to what is fit of it and a hash; `talk.outputs` finds the
-    entry all the same.
+    An id that is unfit for a path is shortened to what is fit of it and a hash; `conversation.outputs` finds
+    the entry all the same.
     """
     if re.fullmatch(_FIT, entry_id):
         return f"{RESULTS}{entry_id}.json"
@@ -72,7 +72,7 @@ def entry_of(path: str) -> str | None:
 
 
 def compact(
-    result: ToolResult, entry_id: str, rule: Compact | None, counter: Counter, *, tool: str = ""
+    result: ToolResult, entry_id: str, rule: TruncateToolOutput | None, counter: Counter, *, tool: str = ""
 ) -> tuple[Part, ...] | None:
     """The parts that stand for a tool result, pictures and files in their places; None: leave it as it is.
 
@@ -91,7 +91,7 @@ def compact(
     return with_text(result.parts, made.text) if made else None
 
 
-def preview(text: str, path: str, rule: Compact, counter: Counter) -> Preview | None:
+def preview(text: str, path: str, rule: TruncateToolOutput, counter: Counter) -> Preview | None:
     """The preview of a text that can be read at `path`; None where it is no larger than the rule allows.
 
     It has at most `rule.head + rule.tail` tokens, and two lines.
@@ -111,7 +111,7 @@ def where(path: str, offset: int = 0, size: str = "") -> str:
     return note(f'{size}the whole: {READ_OUTPUT}(path="{path}", offset={offset})')
 
 
-def shortened(text: str, rule: Compact, counter: Counter) -> Shortened | None:
+def shortened(text: str, rule: TruncateToolOutput, counter: Counter) -> Shortened | None:
     """Head and tail of a text, or what JSON it is; None where it is no larger than the rule allows."""
     if _small(text, rule.over) or measure(text, counter) <= rule.over:
         return None
@@ -167,8 +167,8 @@ def _joined(*texts: str) -> str:
     return "".join(text if text.endswith("\n") else f"{text}\n" for text in texts if text).removesuffix("\n")
 
 
-def with_text(parts: Sequence[P], text: str) -> tuple[P | Text, ...]:
+def with_text(parts: Sequence[P], text: str) -> tuple[P | TextPart, ...]:
     """The parts with this text in the place of theirs, which the first of them stands at."""
-    others = [part for part in parts if not isinstance(part, Text)]
-    before = next((nth for nth, part in enumerate(parts) if isinstance(part, Text)), 0)
-    return (*others[:before], Text(text=text), *others[before:])
+    others = [part for part in parts if not isinstance(part, TextPart)]
+    before = next((nth for nth, part in enumerate(parts) if isinstance(part, TextPart)), 0)
+    return (*others[:before], TextPart(text=text), *others[before:])

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, UserMessage
-from stenolog.domain.parts import Text, says_something
+from stenolog.domain.parts import TextPart, says_something
 from stenolog.projections.acts import was_retried
 
-from .model import Piece
+from .model import Message
 from .quoting import note
 
 if TYPE_CHECKING:
-    from .visible import Lane
+    from .visible import LaneId
 
 ANEW = note("what follows takes the place of an earlier message")
 """What stands before an edit of words that have been answered."""
@@ -36,7 +36,7 @@ class Edits(NamedTuple):
     anew: set[int]
 
 
-def placed(entries: Sequence[Entry], lane: Lane, edits: Mapping[int, int], out: Collection[int]) -> Edits:
+def placed(entries: Sequence[Entry], lane: LaneId, edits: Mapping[int, int], out: Collection[int]) -> Edits:
     """Where the lane is shown each edit. `edits` has the first wording of each, `out` what is out."""
     made = Edits({}, set(), set())
     if not edits:
@@ -62,7 +62,7 @@ def placed(entries: Sequence[Entry], lane: Lane, edits: Mapping[int, int], out: 
     return made
 
 
-def _stays(wording: Entry, edit: Entry, lane: Lane, *, answered: bool) -> bool:
+def _stays(wording: Entry, edit: Entry, lane: LaneId, *, answered: bool) -> bool:
     """Whether a wording stays when an edit of it comes. An answer that the lane makes anew takes the place of
     an answer, and not of what a person said; a summary or a fact made anew asks nobody.
     """
@@ -75,14 +75,14 @@ def _stays(wording: Entry, edit: Entry, lane: Lane, *, answered: bool) -> bool:
             return answered
 
 
-def with_notes(units: Iterable[tuple[Piece, ...]], anew: Set[int]) -> list[tuple[Piece, ...]]:
+def with_notes(units: Iterable[tuple[Message, ...]], anew: Set[int]) -> list[tuple[Message, ...]]:
     """The units, with a note before each edit that appears where it arrived."""
     if not anew:
         return list(units)
     return [(_note(unit[0]), *unit) if unit and _is_anew(unit[0], anew) else unit for unit in units]
 
 
-def parts_wordings(entry: Entry, before: Iterable[Entry], lane: Lane) -> bool:
+def parts_wordings(entry: Entry, before: Iterable[Entry], lane: LaneId) -> bool:
     """Whether an entry is the lane's answer to a view that edits have followed: what they took the place of
     may be shown again. `before` has what came before it, the latest first.
     """
@@ -98,7 +98,7 @@ def is_edit(event: Event) -> bool:
     return isinstance(event, UserMessage | AssistantMessage) and event.replaces is not None
 
 
-def _is_turn(entry: Entry, lane: Lane) -> bool:
+def _is_turn(entry: Entry, lane: LaneId) -> bool:
     """Whether the lane has said something to what it was shown, be it cut off."""
     match entry.event:
         case AssistantMessage(purpose="answer", replaces=None) as answer:
@@ -115,9 +115,9 @@ def _view(entry: Entry) -> int:
     return entry.position - 1 if receipt is None else min(receipt.view, entry.position - 1)
 
 
-def _is_anew(piece: Piece, anew: Set[int]) -> bool:
+def _is_anew(piece: Message, anew: Set[int]) -> bool:
     return bool(anew) and piece.role != "assistant" and not anew.isdisjoint(piece.positions)
 
 
-def _note(piece: Piece) -> Piece:
-    return Piece("user", (Text(text=ANEW),), piece.positions[:1], "edit-note", "added")
+def _note(piece: Message) -> Message:
+    return Message("user", (TextPart(text=ANEW),), piece.positions[:1], "edit-note", "added")

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
-from stenolog.domain.parts import Opaque, Part
+from stenolog.domain.parts import Part, ProviderPart
 from stenolog.projections.acts import was_retried
 
-from .model import Dropped, Omitted, Piece
+from .model import Message, Omission, Omitted
 from .rules import CUTS
 from .tokens import Counter, count_part, count_parts
 from .wires.sheet import NOT_CARRIED
 
 if TYPE_CHECKING:
-    from .marks import Row
+    from .marks import WindowRow
 
 SPOKEN = (UserMessage, AssistantMessage, ToolResult, LlmError)
 
@@ -26,9 +26,9 @@ def said_by(event: Event) -> tuple[Part, ...]:
     return tuple(event.parts) if isinstance(event, SPOKEN) else ()
 
 
-def neighbours(runs: Iterable[Dropped]) -> list[Dropped]:
+def merge_runs(runs: Iterable[Omission]) -> list[Omission]:
     """The runs in order, those of one rule that touch each other as one."""
-    merged: list[Dropped] = []
+    merged: list[Omission] = []
     for run in sorted(runs):
         last = merged[-1] if merged else None
         if last is not None and last.rule == run.rule and run.first <= last.last + 1:
@@ -39,14 +39,14 @@ def neighbours(runs: Iterable[Dropped]) -> list[Dropped]:
 
 
 def dropped(
-    runs: Iterable[Dropped],
-    rows: Iterable[Row],
+    runs: Iterable[Omission],
+    rows: Iterable[WindowRow],
     rules: Mapping[int, str],
-    pieces: Sequence[Piece],
+    pieces: Sequence[Message],
     omitted: Iterable[Omitted],
     counter: Counter,
-) -> Iterator[Dropped]:
-    """What is left out, neighbours of one rule as one run; then what a form or the wire cannot carry.
+) -> Iterator[Omission]:
+    """What is left out, neighbours of one rule as one run; then what a form or the API cannot carry.
 
     `runs` are gone for good, `rows` are in the window, with the rules for those that are not shown.
     """
@@ -56,8 +56,8 @@ def dropped(
         position = row.entry.position
         rule = rules.get(position) or ("" if position in heard else _unheard(row.entry.event))
         if rule:
-            here.append(Dropped(position, position, rule, count_parts(said_by(row.entry.event), counter)))
-    yield from neighbours([*runs, *here])
+            here.append(Omission(position, position, rule, count_parts(said_by(row.entry.event), counter)))
+    yield from merge_runs([*runs, *here])
     unsaid = (
         Omitted(piece.positions, NOT_CARRIED[type(part)], count_part(part, counter))
         for piece in pieces
@@ -65,23 +65,23 @@ def dropped(
     )
     for lost in (*unsaid, *omitted):
         first, last = min(lost.positions, default=0), max(lost.positions, default=0)
-        yield Dropped(first, last, lost.rule, lost.tokens, lost.what)
+        yield Omission(first, last, lost.rule, lost.tokens, lost.what)
 
 
 def _unheard(event: Event) -> str:
     """Return the rule for an entry of which nothing was heard."""
-    if any(isinstance(part, Opaque) for part in said_by(event)):
+    if any(isinstance(part, ProviderPart) for part in said_by(event)):
         return "opaque-not-carried"
     return "retried" if was_retried(event) else "nothing-said"
 
 
-def absorb(runs: Sequence[Dropped], lost: Sequence[Dropped], here: Sequence[int]) -> list[Dropped]:
+def merge_cuts(runs: Sequence[Omission], lost: Sequence[Omission], here: Sequence[int]) -> list[Omission]:
     """The runs once more has left the window. A run of a cut reaches up to the next entry that is still here,
     and swallows what other rules kept out within it: so the runs do not grow with the log.
 
     `here` are the positions in the window, in order.
     """
-    cuts: list[Dropped] = []
+    cuts: list[Omission] = []
     for run in sorted(run for run in (*runs, *lost) if run.rule in CUTS):
         last = cuts[-1] if cuts else None
         if last is not None and last.rule == run.rule and _nobody_between(last.last, run.first, here):
@@ -91,10 +91,10 @@ def absorb(runs: Sequence[Dropped], lost: Sequence[Dropped], here: Sequence[int]
     firsts = [run.first for run in cuts]
     rest = (run for run in (*runs, *lost) if run.rule not in CUTS)
     outside = [run for run in rest if not _is_within(run, cuts, firsts)]
-    return sorted([*cuts, *neighbours(outside)])
+    return sorted([*cuts, *merge_runs(outside)])
 
 
-def _both(run: Dropped, other: Dropped) -> Dropped:
+def _both(run: Omission, other: Omission) -> Omission:
     return run._replace(last=max(run.last, other.last), tokens=run.tokens + other.tokens)
 
 
@@ -102,6 +102,6 @@ def _nobody_between(last: int, first: int, here: Sequence[int]) -> bool:
     return bisect_left(here, first) == bisect_right(here, last)
 
 
-def _is_within(run: Dropped, cuts: Sequence[Dropped], firsts: Sequence[int]) -> bool:
+def _is_within(run: Omission, cuts: Sequence[Omission], firsts: Sequence[int]) -> bool:
     found = bisect_right(firsts, run.first)
     return found > 0 and run.last <= cuts[found - 1].last

@@ -1,4 +1,4 @@
-"""The requests of one lane on one wire, one after another, each made of what changed since the one before."""
+"""The requests of one lane on one API, one after another, each made of what changed since the one before."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import CallerError, LaterRelease, UnknownAgent
+from stenolog.domain.errors import AgentNotFoundError, CallerError, UnsupportedVersionError
 from stenolog.domain.policy import Policy
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import blocked_reason
@@ -18,17 +18,17 @@ from . import around
 from .away import with_away
 from .bookmark import Bookmark, bookmark, fingerprint
 from .caps import caps
-from .groups import closing
-from .left_out import dropped, neighbours
-from .marks import Row
-from .model import Body, Dropped, Explanation, Later, Piece, Rendered, Request
+from .groups import preview_note
+from .left_out import dropped, merge_runs
+from .marks import WindowRow
+from .model import Body, Explanation, LazyExplanation, Message, Omission, Rendered, Request
 from .prefix import Prefix, prefix
 from .rules import CUTS
 from .sections import conversation
-from .sending import goes_on, may_be_asked, over_budget, undelivered, unknown, unnamed, why_not
-from .settled import Settled, Told, called_in
+from .sending import goes_on, may_be_asked, over_budget, since_last_turn, unknown, unnamed, unsendable_reason
+from .settled import FrozenAndTail, FrozenPrefix, called_in
 from .window import Window
-from .wires import WIRES, Wire
+from .wires import APIS, Api
 from .wires.sheet import EMPTY_BLOBS
 from .wires.writer import Writer
 
@@ -40,22 +40,22 @@ class BrokenWindow(Exception):
 SHED = 64
 """So many units are let go of at once."""
 NOTHING: frozenset[int] = frozenset()
-_Around: TypeAlias = tuple[tuple[Piece, ...], Prefix, tuple[Piece, ...]]
+_Around: TypeAlias = tuple[tuple[Message, ...], Prefix, tuple[Message, ...]]
 """The note before the conversation, what stands before it, and the note behind it."""
 
 
 class _View(NamedTuple):
     """All that a request is made of: what is told, what stands around it, and what had been delivered."""
 
-    told: Told
-    first: tuple[Piece, ...]
-    rest: tuple[Piece, ...]
+    told: FrozenAndTail
+    first: tuple[Message, ...]
+    rest: tuple[Message, ...]
     front: Prefix
     delivered: frozenset[int]
-    end: Piece | None
+    end: Message | None
 
     @property
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[Message]:
         """Everything that is written, in order."""
         units = islice(self.told.settled.units, self.told.number)
         return [*self.first, *chain.from_iterable(units), *self.rest]
@@ -66,16 +66,16 @@ class _Asked:
     """Explains a request once somebody asks: all of it is written again, and each part explained."""
 
     view: _View
-    wire: Wire
+    api: Api
     blobs: Mapping[str, bytes]
-    runs: tuple[Dropped, ...]
-    rows: Sequence[Row]
+    runs: tuple[Omission, ...]
+    rows: Sequence[WindowRow]
     number: int
 
     def __call__(self, rendered: Rendered | None = None) -> Explanation:
         view, told = self.view, self.view.told
         pieces = view.pieces
-        made = rendered or self.wire.render(pieces, view.front, self.blobs)
+        made = rendered or self.api.render(pieces, view.front, self.blobs)
         rules = dict.fromkeys(view.delivered, "delivered")
         for nth, row in enumerate(islice(self.rows, self.number)):
             left_out = told.settled.left_out if nth < told.rows else told.left_out
@@ -86,35 +86,36 @@ class _Asked:
         return Explanation(made.parts, tuple(gone))
 
 
-class Live:
-    """The requests of a window on a wire. Ask after each entry that the window takes, or after many.
+class RequestSession:
+    """The requests of a window on an API. Ask after each entry that the window takes, or after many.
 
     `settled`: so many messages at the beginning of the last body are the very objects that stood in the body
     before it; all bodies share them, and nobody may change them. `explain` tells where the parts of the
     request at a position come from, once the window is partial.
     """
 
-    def __init__(self, window: Window, wire: str | Wire, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> None:
-        self.window, self.wire, self.blobs = window, _wire(wire), blobs
+    def __init__(self, window: Window, api: str | Api, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> None:
+        self.window, self.api, self.blobs = window, _api(api), blobs
         self.settled = 0
         self.explain: Callable[[int], Explanation] | None = None
         self._writer: Writer | None = None
-        self._rests_on: tuple[Settled, Prefix, tuple[Piece, ...]] | None = None
+        self._rests_on: tuple[FrozenPrefix, Prefix, tuple[Message, ...]] | None = None
         self._written = 0
         self._settings: Settings | None = None
         self._around_rests_on: object = None
         self._surroundings: _Around
 
     def request(self) -> Request:
-        """The request of what is in the window now. Raises `LaterRelease`, `UnknownAgent`."""
+        """The request of what is in the window now. Raises `UnsupportedVersionError`,
+        `AgentNotFoundError`."""
         window = self.window
         if window.state.blocked is not None:
-            raise LaterRelease(blocked_reason(window.state.blocked))
+            raise UnsupportedVersionError(blocked_reason(window.state.blocked))
         if not may_be_asked(window):
-            raise UnknownAgent(unknown(window))
+            raise AgentNotFoundError(unknown(window))
         view = self._view()
         runs = tuple(window.left_out)
-        explain = _Asked(view, self.wire, self.blobs, runs, window.rows, len(window.rows))
+        explain = _Asked(view, self.api, self.blobs, runs, window.rows, len(window.rows))
         body, explained = self._written_down(view, explain)
         writer, messages = self._writer, conversation(body)
         if window.partial and self.explain is not None:
@@ -122,23 +123,23 @@ class Live:
         request = Request(
             agent=window.lane.agent,
             task=window.lane.task,
-            upto=window.position,
-            wire=f"{self.wire.name}@{self.wire.version}",
+            at=window.position,
+            api=f"{self.api.name}@{self.api.version}",
             body=body,
             sendable=True,
             reason="",
-            explain=Later(explained),
+            explain=LazyExplanation(explained),
             policy=window.policy,
             counter=window.counter.id,
             cuts=window.cuts,
             cut=_cut(runs) if window.cuts else (),
             encoded=writer.encoded(messages) if writer is not None and isinstance(messages, list) else None,
         )
-        reasons = (why_not(window, view.end), over_budget(window, request))
+        reasons = (unsendable_reason(window, view.end), over_budget(window, request))
         reason = "; ".join(reason for reason in reasons if reason)
         if reason:
             return replace(request, sendable=False, ready=False, reason=reason)
-        no_model = unnamed(window, body, self.wire.name)
+        no_model = unnamed(window, body, self.api.name)
         return replace(request, sendable=False, reason=no_model) if no_model else request
 
     @property
@@ -150,15 +151,15 @@ class Live:
         """Go on from a bookmark with the messages that were kept beside it, in a window that goes on from
         there, too; whether that can be: under another prefix they are other messages."""
         view = self._view()
-        if self.wire.writer is None or fingerprint(view.front) != mark.prefix or view.first:
+        if self.api.writer is None or fingerprint(view.front) != mark.prefix or view.first:
             return False
-        self._writer = self.wire.writer(view.front, self.blobs, explaining=False)
+        self._writer = self.api.writer(view.front, self.blobs, explaining=False)
         self._writer.resume(messages, mark.ids)
         self._rests_on, self._written = (view.told.settled, view.front, view.first), 0
         return True
 
     def shed(self) -> None:
-        """Let go of what was written, but for the messages themselves: no other wire can write it then, and
+        """Let go of what was written, but for the messages themselves: no other API can write it then, and
         nobody can ask this window what it was made of. The next requests are quicker, and memory is freed.
         """
         if len(self.window.settled.units) >= SHED and self._has_written_all():
@@ -177,20 +178,20 @@ class Live:
     def _has_written_all(self) -> bool:
         """Whether all that is settled is written, and stays whatever comes: under no cap, that is."""
         policy, settled = self.window.policy, self.window.settled
-        if self._writer is None or self._rests_on is None or caps(policy) or _looks_back(policy):
+        if self._writer is None or self._rests_on is None or caps(policy) or depends_on_tail(policy):
             return False
         return self._rests_on[0] is settled and self._written == len(settled.units)
 
     def _written_down(self, view: _View, explain: _Asked) -> tuple[Body, Callable[[], Explanation]]:
         """The body, and what explains it."""
-        if self.wire.writer is None:
+        if self.api.writer is None:
             if self.window.partial:
                 raise BrokenWindow
-            rendered = self.wire.render(view.pieces, view.front, self.blobs)
+            rendered = self.api.render(view.pieces, view.front, self.blobs)
             return rendered.body, lambda: explain(rendered)
         before = self._writer
-        writer = self._at_work(view, self.wire.writer)
-        mark, told = writer.sheet.mark, view.told
+        writer = self._at_work(view, self.api.writer)
+        mark, told = writer.sheet.checkpoint, view.told
         if self._written < told.number:
             fresh = islice(told.settled.units, self._written, told.number)
             writer.write([*chain.from_iterable(fresh)])
@@ -204,13 +205,13 @@ class Live:
     def _view(self) -> _View:
         window = self.window
         told, delivered, entries = (
-            _whole(window) if _looks_back(window.policy) else (window.told(), NOTHING, [])
+            _render_all(window) if depends_on_tail(window.policy) else (window.frozen_and_tail(), NOTHING, [])
         )
         said = [piece for unit in told.units for piece in unit]
         end = said[-1] if said else told.settled.end
         tools = {**told.settled.tools, **called_in(said)}
         first, front, behind = self._around(tools, entries)
-        rest = (*said, *closing(end), *behind)
+        rest = (*said, *preview_note(end), *behind)
         return _View(told, first, rest, front, delivered, end)
 
     def _around(self, tools: dict[str, None], entries: list[Entry]) -> _Around:
@@ -223,7 +224,7 @@ class Live:
             front = _front(window, tools)
             stands = window.policy.history.delta and any(each.rule == "persona" for each in front.sections)
             card = window.settings.card_of(window.lane.agent)
-            behind = around.last(window, replace(card, persona="") if stands else card, entries)
+            behind = around.trailing_note(window, replace(card, persona="") if stands else card, entries)
             self._surroundings = ((note,) if note else (), front, (behind,) if behind else ())
             self._settings, self._around_rests_on = window.settings, rests_on
         return self._surroundings
@@ -240,27 +241,27 @@ class Live:
         return self._writer
 
 
-def _looks_back(policy: Policy) -> bool:
+def depends_on_tail(policy: Policy) -> bool:
     """Whether what is settled depends on what comes behind it, under a policy."""
     return policy.away is not None or policy.history.delta or policy.reminder is not None
 
 
-def _cut(runs: Iterable[Dropped]) -> tuple[tuple[int, int], ...]:
-    return tuple((run.first, run.last) for run in neighbours(runs) if run.rule in CUTS)
+def _cut(runs: Iterable[Omission]) -> tuple[tuple[int, int], ...]:
+    return tuple((run.first, run.last) for run in merge_runs(runs) if run.rule in CUTS)
 
 
-def _whole(window: Window) -> tuple[Told, frozenset[int], list[Entry]]:
+def _render_all(window: Window) -> tuple[FrozenAndTail, frozenset[int], list[Entry]]:
     """Everything at once: what is told, what had been delivered, and the entries that are shown."""
-    shown = window.shown()
-    units, had = undelivered(window, shown)
+    shown = window.contents()
+    units, had = since_last_turn(window, shown)
     units = with_away(units, shown.entries, window.lane, window.policy.away, window.own.began)
-    return Told(Settled(), 0, 0, units, shown.left_out), frozenset(had), shown.entries
+    return FrozenAndTail(FrozenPrefix(), 0, 0, units, shown.left_out), frozenset(had), shown.entries
 
 
 def _front(window: Window, tools: Iterable[str]) -> Prefix:
     """What stands before the conversation."""
     card = window.settings.card_of(window.lane.agent)
-    sections = around.first(window, card)
+    sections = around.system_prompt(window, card)
     if goes_on(window):
         seen, card_set = window.state.lane(window.lane.address).seen, window.own.set_at.get("card", 0)
         sections = tuple(each for each in sections if max((card_set, *each.positions)) > seen)
@@ -275,9 +276,9 @@ def _front(window: Window, tools: Iterable[str]) -> Prefix:
     )
 
 
-def _wire(wire: str | Wire) -> Wire:
-    if isinstance(wire, Wire):
-        return wire
-    if wire not in WIRES:
-        raise CallerError(f"wire {wire!r} is unknown; expected one of {', '.join(WIRES)}")
-    return WIRES[wire]
+def _api(api: str | Api) -> Api:
+    if isinstance(api, Api):
+        return api
+    if api not in APIS:
+        raise CallerError(f"wire {api!r} is unknown; expected one of {', '.join(APIS)}")
+    return APIS[api]

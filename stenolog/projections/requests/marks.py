@@ -9,41 +9,41 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.settings import NOTHING, Settings
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL
-from stenolog.projections.context import Made
+from stenolog.projections.context import SummaryRecord
 from stenolog.projections.pairing import Call, Pair
 
-from .model import Dropped, Piece, Size
-from .own import Own
+from .model import Message, Omission, Size
+from .own import LaneMemory
 
 
-class Row(NamedTuple):
+class WindowRow(NamedTuple):
     """An entry in the window: what the lane hears of it, and how large that is.
 
     `plain`: it stands where it was said, and takes nothing out of context.
     """
 
     entry: Entry
-    pieces: tuple[Piece, ...]
+    pieces: tuple[Message, ...]
     size: Size
     plain: bool = False
 
 
-class Shown(NamedTuple):
+class WindowContents(NamedTuple):
     """What is in the window, in units that are never cut in two, and the rule for what is out of context.
 
     `edits` has the message that each edit is an edit of.
     """
 
-    units: list[tuple[Piece, ...]]
+    units: list[tuple[Message, ...]]
     left_out: dict[int, str]
     entries: list[Entry]
     edits: dict[int, int]
 
 
-NOTHING_SHOWN = Shown([], {}, [], {})
+NOTHING_SHOWN = WindowContents([], {}, [], {})
 
 
-class Mark(NamedTuple):
+class WindowSnapshot(NamedTuple):
     """Where a window stands at a position: all that is needed to go on from there, but for the entries.
 
     `rows` are the runs of positions in the window, `private` those of what was not for the lane.
@@ -55,14 +55,14 @@ class Mark(NamedTuple):
     rows: tuple[tuple[int, int], ...] = ()
     waiting: tuple[Call, ...] = ()
     pairs: tuple[Pair, ...] = ()
-    summaries: tuple[Made, ...] = ()
-    left_out: tuple[Dropped, ...] = ()
+    summaries: tuple[SummaryRecord, ...] = ()
+    left_out: tuple[Omission, ...] = ()
     private: tuple[tuple[int, int], ...] = ()
-    own: Own = Own()
+    own: LaneMemory = LaneMemory()
     cuts: int = 0
 
 
-START = Mark()
+START = WindowSnapshot()
 
 
 class Uncut(NamedTuple):
@@ -72,8 +72,8 @@ class Uncut(NamedTuple):
     """
 
     response: str
-    mark: Mark
-    rows: list[Row]
+    mark: WindowSnapshot
+    rows: list[WindowRow]
 
 
 def runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:

@@ -1,29 +1,37 @@
-"""How large a piece is at most, whichever wire it goes out on: so that one cut holds for all of them."""
+"""How large a piece is at most, whichever API it goes out on: so that one cut holds for all of them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
 
-from stenolog.domain.parts import File, Image, Opaque, Reasoning, Refusal, Text, ToolCall
+from stenolog.domain.parts import (
+    FilePart,
+    ImagePart,
+    ProviderPart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+)
 from stenolog.domain.policy import Budget
-from stenolog.domain.values import Card
+from stenolog.domain.values import AgentCard
 
-from .model import Piece, Size
+from .model import Message, Size
 from .names import arguments_longest
 from .quoting import quote
 from .tokens import ESTIMATE, IMAGE_TOKENS, OVERHEAD, Counter, count_json
 from .wires.sheet import EMPTY_BLOBS, TOO_LARGE, has_schema, placeholder
 
-MEDIA = (Image, File)
+MEDIA = (ImagePart, FilePart)
 SLACK = 8
-"""Tokens that a wire may add to a piece: a label, a delimiter, a placeholder."""
+"""Tokens that an API may add to a piece: a label, a delimiter, a placeholder."""
 CHARACTERS = 80
 """The same in characters."""
 FRAME, CALL_FRAME = 90, 120
 """Bytes of JSON around a piece, and around each of its parts, at most."""
 WRAPPING = 32
-"""Tokens of a wire's own words around the schema of an answer, at most."""
+"""Tokens of an API's own words around the schema of an answer, at most."""
 
 
 class Measure:
@@ -42,7 +50,7 @@ class Measure:
         self.characters = budget is not None and budget.characters is not None
         self.bytes = budget is not None and budget.bytes is not None
 
-    def of(self, piece: Piece) -> Size:
+    def of(self, piece: Message) -> Size:
         """The size of a piece."""
         words = said_in(piece)
         media = [part for part in piece.parts if isinstance(part, MEDIA)]
@@ -56,29 +64,29 @@ class Measure:
     def _tokens(self, words: list[str], media: int) -> int:
         return sum(map(self.counter.count, words)) + media * IMAGE_TOKENS + OVERHEAD + SLACK
 
-    def _sent(self, part: Image | File) -> int:
+    def _sent(self, part: ImagePart | FilePart) -> int:
         """The bytes of a picture or a file itself: the base64 text of its blob, or its url."""
         found = self.blobs.get(part.blob) if part.blob else b""
         self.missing |= found is None
         if found:
             return (len(found) + 2) // 3 * 4
-        id = part.id if isinstance(part, File) else ""
+        id = part.id if isinstance(part, FilePart) else ""
         return len(_escaped(part.url or id).encode())
 
 
-def _characters(words: Iterable[str], media: Iterable[Image | File]) -> int:
+def _characters(words: Iterable[str], media: Iterable[ImagePart | FilePart]) -> int:
     return sum(map(len, words)) + sum(len(part.url) for part in media) + CHARACTERS
 
 
-def parameters_size(card: Card, counter: Counter = ESTIMATE) -> int:
+def parameters_size(card: AgentCard, counter: Counter = ESTIMATE) -> int:
     """The tokens of a card's parameters at most, where they hold the schema of an answer; else 0."""
     if not has_schema(card.parameters):
         return 0
     return count_json(card.parameters, counter) + WRAPPING + OVERHEAD
 
 
-def _bytes(piece: Piece, words: list[str]) -> int:
-    """The texts as JSON; arguments are text within JSON on some wires, and so escaped twice."""
+def _bytes(piece: Message, words: list[str]) -> int:
+    """The texts as JSON; arguments are text within JSON on some APIs, and so escaped twice."""
     arguments = (_escaped(part.arguments) for part in piece.parts if isinstance(part, ToolCall))
     twice = sum(len(_escaped(once)) - len(once) for once in arguments)
     text = sum(len(_escaped(word).encode()) for word in words) + twice
@@ -89,20 +97,20 @@ def _escaped(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def said_in(piece: Piece) -> list[str]:
+def said_in(piece: Message) -> list[str]:
     """The texts of a piece as they will be written, among them a line for each picture and file."""
     words: list[str] = []
     for part in piece.parts:
         match part:
-            case Text(text=text) | Refusal(text=text):
+            case TextPart(text=text) | RefusalPart(text=text):
                 words.append(text)
-            case Reasoning(text=text, signature=signature, encrypted=encrypted):
+            case ReasoningPart(text=text, signature=signature, encrypted=encrypted):
                 words += [word for word in (text, signature, encrypted) if word]
             case ToolCall(name=name, arguments=arguments):
                 words += [name, arguments_longest(arguments)]
-            case Opaque(raw=raw):
+            case ProviderPart(raw=raw):
                 words.append(raw)
-            case Image() | File():
+            case ImagePart() | FilePart():
                 # where a tool's result can hold none, it points to a message that may have but a line, too
                 words += [placeholder(part, TOO_LARGE)] * (2 if piece.role == "tool" else 1)
     if piece.speaker:

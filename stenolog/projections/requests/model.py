@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from stenolog.domain.errors import NotSendable
+from stenolog.domain.errors import RequestNotSendableError
 from stenolog.domain.parts import Part
 from stenolog.domain.policy import Policy
 from stenolog.domain.state import address
@@ -16,7 +16,7 @@ from stenolog.domain.values import Receipt
 from stenolog.projections.pairing import CallKey
 
 from .rules import REPAIRS
-from .sections import Encoded, conversation, digest, sections
+from .sections import MessageHash, conversation, digest, sections
 from .tokens import COUNTER, IMAGE_TOKENS, OVERHEAD
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -78,7 +78,7 @@ def total(sizes: Iterable[Size]) -> Size:
     return Size(messages, characters, tokens, size)
 
 
-class Piece(NamedTuple):
+class Message(NamedTuple):
     """One thing that the lane is shown: who seems to say it, what, from which entries, by which rule.
 
     `call` is the call that a tool's piece answers; `calls` are those of an assistant's, in order.
@@ -107,7 +107,7 @@ class Piece(NamedTuple):
     tokens_in: int = -1
     """What it was before it was reworded, in tokens; -1: its parts are what was said."""
     size: Size | None = None
-    """How large it is at most on any wire, where that has been measured."""
+    """How large it is at most on any API, where that has been measured."""
     sections: tuple[Section, ...] = ()
     """What a text of several rules is made of, in order."""
 
@@ -120,11 +120,11 @@ class Section(NamedTuple):
     positions: tuple[int, ...] = ()
 
 
-class Explained(NamedTuple):
+class RequestPart(NamedTuple):
     """Where one part of the request came from: the positions, what was done by which rule, its size.
 
     `message` is its index in the body's messages, -1 for what stands before them (system text, tools).
-    `continues`: it belongs to the message before it, which this wire writes as several. `text` is what a
+    `continues`: it belongs to the message before it, which this API writes as several. `text` is what a
     text that stands around the conversation says, of which one message may hold several.
     """
 
@@ -139,7 +139,7 @@ class Explained(NamedTuple):
     text: str = ""
 
 
-class Dropped(NamedTuple):
+class Omission(NamedTuple):
     """A run of positions that were left out, the rule that did it, and the tokens they would have cost.
 
     `what` names what it was, where the rule and the positions do not say it.
@@ -153,7 +153,7 @@ class Dropped(NamedTuple):
 
 
 class Omitted(NamedTuple):
-    """Something a wire cannot carry: the positions, the rule, the tokens it would have cost, its name."""
+    """Something an API cannot carry: the positions, the rule, the tokens it would have cost, its name."""
 
     positions: tuple[int, ...]
     rule: str
@@ -162,10 +162,10 @@ class Omitted(NamedTuple):
 
 
 class Rendered(NamedTuple):
-    """What a wire makes of the pieces: the body, the explanation of each part, and what it left out."""
+    """What an API makes of the pieces: the body, the explanation of each part, and what it left out."""
 
     body: Body
-    parts: tuple[Explained, ...]
+    parts: tuple[RequestPart, ...]
     omitted: tuple[Omitted, ...] = ()
 
 
@@ -188,11 +188,11 @@ class BlobText(str):
 class Explanation(NamedTuple):
     """Where every part of a request came from, and what is not in it."""
 
-    parts: tuple[Explained, ...] = ()
-    dropped: tuple[Dropped, ...] = ()
+    parts: tuple[RequestPart, ...] = ()
+    dropped: tuple[Omission, ...] = ()
 
 
-class Later:
+class LazyExplanation:
     """An explanation that is made when somebody asks for it; before it is pickled, too."""
 
     def __init__(self, explain: Callable[[], Explanation]) -> None:
@@ -201,16 +201,16 @@ class Later:
     def __call__(self) -> Explanation:
         return self._explain()
 
-    def __deepcopy__(self, memo: object) -> Later:
+    def __deepcopy__(self, memo: object) -> LazyExplanation:
         return self
 
-    def __reduce__(self) -> tuple[Callable[[Explanation], Later], tuple[Explanation]]:
-        return known, (self(),)
+    def __reduce__(self) -> tuple[Callable[[Explanation], LazyExplanation], tuple[Explanation]]:
+        return ready, (self(),)
 
 
-def known(explanation: Explanation) -> Later:
+def ready(explanation: Explanation) -> LazyExplanation:
     """An explanation that has been made."""
-    return Later(lambda: explanation)
+    return LazyExplanation(lambda: explanation)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -229,14 +229,14 @@ class Request:
     `ready` is true also where only the name of the model is missing.
     `parts` explains what is in it, `dropped` what is not: made by `explain` when one of them is asked for,
     which may read the log again.
-    `upto` is the position of the view. `cuts` is how often the window has been cut so far, `cut` are the runs
+    `at` is the position of the view. `cuts` is how often the window has been cut so far, `cut` are the runs
     of positions that it left out.
     """
 
     agent: str
     task: str
-    upto: int
-    wire: str
+    at: int
+    api: str
     body: Body
     sendable: bool
     reason: str
@@ -247,23 +247,23 @@ class Request:
     cuts: int = 0
     cut: tuple[tuple[int, int], ...] = ()
     ready: bool = True
-    encoded: Encoded | None = None
+    encoded: MessageHash | None = None
 
     def __eq__(self, other: object) -> bool:
         """Whether they are the same in everything, the explanation too."""
-        return isinstance(other, Request) and _told(self) == _told(other)
+        return isinstance(other, Request) and _comparable(self) == _comparable(other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         where = address(self.agent, self.task)
-        return f"<Request of {where} at {self.upto} · {self.wire} · {self.reason or 'sendable'}>"
+        return f"<Request of {where} at {self.at} · {self.api} · {self.reason or 'sendable'}>"
 
     def check(self) -> Request:
-        """The request itself, if it may be sent. Raises `NotSendable`, which says why not."""
+        """The request itself, if it may be sent. Raises `RequestNotSendableError`, which says why not."""
         if not self.sendable:
             where = address(self.agent, self.task)
-            raise NotSendable(f"the request of {where} at position {self.upto}: {self.reason}")
+            raise RequestNotSendableError(f"the request of {where} at position {self.at}: {self.reason}")
         return self
 
     @cached_property
@@ -272,12 +272,12 @@ class Request:
         return self.explain()
 
     @property
-    def parts(self) -> tuple[Explained, ...]:
+    def parts(self) -> tuple[RequestPart, ...]:
         """Where each part of it came from."""
         return self.explanation.parts
 
     @property
-    def dropped(self) -> tuple[Dropped, ...]:
+    def dropped(self) -> tuple[Omission, ...]:
         """What was left out."""
         return self.explanation.dropped
 
@@ -295,9 +295,9 @@ class Request:
     def receipt(self) -> Receipt:
         """What the answer to this request keeps of it, so that it can be built and proved again."""
         return Receipt(
-            view=self.upto,
+            view=self.at,
             sha256=self.sha256,
-            wire=self.wire,
+            api=self.api,
             pipeline=self.pipeline,
             counter=self.counter,
             policy=self.policy.json,
@@ -311,7 +311,7 @@ class Request:
         return {**cut, "sections": sections(self.body, self._encoded)}
 
     @property
-    def _encoded(self) -> Encoded | None:
+    def _encoded(self) -> MessageHash | None:
         """Its messages as digests are made of them, where most of them are known from an earlier request."""
         fits = self.encoded is not None and self.encoded.messages is conversation(self.body)
         return self.encoded if fits else None
@@ -331,9 +331,9 @@ class Request:
         )
 
     @property
-    def repairs(self) -> tuple[Explained | Dropped, ...]:
+    def repairs(self) -> tuple[RequestPart | Omission, ...]:
         """What had to be mended, made up or left out for a provider to take it."""
-        everything: list[Explained | Dropped] = [*self.parts, *self.dropped]
+        everything: list[RequestPart | Omission] = [*self.parts, *self.dropped]
         return tuple(part for part in everything if part.rule in REPAIRS)
 
 
@@ -341,7 +341,7 @@ UNTOLD = ("explain", "encoded")
 """What of a request says only how it was made."""
 
 
-def _told(request: Request) -> tuple[object, ...]:
+def _comparable(request: Request) -> tuple[object, ...]:
     """What a request says of itself."""
     said = {each.name: getattr(request, each.name) for each in fields(request) if each.name not in UNTOLD}
     return said, request.explanation

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from stenolog.domain.parts import ToolCall
-from stenolog.domain.scalars import readable
+from stenolog.domain.scalars import check_json
 from stenolog.projections.pairing import CallKey
 
 LONGEST_ID = 40
@@ -43,7 +43,7 @@ class CallIds:
     def give(self, key: CallKey, call: ToolCall) -> tuple[str, bool]:
         """The id of a call, and whether it had to be rewritten."""
         kept = call.id if fits_id(call.id) and call.id not in self._taken else ""
-        made = kept or self._made(key, call.id)
+        made = kept or self._make_id(key, call.id)
         self._ids[key] = made
         self._take(key, made)
         return made, not kept
@@ -60,7 +60,7 @@ class CallIds:
         return self._ids[key]
 
     @property
-    def given(self) -> list[str]:
+    def ids(self) -> list[str]:
         """The ids that are taken, in the order they were given in."""
         return [id for _, id in self._given]
 
@@ -70,7 +70,7 @@ class CallIds:
             self._take(None, id)
 
     @property
-    def mark(self) -> int:
+    def count(self) -> int:
         """How many ids were given so far."""
         return len(self._given)
 
@@ -86,7 +86,7 @@ class CallIds:
         self._taken.add(id)
         self._given.append((key, id))
 
-    def _made(self, key: CallKey, raw: str) -> str:
+    def _make_id(self, key: CallKey, raw: str) -> str:
         place = f"_{key.position}_{key.nth}"
         stem = _BAD.sub("_", raw)[: LONGEST_ID - len(place)] or "call"
         made = stem + place
@@ -138,7 +138,7 @@ def _says_the_same(raw: str) -> bool:
     """Whether it is a JSON object that can be written again as it is; a call is in many requests."""
     try:
         parsed = json.loads(raw, parse_float=_exact, object_pairs_hook=_each_key_once)
-        return isinstance(parsed, dict) and readable(parsed) is parsed
+        return isinstance(parsed, dict) and check_json(parsed) is parsed
     except (ValueError, RecursionError):
         return False
 

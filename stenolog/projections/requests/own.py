@@ -8,14 +8,14 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.floor import is_pass
 from stenolog.domain.impulses import ends_sessions, goes_on, takes_turn
-from stenolog.domain.replacing import replacing
+from stenolog.domain.replacing import field_replacer
 from stenolog.domain.settings import Settings
-from stenolog.domain.state import Lane as Standing
+from stenolog.domain.state import LaneState as Standing
 
-from .visible import Lane
+from .visible import LaneId
 
 
-class Own(NamedTuple):
+class LaneMemory(NamedTuple):
     """What is remembered of a lane.
 
     `answered` is the position of its last answer, `turns` the number of its turns that were no passes (an
@@ -38,20 +38,20 @@ class Own(NamedTuple):
     set_at: dict[str, int] = {}  # noqa: RUF012 - never changed in place; remember makes a new one
 
 
-_spoken = replacing(Own, "answered", "turns", "began", "model", "session", "died", "counted")
+_spoken = field_replacer(LaneMemory, "answered", "turns", "began", "model", "session", "died", "counted")
 
 
 class Now(NamedTuple):
     """How things stand once an entry has been taken in; `before` is how the lane stood before it."""
 
-    lane: Lane
+    lane: LaneId
     before: Standing
     after: Standing
     settings: Settings
     pass_token: str
 
 
-def remember(own: Own, entry: Entry, now: Now) -> Own:
+def remember(own: LaneMemory, entry: Entry, now: Now) -> LaneMemory:
     """What is remembered after the entry."""
     event = entry.event
     if names := _set_by(event, now.lane, own):
@@ -60,7 +60,7 @@ def remember(own: Own, entry: Entry, now: Now) -> Own:
         case ModeSwitch() as switch:
             own = _switched(own, entry.position, switch, now.lane)
         case AssistantMessage() as message if now.lane.owns(message):
-            own = _said(own, entry.position, message, now)
+            own = _after_answer(own, entry.position, message, now)
         case LlmError() as error if now.lane.owns(error):
             own = _failed(own, entry.position, error)
         case _:
@@ -71,7 +71,7 @@ def remember(own: Own, entry: Entry, now: Now) -> Own:
     return own if running == own.running else own._replace(running=running)
 
 
-def _switched(own: Own, position: int, switch: ModeSwitch, lane: Lane) -> Own:
+def _switched(own: LaneMemory, position: int, switch: ModeSwitch, lane: LaneId) -> LaneMemory:
     """What is remembered once settings have changed: what is handed over to others is no longer its own."""
     if ends_sessions(switch, lane.agent):
         own = own._replace(session="", died=position)
@@ -81,7 +81,7 @@ def _switched(own: Own, position: int, switch: ModeSwitch, lane: Lane) -> Own:
     return own._replace(handoff=(switch.handoff or "") if is_its_own else "")
 
 
-def _said(own: Own, position: int, message: AssistantMessage, now: Now) -> Own:
+def _after_answer(own: LaneMemory, position: int, message: AssistantMessage, now: Now) -> LaneMemory:
     """What is remembered once the lane has said something."""
     changed = own.session and message.session not in ("", own.session)
     unnoticed = changed and own.died < own.answered  # else it was sent everything
@@ -102,7 +102,7 @@ def _said(own: Own, position: int, message: AssistantMessage, now: Now) -> Own:
     return _spoken(own, answered, turns, began, model, session, died, counted)
 
 
-def _failed(own: Own, position: int, error: LlmError) -> Own:
+def _failed(own: LaneMemory, position: int, error: LlmError) -> LaneMemory:
     """What is remembered once a call has failed; a session that it names goes on, with what it had."""
     if error.category == "process_exited":
         return own._replace(died=position)
@@ -111,7 +111,7 @@ def _failed(own: Own, position: int, error: LlmError) -> Own:
     return own
 
 
-def _running(own: Own, entry: Entry, now: Now) -> int:
+def _running(own: LaneMemory, entry: Entry, now: Now) -> int:
     """The message that the current run answers: the first that the lane was asked since it was idle."""
     if now.after.status == "idle":
         return 0
@@ -121,7 +121,7 @@ def _running(own: Own, entry: Entry, now: Now) -> int:
     return own.running
 
 
-def _set_by(event: Event, lane: Lane, own: Own) -> list[str]:
+def _set_by(event: Event, lane: LaneId, own: LaneMemory) -> list[str]:
     """What an entry sets for the lane, by name; `named`: the first time that it speaks or is spoken to."""
     if isinstance(event, ModeSwitch):
         return _switched_for(lane.agent, event)

@@ -1,4 +1,4 @@
-"""What stands before the conversation, for a wire to write: the texts, the tools, the model.
+"""What stands before the conversation, for an API to write: the texts, the tools, the model.
 
 A lane without a card has one made by rule: the model that it last answered with, and a stub for each
 tool that it called. Whatever called a tool is declared, for Anthropic refuses tool blocks without tools.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from stenolog.domain.values import Card, Tool, trusted
+from stenolog.domain.values import AgentCard, Tool, construct
 
 from .model import Section
 from .names import tool_name
@@ -31,7 +31,7 @@ class Prefix(NamedTuple):
     persona: str
     tools: tuple[Tool, ...]
     stubs: frozenset[str]
-    card: Card
+    card: AgentCard
     set_at: tuple[int, ...] = ()
     sections: tuple[Section, ...] = ()
     counter: Counter = ESTIMATE
@@ -39,7 +39,7 @@ class Prefix(NamedTuple):
 
 def prefix(
     speaker: str,
-    card: Card,
+    card: AgentCard,
     sections: tuple[Section, ...],
     called: Iterable[str],
     *,
@@ -53,7 +53,7 @@ def prefix(
     for tool in card.tools or ():
         declared.setdefault(tool_name(tool.name), tool)
     tools = tuple(declared.values())
-    stubs = tuple(trusted(Tool, name=name) for name in called if tool_name(name) not in declared)
+    stubs = tuple(construct(Tool, name=name) for name in called if tool_name(name) not in declared)
     return Prefix(
         speaker=speaker,
         model=card.model or model or DEFAULT_MODEL,

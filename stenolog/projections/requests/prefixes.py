@@ -8,27 +8,27 @@ from typing import NamedTuple
 from stenolog.domain.entry import Entry
 
 from .build import lanes, takes_part, windows
-from .laws import LAWS, Breach, reading
-from .live import Live
+from .laws import LAWS, Violation, reading
+from .live import RequestSession
 from .tokens import COUNTERS, Counter
-from .visible import Lane
+from .visible import LaneId
 from .window import Window
 from .wires.sheet import EMPTY_BLOBS
 
 
 class Checked(NamedTuple):
-    """A request, by its position, lane and wire, and each place where it breaks a law."""
+    """A request, by its position, lane and API, and each place where it breaks a law."""
 
     position: int
     lane: str
-    wire: str
-    breaches: tuple[Breach, ...]
+    api: str
+    breaches: tuple[Violation, ...]
 
 
 def checked(
     entries: Iterable[Entry],
     *,
-    wires: Sequence[str] = tuple(LAWS),
+    apis: Sequence[str] = tuple(LAWS),
     all_prefixes: bool = False,
     within: range | None = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
@@ -45,13 +45,13 @@ def checked(
         checks: list[_Check] = []
         for window in _windows(log, lane, positions, blobs, counters):
             if not checks or checks[0].live.window is not window:
-                checks = [_Check(window, wire, blobs) for wire in wires]
+                checks = [_Check(window, api, blobs) for api in apis]
             yield from (check.judged() for check in checks)
 
 
 def _windows(
     log: Sequence[Entry],
-    lane: Lane,
+    lane: LaneId,
     positions: range,
     blobs: Mapping[str, bytes],
     counters: Mapping[str, Counter],
@@ -67,24 +67,24 @@ def _windows(
 def invalid_requests(
     entries: Iterable[Entry],
     *,
-    wires: Sequence[str] = tuple(LAWS),
+    apis: Sequence[str] = tuple(LAWS),
     all_prefixes: bool = False,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Iterator[Checked]:
     """Those of `checked` that break a law."""
-    found = checked(entries, wires=wires, all_prefixes=all_prefixes, blobs=blobs, counters=counters)
+    found = checked(entries, apis=apis, all_prefixes=all_prefixes, blobs=blobs, counters=counters)
     return (one for one in found if one.breaches)
 
 
 class _Check:
-    """The requests of a window on a wire, one after another, before its laws."""
+    """The requests of a window on an API, one after another, before its laws."""
 
-    def __init__(self, window: Window, wire: str, blobs: Mapping[str, bytes]) -> None:
-        self.live = Live(window, wire, blobs)
-        self.reading = reading(wire)
+    def __init__(self, window: Window, api: str, blobs: Mapping[str, bytes]) -> None:
+        self.live = RequestSession(window, api, blobs)
+        self.reading = reading(api)
 
     def judged(self) -> Checked:
         """The request of what is in the window now."""
         window, broken = self.live.window, self.reading.breaches(self.live.request().body)
-        return Checked(window.position, window.lane.address, self.live.wire.name, tuple(broken))
+        return Checked(window.position, window.lane.address, self.live.api.name, tuple(broken))

@@ -9,21 +9,21 @@ from itertools import chain, takewhile
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import InvalidPolicy, StenologError
+from stenolog.domain.errors import InvalidPolicyError, StenologError
 from stenolog.domain.events import AssistantMessage, LlmError, is_erased
 from stenolog.domain.policy import policy
 from stenolog.domain.settings import NOTHING
 from stenolog.domain.values import Receipt
 
 from .build import choose, windows
-from .live import Live
+from .live import RequestSession
 from .model import PIPELINE, Request
 from .sections import ORDER, first_difference
 from .sending import may_be_asked
 from .tokens import COUNTERS, Counter
-from .visible import Lane
+from .visible import LaneId
 from .window import Window
-from .wires import WIRES, Wire
+from .wires import APIS, Api
 from .wires.sheet import EMPTY_BLOBS
 
 Outcome: TypeAlias = Literal["same", "differs", "not-provable"]
@@ -39,7 +39,7 @@ class Proof(NamedTuple):
     position: int
     lane: str
     view: int
-    wire: str
+    api: str
     outcome: Outcome
     reason: str = ""
     expected: str = ""
@@ -50,18 +50,18 @@ class Sent(NamedTuple):
     """An entry's receipt, and the lane that it is of."""
 
     position: int
-    lane: Lane
+    lane: LaneId
     receipt: Receipt
 
     @property
-    def wire(self) -> str:
+    def api(self) -> str:
         """The wire's name, without its version."""
-        return self.receipt.wire.partition("@")[0]
+        return self.receipt.api.partition("@")[0]
 
     def proof(self, outcome: Outcome, reason: str = "", found: str = "") -> Proof:
         """What became of it."""
         receipt = self.receipt
-        place = (self.position, self.lane.address, receipt.view, receipt.wire)
+        place = (self.position, self.lane.address, receipt.view, receipt.api)
         return Proof(*place, outcome, reason, receipt.sha256, found)
 
 
@@ -69,7 +69,7 @@ def proofs(
     entries: Iterable[Entry],
     *,
     within: range | None = None,
-    wires: Mapping[str, Wire] = WIRES,
+    apis: Mapping[str, Api] = APIS,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> list[Proof]:
@@ -81,14 +81,14 @@ def proofs(
     log = list(entries)
     whole = [entry for at, entry in takewhile(lambda pair: pair[0] == pair[1].position, enumerate(log, 1))]
     found: list[Proof] = []
-    groups: dict[tuple[Lane, str], list[Sent]] = defaultdict(list)
+    groups: dict[tuple[LaneId, str], list[Sent]] = defaultdict(list)
     for sent in _sent(entry for entry in log if within is None or entry.position in within):
-        if obstacle := _obstacle(sent, len(whole), wires, counters):
+        if obstacle := _obstacle(sent, len(whole), apis, counters):
             found.append(sent.proof("not-provable", obstacle))
         else:
             groups[sent.lane, json.dumps(sent.receipt.policy, sort_keys=True)].append(sent)
     for group in groups.values():
-        found += _prove(whole, group, wires, blobs, counters)
+        found += _prove(whole, group, apis, blobs, counters)
     return sorted(found)
 
 
@@ -100,21 +100,21 @@ def _sent(log: Iterable[Entry]) -> Iterator[Sent]:
                 AssistantMessage(agent=agent, task=task, receipt=Receipt() as receipt)
                 | LlmError(agent=agent, task=task, receipt=Receipt() as receipt)
             ):
-                yield Sent(entry.position, Lane(agent, task), receipt)
+                yield Sent(entry.position, LaneId(agent, task), receipt)
             case _:
                 pass
 
 
-def _obstacle(sent: Sent, whole: int, wires: Mapping[str, Wire], counters: Mapping[str, Counter]) -> str:
+def _obstacle(sent: Sent, whole: int, apis: Mapping[str, Api], counters: Mapping[str, Counter]) -> str:
     """Why the request cannot be built here as it was built then; empty where it can."""
     receipt = sent.receipt
     if receipt.pipeline != PIPELINE:
         return f"pipeline {receipt.pipeline or '(unnamed)'} is not here, {PIPELINE} is"
-    if sent.wire not in wires or receipt.wire != f"{sent.wire}@{wires[sent.wire].version}":
-        return f"wire {receipt.wire or '(unnamed)'} is not here"
+    if sent.api not in apis or receipt.api != f"{sent.api}@{apis[sent.api].version}":
+        return f"wire {receipt.api or '(unnamed)'} is not here"
     try:
         name = policy(receipt.policy).counter
-    except InvalidPolicy as error:
+    except InvalidPolicyError as error:
         return f"policy {error}"
     if _id_of(name, counters) != receipt.counter:
         return f"counter {receipt.counter or '(unnamed)'} is not here"
@@ -134,7 +134,7 @@ def _id_of(name: str, counters: Mapping[str, Counter]) -> str | None:
 def _prove(
     log: Sequence[Entry],
     group: Sequence[Sent],
-    wires: Mapping[str, Wire],
+    apis: Mapping[str, Api],
     blobs: Mapping[str, bytes],
     counters: Mapping[str, Counter],
 ) -> Iterator[Proof]:
@@ -144,14 +144,14 @@ def _prove(
         waiting[sent.receipt.view].append(sent)
     lane, chosen = group[0].lane, policy(group[0].receipt.policy)
     why = "the lane took no part yet"
-    live: dict[str, Live] = {}
+    live: dict[str, RequestSession] = {}
     try:
         empty = Window(lane, *choose(NOTHING, lane.agent, chosen, counters), blobs=blobs)
         for window in chain([empty], windows(log[: max(waiting)], lane, chosen, counters, blobs)):
             for sent in waiting.pop(window.position, ()) if may_be_asked(window) else ():
-                if sent.wire not in live or live[sent.wire].window is not window:
-                    live[sent.wire] = Live(window, wires[sent.wire], blobs)
-                yield _compared(sent, live[sent.wire].request(), log, blobs)
+                if sent.api not in live or live[sent.api].window is not window:
+                    live[sent.api] = RequestSession(window, apis[sent.api], blobs)
+                yield _compared(sent, live[sent.api].request(), log, blobs)
     except StenologError as error:
         why = str(error)
     for left in waiting.values():
@@ -163,12 +163,12 @@ def _compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping
         return sent.proof("same", found=request.sha256)
     if erased := next((entry.position for entry in log[: sent.receipt.view] if is_erased(entry.event)), 0):
         return sent.proof("not-provable", f"the entry at {erased} was erased")
-    if gone := _gone(request, log, blobs):
+    if gone := _missing_blob(request, log, blobs):
         return sent.proof("not-provable", f"blob {gone[:12]}… is gone")
     return sent.proof("differs", _difference(sent.receipt.plan, request), request.sha256)
 
 
-def _gone(request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> str:
+def _missing_blob(request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> str:
     """A blob that the request would need and that is not there."""
     positions = {position for part in request.parts for position in part.positions}
     for position in sorted(positions):

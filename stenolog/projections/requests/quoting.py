@@ -1,7 +1,7 @@
 """How words are quoted that are not the reader's own: delimited, and unable to break out.
 
 The law: inside quoted text no delimiter of ours can begin or end. A forged `<message …>` or
-`</message>` in it is written with `&lt;`, and nothing else is changed. On the plain wire the delimiters
+`</message>` in it is written with `&lt;`, and nothing else is changed. On the plain API the delimiters
 are markers at the beginning of a line (`User:`); a forged one is written with a backslash before it.
 
 A look-alike counts as the delimiter that it looks like: texts are searched in NFKC, and without characters
@@ -99,7 +99,7 @@ def quote(tag: str, text: str, **attributes: str) -> str:
     return f"<{tag}{shown}>\n{escape(text)}\n</{tag}>"
 
 
-def named(name: str, template: str) -> str:
+def heading_name(name: str, template: str) -> str:
     """A name as it stands in a heading: on one line, and without what else a heading is made of."""
     plain = " ".join(name.split())
     for sign in template.partition("{name}")[::2]:
@@ -123,7 +123,7 @@ def guard(text: str, openings: Iterable[str]) -> str:
 
 
 def label(name: str) -> str:
-    """A name as it stands in a marker of the plain wire, which it cannot break out of."""
+    """A name as it stands in a marker of the plain API, which it cannot break out of."""
     return _blotted(_NAME, name)
 
 

@@ -4,7 +4,7 @@
     def no_numbers(piece, entry):
         return piece._replace(parts=…)
 
-A policy names them (`Rewrites(("no-numbers@1",))`), so a receipt says by which a request was built, and the
+A policy names them (`Transforms(("no-numbers@1",))`), so a receipt says by which a request was built, and the
 explanation names the rule. They must be pure: the same piece and entry, the same answer.
 """
 
@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import InvalidPolicy
-from stenolog.domain.policy import Rewrites
+from stenolog.domain.errors import InvalidPolicyError
+from stenolog.domain.policy import Transforms
 
-from .model import Piece
+from .model import Message
 from .tokens import Counter, count_parts
 
-Apply: TypeAlias = Callable[[Piece, Entry], Piece | None]
+Apply: TypeAlias = Callable[[Message, Entry], Message | None]
 """The piece as it is heard; the same one where nothing is done, None where it is not heard at all."""
 
 
@@ -39,27 +39,27 @@ REWRITES: dict[str, Rewrite] = {}
 def rewrite(name: str, does: str) -> Callable[[Apply], Apply]:
     """Make a rule known under a name with its version, once, where the program begins."""
 
-    def known(apply: Apply) -> Apply:
+    def register(apply: Apply) -> Apply:
         if REWRITES.setdefault(name, Rewrite(name, does, apply)).apply is not apply:
-            raise InvalidPolicy(f"a rewrite of the name {name!r} is known already")
+            raise InvalidPolicyError(f"a rewrite of the name {name!r} is known already")
         return apply
 
-    return known
+    return register
 
 
-def chosen(rule: Rewrites | None) -> tuple[Rewrite, ...]:
-    """The rules that a policy names. Raises `InvalidPolicy` for one that is not known here."""
+def chosen(rule: Transforms | None) -> tuple[Rewrite, ...]:
+    """The rules that a policy names. Raises `InvalidPolicyError` for one that is not known here."""
     names = rule.names if rule else ()
     for name in names:
         if name not in REWRITES:
             known = ", ".join(REWRITES) or "none"
-            raise InvalidPolicy(f"/rewrites/names: no rewrite {name!r} is known here; known are {known}")
+            raise InvalidPolicyError(f"/rewrites/names: no rewrite {name!r} is known here; known are {known}")
     return tuple(REWRITES[name] for name in names)
 
 
 def rewritten(
-    pieces: Iterable[Piece], entry: Entry, rules: Iterable[Rewrite], counter: Counter
-) -> tuple[Piece, ...]:
+    pieces: Iterable[Message], entry: Entry, rules: Iterable[Rewrite], counter: Counter
+) -> tuple[Message, ...]:
     """The pieces after every rule; what a rule changed is explained by its name."""
     heard = tuple(pieces)
     for rule in rules:
@@ -68,7 +68,7 @@ def rewritten(
     return heard
 
 
-def _applied(rule: Rewrite, piece: Piece, entry: Entry, counter: Counter) -> Piece | None:
+def _applied(rule: Rewrite, piece: Message, entry: Entry, counter: Counter) -> Message | None:
     made = rule.apply(piece, entry)
     if made is None or made == piece:
         return made

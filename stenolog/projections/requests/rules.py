@@ -83,7 +83,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "media-after-results": "the pictures of a result, in a message of the user's",
             "json-note": "the word that OpenAI wants to see before it answers with a JSON object",
             "opening-note": "the conversation begins with the agent's own words",
-            "reasoning-not-carried": "the wire has no place for reasoning",
+            "reasoning-not-carried": "the API has no place for reasoning",
             "foreign-reasoning": "reasoning of another model family, or unsigned",
             "trailing-thinking": "thinking that nothing follows",
             "opaque-not-carried": "a part that only its own provider understands",

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 FRONT = ("system", "instructions", "systemInstruction", "system_instruction", "tools")
 """The keys, besides the messages, that have a section of their own; the others share one, `PARAMETERS`."""
 MESSAGES = ("messages", "input", "contents", "prompt")
-"""The keys that the conversation stands under, on one wire or another."""
+"""The keys that the conversation stands under, on one API or another."""
 PARAMETERS = "parameters"
 ORDER = "the order of the keys"
 """Where two bodies differ that have all sections in common."""
@@ -40,7 +40,7 @@ class Hash(Protocol):
     def hexdigest(self) -> str: ...
 
 
-class Known:
+class PrefixHash:
     """The messages that a writer has written to stay, hashed: each once, however many bodies begin with them.
 
     Threads may ask at once: whoever finds that something is missing hashes it, and another who does the same.
@@ -50,21 +50,21 @@ class Known:
         self.messages = messages
         self._hashed: dict[tuple[bytes, int], tuple[int, Hash]] = {}
 
-    def hashed(self, before: bytes, first: int, upto: int) -> Hash:
-        """The hash of `before` and of the messages from `first` to before `upto`, to be gone on with."""
+    def hashed(self, before: bytes, first: int, at: int) -> Hash:
+        """The hash of `before` and of the messages from `first` to before `at`, to be gone on with."""
         done, found = self._hashed.get((before, first), (first, None))
-        if found is None or done > upto:
+        if found is None or done > at:
             done, found = first, sha256(before)
         whole = found.copy()
-        for index in range(done, upto):
+        for index in range(done, at):
             whole.update(_following(self.messages[index], index > first))
         if len(self._hashed) == MOST:
             self._hashed.clear()
-        self._hashed[before, first] = upto, whole.copy()
+        self._hashed[before, first] = at, whole.copy()
         return whole
 
 
-class Encoded:
+class MessageHash:
     """The messages of a body, as digests are made of them.
 
     The first `stays` of them stand in earlier bodies, too, but for those that this body has others in the
@@ -73,15 +73,15 @@ class Encoded:
 
     __slots__ = ("_common", "_known", "_stays", "messages")
 
-    def __init__(self, messages: Sequence[Any], known: Known | None = None, stays: int = 0) -> None:
+    def __init__(self, messages: Sequence[Any], known: PrefixHash | None = None, stays: int = 0) -> None:
         self.messages = messages
         self._known = known
         self._stays = stays
         self._common = 0 if known is None else -1
 
-    def hashed(self, before: bytes, first: int = 0, upto: int | None = None) -> Hash:
-        """The hash of `before` and of the messages from `first` to before `upto`, to be gone on with."""
-        end = len(self.messages) if upto is None else upto
+    def hashed(self, before: bytes, first: int = 0, at: int | None = None) -> Hash:
+        """The hash of `before` and of the messages from `first` to before `at`, to be gone on with."""
+        end = len(self.messages) if at is None else at
         known = min(max(self._in_common(), first), end)
         whole = sha256(before) if self._known is None else self._known.hashed(before, first, known)
         for index in range(known, end):
@@ -95,11 +95,11 @@ class Encoded:
             self._common = same.index(False) if False in same else len(same)
         return self._common
 
-    def __deepcopy__(self, memo: object) -> Encoded:
+    def __deepcopy__(self, memo: object) -> MessageHash:
         return self  # of the copied messages it says nothing
 
-    def __reduce__(self) -> tuple[type[Encoded], tuple[Sequence[Any]]]:
-        return Encoded, (self.messages,)
+    def __reduce__(self) -> tuple[type[MessageHash], tuple[Sequence[Any]]]:
+        return MessageHash, (self.messages,)
 
 
 def _following(message: Any, behind: bool) -> bytes:
@@ -112,7 +112,7 @@ def written(value: Any) -> bytes:
     return json.dumps(by_hash(value), ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def digest(body: Mapping[str, Any], messages: Encoded | None = None) -> str:
+def digest(body: Mapping[str, Any], messages: MessageHash | None = None) -> str:
     """The sha256 of a body. `messages` are its own, where some of them are known."""
     whole: Hash = sha256()
     text = b"{"
@@ -126,7 +126,7 @@ def digest(body: Mapping[str, Any], messages: Encoded | None = None) -> str:
     return whole.hexdigest()
 
 
-def sections(body: Mapping[str, Any], messages: Encoded | None = None) -> dict[str, Any]:
+def sections(body: Mapping[str, Any], messages: MessageHash | None = None) -> dict[str, Any]:
     """The digests of a body's sections, about 150 bytes of JSON.
 
     `{"tools": "1f3e…", "parameters": "90ab…", "messages": [number, chunks]}`: the digests of at most
@@ -134,10 +134,10 @@ def sections(body: Mapping[str, Any], messages: Encoded | None = None) -> dict[s
     number of messages, a power of two: so most of them are those of the request before.
     """
     found: dict[str, Any] = {key: _digest(body[key]) for key in FRONT if key in body}
-    found[PARAMETERS] = _digest(_rest(body))
+    found[PARAMETERS] = _digest(_other_fields(body))
     for key in MESSAGES:
         if key in body:
-            said = messages or Encoded(turns(body[key]))
+            said = messages or MessageHash(turns(body[key]))
             number = len(said.messages)
             found[key] = [number, "".join(_chunks(said, number))]
     return found
@@ -156,13 +156,13 @@ def first_difference(sections: Mapping[str, Any], body: Mapping[str, Any]) -> st
         different = _in_messages(key, sections.get(key, [0, ""]), turns(body.get(key, [])))
         if different:
             return different
-    if sections.get(PARAMETERS) != _digest(_rest(body)):
-        return " or ".join(f"/{key}" for key in _rest(body)) or f"/{PARAMETERS}"
+    if sections.get(PARAMETERS) != _digest(_other_fields(body)):
+        return " or ".join(f"/{key}" for key in _other_fields(body)) or f"/{PARAMETERS}"
     return ""
 
 
 def conversation(body: Mapping[str, Any]) -> Any:
-    """The messages of a body, under the key that they stand under on its wire; a prompt is a text."""
+    """The messages of a body, under the key that they stand under on its API; a prompt is a text."""
     return next((body[key] for key in MESSAGES if key in body), [])
 
 
@@ -183,20 +183,20 @@ def by_hash(value: Any) -> Any:
 def _in_messages(key: str, recorded: Sequence[Any], messages: Sequence[Any]) -> str:
     number, chunks = recorded
     size = _size(number)
-    for index, found in enumerate(_chunks(Encoded(messages), number)):
+    for index, found in enumerate(_chunks(MessageHash(messages), number)):
         if found != chunks[index * SHORTER : (index + 1) * SHORTER]:
-            return _named(key, index * size, min((index + 1) * size, number) - 1)
-    return "" if len(messages) == number else _named(key, number, max(number, len(messages) - 1))
+            return _range_key(key, index * size, min((index + 1) * size, number) - 1)
+    return "" if len(messages) == number else _range_key(key, number, max(number, len(messages) - 1))
 
 
-def _named(key: str, first: int, last: int) -> str:
+def _range_key(key: str, first: int, last: int) -> str:
     span = f"{first}" if first == last else f"{first}-{last}"
     if key == "prompt":
         return f"/{key}, turn{'' if first == last else 's'} {span}"
     return f"/{key}/{span}"
 
 
-def _chunks(messages: Encoded, number: int) -> Iterator[str]:
+def _chunks(messages: MessageHash, number: int) -> Iterator[str]:
     """The digest of each chunk of the messages, cut as though there were `number` of them."""
     size, last = _size(number), len(messages.messages)
     for first in range(0, number, size):
@@ -213,7 +213,7 @@ def _size(number: int) -> int:
     return size
 
 
-def _rest(body: Mapping[str, Any]) -> dict[str, Any]:
+def _other_fields(body: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in body.items() if key not in FRONT and key not in MESSAGES}
 
 

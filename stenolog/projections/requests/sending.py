@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .caps import limits
-from .model import Body, Explained, Piece, Request
+from .model import Body, Message, Request, RequestPart
 from .prefix import DEFAULT_MODEL
 from .settled import Unit
-from .stays import positions_of, stays
+from .stays import must_keep, positions_of
 from .wires import plain
 
 if TYPE_CHECKING:
-    from .marks import Shown
+    from .marks import WindowContents
     from .window import Window
 
 
@@ -29,34 +29,34 @@ def takes_part(window: Window) -> bool:
 
 def may_be_asked(window: Window) -> bool:
     """Return whether a request of the window's agent can be built: it takes part, or nobody is known yet."""
-    return takes_part(window) or not known(window)
+    return takes_part(window) or not agent_names(window)
 
 
-def known(window: Window) -> list[str]:
+def agent_names(window: Window) -> list[str]:
     """Return the names of the agents that are known. Where there are none, any agent may be asked for."""
     return [*dict.fromkeys([*window.settings.cards, *window.state.members, *window.state.lanes])]
 
 
 def unknown(window: Window) -> str:
     """Say who is known, and how an agent joins, for callers who asked for somebody else."""
-    agent, names = window.lane.agent, ", ".join(known(window))
+    agent, names = window.lane.agent, ", ".join(agent_names(window))
     joins = f"conversation.submit(ModeSwitch(joins=[{agent!r}]))"
     return f"no agent {agent!r} takes part; known are {names}; to let it join: {joins}"
 
 
-def unnamed(window: Window, body: Body, wire: str) -> str:
+def unnamed(window: Window, body: Body, api: str) -> str:
     """Say that a body names no model, and how to name one; empty where it names one or needs none.
 
     A prompt of plain text needs none: the program that it goes to has a model of its own.
     """
-    if body.get("model") != DEFAULT_MODEL or wire == plain.NAME:
+    if body.get("model") != DEFAULT_MODEL or api == plain.NAME:
         return ""
-    named = f"ModeSwitch(cards={{{window.lane.agent!r}: Card(model=...)}})"
+    named = f"ModeSwitch(cards={{{window.lane.agent!r}: AgentCard(model=...)}})"
     return f"no model is named; to name one: conversation.submit({named})"
 
 
-def undelivered(window: Window, shown: Shown) -> tuple[list[Unit], set[int]]:
-    """Under `Delta`, what the backend does not have yet, and the positions that it has; else all.
+def since_last_turn(window: Window, shown: WindowContents) -> tuple[list[Unit], set[int]]:
+    """Under `StreamDelta`, what the backend does not have yet, and the positions that it has; else all.
 
     It has its own words and what they were built on. An answer stays with results that it has not had.
     """
@@ -79,7 +79,7 @@ def goes_on(window: Window) -> bool:
     return window.policy.history.delta and bool(own.answered) and own.died < own.answered
 
 
-def why_not(window: Window, end: Piece | None) -> str:
+def unsendable_reason(window: Window, end: Message | None) -> str:
     """Why nobody would send this here: empty where the lane waits for its model, or may be told to go on.
 
     `end` is the last that was said.
@@ -117,27 +117,27 @@ def over_budget(window: Window, request: Request) -> str:
     budget = window.policy.budget
     if budget is None or window.surely_fits or request.size.fits(limits(budget)):
         return ""
-    shown = window.shown()
+    shown = window.contents()
     over = [
         f"{size:,} {name} of {limit:,}"
         for name, size, limit in zip(request.size._fields, request.size, limits(budget), strict=True)
         if size > limit
     ]
-    reasons = {p: why for i, why in stays(window, shown).items() for p in positions_of(shown.units[i])}
+    reasons = {p: why for i, why in must_keep(window, shown).items() for p in positions_of(shown.units[i])}
     must = [part for part in request.parts if _stays(part, reasons)]
     largest = sorted(must, key=lambda part: -part.tokens_out)[:5]
-    named = ", ".join(_named(part, reasons) for part in largest)
+    named = ", ".join(_describe_part(part, reasons) for part in largest)
     return f"over budget ({', '.join(over)}), and this must stay: {named}"
 
 
-def _stays(part: Explained, reasons: Mapping[int, str]) -> bool:
+def _stays(part: RequestPart, reasons: Mapping[int, str]) -> bool:
     """Whether no cut removes a part: it must stay, or it stands around the conversation."""
     return part.role in ("system", "tools", "parameters") or any(
         position in reasons for position in part.positions
     )
 
 
-def _named(part: Explained, reasons: Mapping[int, str]) -> str:
+def _describe_part(part: RequestPart, reasons: Mapping[int, str]) -> str:
     why = next((reasons[p] for p in part.positions if p in reasons), part.rule)
     where = f"position {part.positions[0]}" if part.positions else part.role
     return f"{where} ({why}, {part.tokens_out:,} tokens)"

@@ -17,34 +17,34 @@ from stenolog.domain.parts import ToolCall, says_something
 from stenolog.projections.pairing import CallKey, Pair
 
 from .edits import is_edit
-from .groups import Group
-from .model import Piece
+from .groups import ToolGroup
+from .model import Message
 from .names import called
 
 if TYPE_CHECKING:
-    from .marks import Row
-    from .visible import Lane
+    from .marks import WindowRow
+    from .visible import LaneId
 
-Unit = tuple[Piece, ...]
+Unit = tuple[Message, ...]
 ENDLESS = 2**63 - 1
 LONG, SLACK = 128, 64
 """Where a lane says nothing for so many units, all but the last few of them settle."""
 
 
-class Heard(NamedTuple):
+class TailContents(NamedTuple):
     """What a lane hears of some rows of its window: what was made of it and the units of that, one for one,
     the rule for each position that is not shown, the entries that are, in order, and what edits are edits of.
     """
 
-    rows: list[Row]
-    made: list[Group | Piece]
+    rows: list[WindowRow]
+    made: list[ToolGroup | Message]
     units: list[Unit]
     left_out: dict[int, str]
     entries: list[Entry]
     edits: dict[int, int]
 
 
-class Settled:
+class FrozenPrefix:
     """Units that stay, and all that what comes behind them rests on.
 
     `units` grows and is never changed; of the window, the first `rows` are in it, and `last` is the last of
@@ -60,22 +60,24 @@ class Settled:
         self.left_out: dict[int, str] = {}
         self.called: set[CallKey] = set()
         self.tools: dict[str, None] = {}
-        self.answer: Group | None = None
-        self.before: Piece | None = None
+        self.answer: ToolGroup | None = None
+        self.before: Message | None = None
 
     @property
-    def end(self) -> Piece | None:
+    def end(self) -> Message | None:
         """The last piece of it."""
         return self.units[-1][-1] if self.units else self.before
 
-    def shed(self) -> Settled:
+    def shed(self) -> FrozenPrefix:
         """The same without the units themselves: enough to go on from."""
-        rest = Settled()
+        rest = FrozenPrefix()
         rest.last, rest.called, rest.tools = self.last, self.called, self.tools
         rest.answer, rest.before = self.answer, self.end
         return rest
 
-    def add(self, units: Iterable[Unit], rows: Sequence[Row], left_out: dict[int, str], last: int) -> None:
+    def add(
+        self, units: Iterable[Unit], rows: Sequence[WindowRow], left_out: dict[int, str], last: int
+    ) -> None:
         """Take further units in, of these rows, up to position `last`."""
         for unit in units:
             if unit:
@@ -90,20 +92,20 @@ class Settled:
                 self.left_out[row.entry.position] = left_out[row.entry.position]
 
 
-class Told(NamedTuple):
+class FrozenAndTail(NamedTuple):
     """What a lane is shown: the settled units, so many of them from so many rows, and those behind them.
 
     `left_out` has the rule for each position behind that is not shown.
     """
 
-    settled: Settled
+    settled: FrozenPrefix
     number: int
     rows: int
     units: list[Unit]
     left_out: dict[int, str]
 
 
-def called_in(pieces: Iterable[Piece]) -> dict[str, None]:
+def called_in(pieces: Iterable[Message]) -> dict[str, None]:
     """The names of the tools that are called in some pieces, in order."""
     return dict.fromkeys(
         called(part) for piece in pieces if piece.calls for part in piece.parts if isinstance(part, ToolCall)
@@ -121,7 +123,7 @@ def changes_context(event: Event) -> bool:
             return is_edit(event)
 
 
-def is_plain(entry: Entry, lane: Lane) -> bool:
+def is_plain(entry: Entry, lane: LaneId) -> bool:
     """Whether a lane is surely shown an entry where it was said, as long as no other hides it."""
     event = entry.event
     if isinstance(event, LlmError) or changes_context(event):
@@ -130,7 +132,7 @@ def is_plain(entry: Entry, lane: Lane) -> bool:
     return receipt is None or receipt.view >= entry.position - 1 or not lane.owns(event)
 
 
-def unsettles(settled: Settled, entry: Entry, pair: Pair | None, *, shown: bool) -> bool:
+def unsettles(settled: FrozenPrefix, entry: Entry, pair: Pair | None, *, shown: bool) -> bool:
     """Whether an entry changes what is settled: it may take something out of context or bring it back, its
     place is before the end of that, or it is a result, not shown, of a call there."""
     event = entry.event
@@ -142,7 +144,7 @@ def unsettles(settled: Settled, entry: Entry, pair: Pair | None, *, shown: bool)
     return receipt is not None and receipt.view < settled.last
 
 
-def settle(settled: Settled, heard: Heard, answered: int) -> int:
+def settle(settled: FrozenPrefix, heard: TailContents, answered: int) -> int:
     """Settle as many of the units as can be; their number. `answered` is the lane's last answer."""
     for number in chain(_ends(heard.made), _behind_changes(heard)):
         before = _answer(heard.made[:number]) or settled.answer
@@ -162,7 +164,7 @@ def settle(settled: Settled, heard: Heard, answered: int) -> int:
     return 0
 
 
-def _is_own_error(row: Row) -> bool:
+def _is_own_error(row: WindowRow) -> bool:
     """Whether it is an error of the lane itself, of which nothing may be told once it has answered. An error
     of another lane is there for the words that had come."""
     if not isinstance(row.entry.event, LlmError):
@@ -170,35 +172,35 @@ def _is_own_error(row: Row) -> bool:
     return any(piece.role == "assistant" for piece in row.pieces) or not says_something(row.entry.event.parts)
 
 
-def _said_at(one: Group | Piece) -> tuple[int, ...]:
+def _said_at(one: ToolGroup | Message) -> tuple[int, ...]:
     """Where it was said, be it nothing that is shown: an empty answer ends what its call can wait for."""
-    return one.said.positions if isinstance(one, Group) else one.positions
+    return one.said.positions if isinstance(one, ToolGroup) else one.positions
 
 
-def _answer(made: Sequence[Group | Piece]) -> Group | None:
+def _answer(made: Sequence[ToolGroup | Message]) -> ToolGroup | None:
     """The last answer among these."""
-    return next((unit for unit in reversed(made) if isinstance(unit, Group)), None)
+    return next((unit for unit in reversed(made) if isinstance(unit, ToolGroup)), None)
 
 
-def _goes_on(made: Sequence[Group | Piece], number: int) -> bool:
+def _goes_on(made: Sequence[ToolGroup | Message], number: int) -> bool:
     """Whether what stands behind so many units may belong to the answer before it."""
-    return number == len(made) or not isinstance(made[number], Group)
+    return number == len(made) or not isinstance(made[number], ToolGroup)
 
 
-def _ends(made: Sequence[Group | Piece]) -> Iterator[int]:
+def _ends(made: Sequence[ToolGroup | Message]) -> Iterator[int]:
     """Where what is settled may end, the furthest first: before or behind the last answer; where that is long
     ago, some way before the end."""
-    last = next((i for i in range(len(made) - 1, -1, -1) if isinstance(made[i], Group)), -1)
+    last = next((i for i in range(len(made) - 1, -1, -1) if isinstance(made[i], ToolGroup)), -1)
     if len(made) - last > LONG:
         yield _not_between_own(made, len(made) - SLACK)
     answer = made[last] if last >= 0 else None
-    if isinstance(answer, Group):
+    if isinstance(answer, ToolGroup):
         if answer.results and answer.complete and not answer.said.joins:
             yield last + 1
         yield _not_between_own(made, last)
 
 
-def _behind_changes(heard: Heard) -> Iterator[int]:
+def _behind_changes(heard: TailContents) -> Iterator[int]:
     """Where what is settled may end otherwise: behind the last entry that took others out of context."""
     changes = (row for row in reversed(heard.rows) if not row.plain and changes_context(row.entry.event))
     last = next((row.entry.position for row in changes), 0)
@@ -208,12 +210,12 @@ def _behind_changes(heard: Heard) -> Iterator[int]:
         yield _not_between_own(made, next(behind, 0))
 
 
-def _not_between_own(made: Sequence[Group | Piece], number: int) -> int:
+def _not_between_own(made: Sequence[ToolGroup | Message], number: int) -> int:
     """The number, or where the row of own words begins that it is in."""
     while number and _ends_with_own(made[number - 1]):
         number -= 1
     return number
 
 
-def _ends_with_own(unit: Group | Piece) -> bool:
-    return not unit.results if isinstance(unit, Group) else unit.role == "assistant"
+def _ends_with_own(unit: ToolGroup | Message) -> bool:
+    return not unit.results if isinstance(unit, ToolGroup) else unit.role == "assistant"

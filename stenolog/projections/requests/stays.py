@@ -13,10 +13,10 @@ from stenolog.domain.parts import says_something
 from stenolog.domain.policy import Pins
 from stenolog.projections.acts import was_retried
 
-from .model import Piece
+from .model import Message
 
 if TYPE_CHECKING:
-    from .marks import Shown
+    from .marks import WindowContents
     from .window import Window
 
 
@@ -44,24 +44,24 @@ def pinned(entry: Entry, pins: Pins | None) -> bool:
     )
 
 
-def _pins(window: Window, shown: Shown) -> Iterator[int]:
+def _pins(window: Window, shown: WindowContents) -> Iterator[int]:
     """what the policy pins"""
     pins = window.policy.pins
     return (entry.position for entry in (shown.entries if pins else ()) if pinned(entry, pins))
 
 
-def _latest(window: Window, shown: Shown) -> Iterator[int]:
+def _latest(window: Window, shown: WindowContents) -> Iterator[int]:
     """the latest message with content that is for the agent"""
     return islice((e.position for e in reversed(shown.entries) if _is_for(e, window)), 1)
 
 
-def _answering(window: Window, shown: Shown) -> Iterator[int]:
+def _answering(window: Window, shown: WindowContents) -> Iterator[int]:
     """the message that the current run answers, be it edited"""
     yield window.own.running
     yield from (edit for edit, first in shown.edits.items() if first == window.own.running)
 
 
-def _at_work(window: Window, shown: Shown) -> Iterator[int]:
+def _at_work(window: Window, shown: WindowContents) -> Iterator[int]:
     """the agent's last answer, where it called tools: with their results it is what comes next"""
     at_work = window.state.lane(window.lane.address).status != "idle"
     called = (piece for unit in shown.units for piece in unit if piece.calls) if at_work else ()
@@ -69,14 +69,14 @@ def _at_work(window: Window, shown: Shown) -> Iterator[int]:
         yield window.own.answered
 
 
-def _cut_off(window: Window, shown: Shown) -> Iterator[int]:
+def _cut_off(window: Window, shown: WindowContents) -> Iterator[int]:
     """what last arrived of an answer that was cut off, so that "continue" has an anchor"""
     answered = window.own.answered
     since = (entry for entry in reversed(shown.entries) if entry.position > answered)
     return islice((entry.position for entry in since if _is_cut_off(entry, window)), 1)
 
 
-def _kept(window: Window, shown: Shown) -> Iterator[int]:
+def _history_positions(window: Window, shown: WindowContents) -> Iterator[int]:
     """what the history keeps beside the last messages: a memory bank's facts, say"""
     keeps = window.policy.history.keeps
     for entry in shown.entries if keeps else ():
@@ -84,7 +84,7 @@ def _kept(window: Window, shown: Shown) -> Iterator[int]:
             yield entry.position
 
 
-def _summaries(window: Window, shown: Shown) -> Iterator[int]:
+def _summaries(window: Window, shown: WindowContents) -> Iterator[int]:
     """the summaries that stand: each in the place of what it covers"""
     for entry in shown.entries:
         if isinstance(entry.event, AssistantMessage) and entry.event.purpose == "summary":
@@ -109,14 +109,14 @@ def _is_for(entry: Entry, window: Window) -> bool:
             return False
 
 
-STAYS: Mapping[str, Callable[[Window, Shown], Iterator[int]]] = MappingProxyType(
+STAYS: Mapping[str, Callable[[Window, WindowContents], Iterator[int]]] = MappingProxyType(
     {
         "pinned": _pins,
         "latest-message": _latest,
         "being-answered": _answering,
         "at-work": _at_work,
         "cut-off": _cut_off,
-        "kept": _kept,
+        "kept": _history_positions,
         "summaries": _summaries,
     }
 )
@@ -125,7 +125,7 @@ BESIDE = frozenset({"pinned", "kept", "summaries"})
 """Why something stays beside the last messages, and does not count as one of them."""
 
 
-def stays(window: Window, shown: Shown) -> dict[int, str]:
+def must_keep(window: Window, shown: WindowContents) -> dict[int, str]:
     """The index of each unit that must stay, with the reason."""
     unit_of = {p: i for i, unit in enumerate(shown.units) for piece in unit for p in piece.positions}
     kept: dict[int, str] = {}
@@ -136,6 +136,6 @@ def stays(window: Window, shown: Shown) -> dict[int, str]:
     return kept
 
 
-def positions_of(unit: Sequence[Piece]) -> set[int]:
+def positions_of(unit: Sequence[Message]) -> set[int]:
     """Every position that a unit is made of."""
     return {position for piece in unit for position in piece.positions}

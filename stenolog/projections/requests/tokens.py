@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text, ToolCall
+from stenolog.domain.parts import (
+    FilePart,
+    ImagePart,
+    Part,
+    ProviderPart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+)
 
 COUNTER = "bytes4@1"
 OVERHEAD = 4
@@ -50,15 +59,15 @@ def measure(text: str, counter: Counter) -> int:
 def count_part(part: Part, counter: Counter = ESTIMATE) -> int:
     """How many tokens a part is."""
     match part:
-        case Text(text=text) | Refusal(text=text):
+        case TextPart(text=text) | RefusalPart(text=text):
             return measure(text, counter)
-        case Reasoning(text=text, encrypted=encrypted, signature=signature):
+        case ReasoningPart(text=text, encrypted=encrypted, signature=signature):
             return measure(text, counter) + count(encrypted) + count(signature)
         case ToolCall(name=name, arguments=arguments):
             return measure(name, counter) + measure(arguments, counter)
-        case Opaque(raw=raw):
+        case ProviderPart(raw=raw):
             return measure(raw, counter)
-        case Image() | File():
+        case ImagePart() | FilePart():
             return IMAGE_TOKENS
 
 

@@ -38,7 +38,7 @@ INTERRUPTIONS = ("cancelled", "process_exited")
 """Errors that stop a lane: they stay in context, for the seals of the calls they cut off rest on them."""
 
 
-class Lane(NamedTuple):
+class LaneId(NamedTuple):
     """Whose view it is."""
 
     agent: str
@@ -63,7 +63,7 @@ class Visible(NamedTuple):
     anew: set[int]
 
 
-def passed_over(event: Event, lane: Lane, scope: str, call: Call | None, pass_token: str = "") -> str:
+def exclusion_rule(event: Event, lane: LaneId, scope: str, call: Call | None, pass_token: str = "") -> str:
     """The rule that keeps an entry from the lane for good; empty where none does.
 
     `scope` is the one that holds for the agent, `call` the call that a result belongs to.
@@ -97,8 +97,8 @@ def passed_over(event: Event, lane: Lane, scope: str, call: Call | None, pass_to
             return ""
 
 
-def visible(
-    entries: Sequence[Entry], lane: Lane, context: Context, answered: int, pins: Pins | None = None
+def apply_visibility(
+    entries: Sequence[Entry], lane: LaneId, context: Context, answered: int, pins: Pins | None = None
 ) -> Visible:
     """Sort entries that were not passed over into what the lane is shown now and what it is not.
 
@@ -123,11 +123,11 @@ def visible(
                 left_out.setdefault(entry.position, "covered")
     kept = [entry for entry in entries if entry.position not in left_out]
     places = {summary.position: summary.last for summary in summaries}
-    in_order = sorted(kept, key=lambda e: _place(e, lane, edits.places, places))
+    in_order = sorted(kept, key=lambda e: _sort_key(e, lane, edits.places, places))
     return Visible(in_order, left_out, edits.anew)
 
 
-def _rule(entry: Entry, lane: Lane, context: Context, answered: int) -> str:
+def _rule(entry: Entry, lane: LaneId, context: Context, answered: int) -> str:
     """The rule that keeps an entry from the lane as things are now; empty where none does."""
     out = context.out.get(entry.position)
     if out is not None and out[0] != "replaced":
@@ -139,7 +139,7 @@ def _rule(entry: Entry, lane: Lane, context: Context, answered: int) -> str:
             return ""
 
 
-def _failed_silently(entry: Entry, lane: Lane) -> bool:
+def _failed_silently(entry: Entry, lane: LaneId) -> bool:
     """Return whether an entry is an error of the lane's own model call, before a word had come."""
     match entry.event:
         case LlmError(category=category, parts=parts) as error if lane.owns(error):
@@ -158,7 +158,7 @@ def _is_superseded(entry: Entry, applied: Sequence[Summary]) -> bool:
             return False
 
 
-def _in_scope(event: Known, lane: Lane, call: Call | None) -> bool:
+def _in_scope(event: Known, lane: LaneId, call: Call | None) -> bool:
     """Addressed: the lane's own, what names it, and what names nobody."""
     if lane.owns(event):
         return True
@@ -168,8 +168,8 @@ def _in_scope(event: Known, lane: Lane, call: Call | None) -> bool:
     return lane.address in to or (not to and not isinstance(event, LlmError))
 
 
-def _place(
-    entry: Entry, lane: Lane, edits: Mapping[int, Entry], summaries: Mapping[int, int]
+def _sort_key(
+    entry: Entry, lane: LaneId, edits: Mapping[int, Entry], summaries: Mapping[int, int]
 ) -> tuple[int, int, int]:
     """Where an entry stands: an own answer behind the view it was built on, an edit where the edited was,
     a summary behind the last position it covers.
@@ -178,7 +178,7 @@ def _place(
     if position in summaries:
         return summaries[position], 0, position
     if position in edits:
-        return *_place(edits[position], lane, {}, summaries)[:2], position
+        return *_sort_key(edits[position], lane, {}, summaries)[:2], position
     receipt = getattr(event, "receipt", None)
     if receipt is not None and lane.owns(event) and receipt.view < position:
         return receipt.view, 1, position

@@ -2,8 +2,8 @@
 
 A window takes the log entry by entry. The cut moves only when what is in the window outgrows its room, and
 then far enough that it need not move soon again: between two cuts, what is sent begins with all of what was
-sent before. A window can be left at a position as a `Mark`, and taken up there again with the entries
-in it, without what came before.
+sent before. A window can be left at a position as a `WindowSnapshot`, and taken up there again with the
+entries in it, without what came before.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, ToolResult
 from stenolog.domain.impulses import response_of
 from stenolog.domain.policy import Policy
-from stenolog.domain.replacing import replacing
+from stenolog.domain.replacing import field_replacer
 from stenolog.domain.settings import configure
 from stenolog.domain.step import evolve
 from stenolog.domain.summaries import Summary
-from stenolog.projections.context import Made, read, summary_of
-from stenolog.projections.pairing import Pairing
+from stenolog.projections.context import SummaryRecord, read, summary_of
+from stenolog.projections.pairing import ToolCallIndex
 
-from .around import reserved
+from .around import reserved_size
 from .away import titles
 from .caps import Cap, caps
 from .edits import parts_wordings, with_notes
-from .groups import Grouping
-from .left_out import absorb, said_by
-from .marks import NOTHING_SHOWN, START, Mark, Row, Shown, Uncut, runs
+from .groups import ToolGrouper
+from .left_out import merge_cuts, said_by
+from .marks import NOTHING_SHOWN, START, Uncut, WindowContents, WindowRow, WindowSnapshot, runs
 from .measure import Measure
-from .model import Dropped, Piece, Size, larger, total
+from .model import Message, Omission, Size, larger, total
 from .own import Now, remember
 from .rewrites import chosen, rewritten
-from .settled import Heard, Settled, Told, changes_context, is_plain, settle, unsettles
-from .stays import BESIDE, pinned, positions_of, stays
+from .settled import FrozenAndTail, FrozenPrefix, TailContents, changes_context, is_plain, settle, unsettles
+from .stays import BESIDE, must_keep, pinned, positions_of
 from .tokens import ESTIMATE, Counter, count_parts
-from .visible import Lane, Visible, passed_over, visible
-from .voice import Ear, ear, in_prose_result, voice
+from .visible import LaneId, Visible, apply_visibility, exclusion_rule
+from .voice import AttributionStyle, attribute, attribution_style, in_prose_result
 from .wires.sheet import EMPTY_BLOBS
 
 PER_CALL = 24
@@ -47,7 +47,7 @@ LEAST_PRIVATE = 256
 """So many runs of what was not for the lane are known exactly; older ones are taken together."""
 
 
-_of_size = replacing(Piece, "size")
+_of_size = field_replacer(Message, "size")
 NO_SIZE = Size()
 
 
@@ -56,13 +56,13 @@ class Window:
 
     def __init__(
         self,
-        lane: Lane,
+        lane: LaneId,
         policy: Policy,
         counter: Counter = ESTIMATE,
-        mark: Mark = START,
+        mark: WindowSnapshot = START,
         entries: Iterable[Entry] = (),
         blobs: Mapping[str, bytes] = EMPTY_BLOBS,
-        settled: Settled | None = None,
+        settled: FrozenPrefix | None = None,
     ) -> None:
         """`entries` are those at the rows of `mark`; `blobs` are measured under a budget in bytes alone.
 
@@ -74,16 +74,16 @@ class Window:
         self.own, self.cuts = mark.own, mark.cuts
         self.left_out, self.summaries = list(mark.left_out), list(mark.summaries)
         self.private = list(mark.private)
-        self.pairing = Pairing(mark.waiting, mark.pairs)
-        self._ear: Ear = ear(lane, policy, counter)
+        self.pairing = ToolCallIndex(mark.waiting, mark.pairs)
+        self._ear: AttributionStyle = attribution_style(lane, policy, counter)
         self._rewrites = chosen(policy.rewrites)
         self.partial, self.broken = settled is not None, False
-        self.settled = settled or Settled()
+        self.settled = settled or FrozenPrefix()
         self.measure = Measure(policy.budget, counter, blobs)
         self._titles = total(map(self.measure.of, titles(policy.away))) if policy.away else Size()
         self._caps = caps(policy)
         self.rows = [self._row(entry) for entry in entries]
-        self._caps = self._caps_now(self.shown())
+        self._caps = self._caps_now(self.contents())
         self._sizes = self._bounds()
         self._uncut: Uncut | None = None
 
@@ -93,9 +93,9 @@ class Window:
         return self._uncut is not None
 
     @property
-    def mark(self) -> Mark:
+    def snapshot(self) -> WindowSnapshot:
         """Where the window stands now."""
-        return Mark(
+        return WindowSnapshot(
             self.position,
             self.state,
             self.settings,
@@ -121,7 +121,7 @@ class Window:
         stands = Now(self.lane, before.lane(address), self.state.lane(address), self.settings, token)
         self.own = remember(self.own, entry, stands)
         pair = self.pairing.take(entry)
-        rule = passed_over(
+        rule = exclusion_rule(
             entry.event,
             self.lane,
             self.settings.scope_of(self.lane.agent),
@@ -132,12 +132,13 @@ class Window:
         if made and not rule and made.agent != self.lane.agent and self._tells_too_much(made):
             rule = "not-addressed"
         if unsettles(self.settled, entry, pair, shown=not rule):
-            self.settled, self.broken = Settled(), self.partial
+            self.settled, self.broken = FrozenPrefix(), self.partial
         if rule:
             self._pass_over(entry, rule)
         else:
             if made:
-                self.summaries.append(Made(made, tuple(call.position for _, call in before.open_calls())))
+                open_calls = tuple(call.position for _, call in before.open_calls())
+                self.summaries.append(SummaryRecord(made, open_calls))
             self._add(self._row(entry))
         if self._caps:
             before_it = (row.entry for row in reversed(self.rows))
@@ -146,24 +147,25 @@ class Window:
             if made:
                 self._tidy()
 
-    def _add(self, row: Row) -> None:
+    def _add(self, row: WindowRow) -> None:
         self.rows.append(row)
         for i, cap in enumerate(self._caps):
             if self._counts(row.entry, cap):
                 self._sizes[i] = self._sizes[i].plus(row.size)
 
-    def shown(self) -> Shown:
+    def contents(self) -> WindowContents:
         """What is in the window, in the order it is shown in."""
-        heard = self._heard(Settled())
-        return Shown([unit for unit in heard.units if unit], heard.left_out, heard.entries, heard.edits)
+        heard = self._tail_contents(FrozenPrefix())
+        units = [unit for unit in heard.units if unit]
+        return WindowContents(units, heard.left_out, heard.entries, heard.edits)
 
-    def told(self) -> Told:
+    def frozen_and_tail(self) -> FrozenAndTail:
         """The same in two parts: what stays whatever comes, and what is behind that."""
         settled = self.settled
-        heard = self._heard(settled)
+        heard = self._tail_contents(settled)
         number = settle(settled, heard, self.own.answered)
         rest = [unit for unit in heard.units[number:] if unit]
-        return Told(settled, len(settled.units), settled.rows, rest, heard.left_out)
+        return FrozenAndTail(settled, len(settled.units), settled.rows, rest, heard.left_out)
 
     @property
     def surely_fits(self) -> bool:
@@ -173,7 +175,7 @@ class Window:
         sizes = zip(self._sizes, self._caps, strict=True)
         return not [cap for size, cap in sizes if not size.fits(cap.room)]
 
-    def _heard(self, settled: Settled) -> Heard:
+    def _tail_contents(self, settled: FrozenPrefix) -> TailContents:
         """What the lane hears of the rows behind those that are settled."""
         rows = self.rows[settled.rows :]
         entries = [row.entry for row in rows]
@@ -182,10 +184,10 @@ class Window:
         else:
             made = [made for made in self.summaries if made.summary.position not in settled.left_out]
             now = read(entries, self.settings, self.pairing, made, self.lane.agent)
-            seen = visible(entries, self.lane, now, self.own.answered, self.policy.pins)
+            seen = apply_visibility(entries, self.lane, now, self.own.answered, self.policy.pins)
             edits = now.edits
         pieces = {row.entry.position: row.pieces for row in rows}
-        grouping = Grouping(self._ear, settled.answer, settled.called)
+        grouping = ToolGrouper(self._ear, settled.answer, settled.called)
         for entry in seen.shown:
             for piece in pieces[entry.position]:
                 grouping.hear(piece)
@@ -194,9 +196,9 @@ class Window:
         units = with_notes(
             grouping.units(lambda call: call in results and results[call] not in here), seen.anew
         )
-        return Heard(rows, grouping.made, units, seen.left_out, seen.shown, edits)
+        return TailContents(rows, grouping.made, units, seen.left_out, seen.shown, edits)
 
-    def _is_plain(self, rows: Sequence[Row]) -> bool:
+    def _is_plain(self, rows: Sequence[WindowRow]) -> bool:
         """Whether all of these rows are shown, in the order they are in."""
         if self.summaries or self.settings.hides or not rows:
             return False
@@ -211,15 +213,15 @@ class Window:
         self.pairing.forget({row.entry.position for row in self.rows})
         self.summaries, self.left_out, self.partial = [], [], True
 
-    def heard(self, position: int) -> tuple[Piece, ...]:
+    def messages_of(self, position: int) -> tuple[Message, ...]:
         """What the lane hears of an entry in the window."""
         return next((row.pieces for row in self.rows if row.entry.position == position), ())
 
-    def _row(self, entry: Entry) -> Row:
-        heard = voice(entry, self._ear, self.pairing.pairs.get(entry.position))
+    def _row(self, entry: Entry) -> WindowRow:
+        heard = attribute(entry, self._ear, self.pairing.pairs.get(entry.position))
         pieces = rewritten(heard, entry, self._rewrites, self.counter)
         if not self._caps:
-            return Row(entry, pieces, NO_SIZE, is_plain(entry, self.lane))
+            return WindowRow(entry, pieces, NO_SIZE, is_plain(entry, self.lane))
         sizes = [self.measure.of(piece) for piece in pieces]
         pieces = tuple([_of_size(piece, size) for piece, size in zip(pieces, sizes, strict=True)])
         size = sizes[0] if len(sizes) == 1 else total(sizes)
@@ -234,7 +236,7 @@ class Window:
             size = size.plus(size)  # it may be said again, in a reminder
         if self.policy.away is not None:
             size = size.plus(self._titles)
-        return Row(entry, pieces, size, is_plain(entry, self.lane))
+        return WindowRow(entry, pieces, size, is_plain(entry, self.lane))
 
     @property
     def _pass_token(self) -> str:
@@ -249,7 +251,7 @@ class Window:
             self._keep_private(position)
         if rule == "setting":
             asks = self.policy.reminder is not None or self.policy.away is not None
-            self._caps = self._caps_now(self.shown() if asks and self._caps else NOTHING_SHOWN)
+            self._caps = self._caps_now(self.contents() if asks and self._caps else NOTHING_SHOWN)
             return
         now = self._dropped(entry, rule)
         last = self.left_out[-1] if self.left_out else None
@@ -259,9 +261,9 @@ class Window:
         else:
             self.left_out.append(now)
 
-    def _dropped(self, entry: Entry, rule: str) -> Dropped:
+    def _dropped(self, entry: Entry, rule: str) -> Omission:
         tokens = count_parts(said_by(entry.event), self.counter)
-        return Dropped(entry.position, entry.position, rule, tokens)
+        return Omission(entry.position, entry.position, rule, tokens)
 
     def _keep_private(self, position: int) -> None:
         """Remember that an entry was not for the lane: no summary may tell of it."""
@@ -295,9 +297,9 @@ class Window:
         if response != uncut.response:
             return
         mark = uncut.mark
-        self.settled, self.rows, self.cuts = Settled(), uncut.rows, mark.cuts
+        self.settled, self.rows, self.cuts = FrozenPrefix(), uncut.rows, mark.cuts
         self.left_out, self.summaries = list(mark.left_out), list(mark.summaries)
-        self.pairing = Pairing(mark.waiting, mark.pairs)
+        self.pairing = ToolCallIndex(mark.waiting, mark.pairs)
         self._sizes = self._bounds()
 
     def _keep_within_caps(self, surely: bool, response: str) -> None:
@@ -305,16 +307,16 @@ class Window:
         if self.surely_fits and not surely:
             return
         shown, sizes = self._sized()
-        self._caps, must_stay = self._caps_now(shown), stays(self, shown)
+        self._caps, must_stay = self._caps_now(shown), must_keep(self, shown)
         for cap in self._caps:
-            kept = _kept(sizes, cap, must_stay)
+            kept = _fitting_units(sizes, cap, must_stay)
             if len(kept) < len(shown.units):
                 if response and self._uncut is None:
-                    self._uncut = Uncut(response, self.mark, self.rows)
+                    self._uncut = Uncut(response, self.snapshot, self.rows)
                 self._cut(shown, kept, cap)
                 self.cuts += 1
                 shown, sizes = self._sized()
-                must_stay = stays(self, shown)
+                must_stay = must_keep(self, shown)
         self._sizes = [total(_counted(sizes, cap, must_stay)) for cap in self._caps]
 
     def _counts(self, entry: Entry, cap: Cap) -> bool:
@@ -327,21 +329,21 @@ class Window:
 
     def _tidy(self) -> None:
         """Let go of what summaries cover, once there is more of it than of what is shown."""
-        shown = self.shown()
+        shown = self.contents()
         if len(self.rows) > 2 * len(shown.entries) + SPARE:
             covered = {position for position, rule in shown.left_out.items() if rule == "covered"}
             self._drop(covered, "covered")
 
-    def _caps_now(self, shown: Shown) -> tuple[Cap, ...]:
+    def _caps_now(self, shown: WindowContents) -> tuple[Cap, ...]:
         """The caps under the card and the settings of now."""
-        return caps(self.policy, reserved(self, shown)) if self.policy.budget else self._caps
+        return caps(self.policy, reserved_size(self, shown)) if self.policy.budget else self._caps
 
-    def _sized(self) -> tuple[Shown, list[Size]]:
+    def _sized(self) -> tuple[WindowContents, list[Size]]:
         """What is shown, and the size of each of its units."""
-        shown = self.shown()
+        shown = self.contents()
         return shown, [total(p.size or self.measure.of(p) for p in unit) for unit in shown.units]
 
-    def _cut(self, shown: Shown, kept: set[int], cap: Cap) -> None:
+    def _cut(self, shown: WindowContents, kept: set[int], cap: Cap) -> None:
         """Drop the units that are not kept, and what is out of context before the first recent one."""
         inside = [positions_of(unit) for unit in shown.units]
         stay = set().union(*(inside[i] for i in kept))
@@ -352,18 +354,18 @@ class Window:
 
     def _drop(self, gone: set[int], rule: str) -> None:
         """Let entries leave the window for good."""
-        self.settled = Settled()
+        self.settled = FrozenPrefix()
         dropped = [row for row in self.rows if row.entry.position in gone]
         self.rows = [row for row in self.rows if row.entry.position not in gone]
         here = [row.entry.position for row in self.rows]
         lost = [self._dropped(row.entry, rule) for row in dropped]
-        self.left_out = absorb(self.left_out, lost, here)
+        self.left_out = merge_cuts(self.left_out, lost, here)
         positions = set(here)
         self.pairing.forget(positions)
         self.summaries = [made for made in self.summaries if made.summary.position in positions]
 
 
-def _kept(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str]) -> set[int]:
+def _fitting_units(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str]) -> set[int]:
     """The units that are kept: all while they fit; else what must stay, and the last of the rest."""
     if total(_counted(sizes, cap, must_stay)).fits(cap.room):
         return {*range(len(sizes))}
@@ -384,7 +386,7 @@ def _counted(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str]) -> I
 
 
 def window(
-    lane: Lane,
+    lane: LaneId,
     policy: Policy,
     entries: Iterable[Entry],
     counter: Counter = ESTIMATE,

@@ -47,7 +47,7 @@ class Bot:
 
     async def open(self) -> None:
         """See who it is."""
-        with _translated(), _known(self):
+        with _translated(), _token_check(self):
             await self._api.initialize()
             self.username = self._api.username
 
@@ -57,7 +57,7 @@ class Bot:
 
     async def updates(self, offset: int | None, timeout: int) -> tuple[telegram.Update, ...]:
         """What it was told from `offset` on, which confirms all before; it waits `timeout` seconds for it."""
-        with _translated(), _known(self):
+        with _translated(), _token_check(self):
             return await self._api.get_updates(offset, timeout=timeout, allowed_updates=KINDS)
 
     async def confirm(self, offset: int) -> None:
@@ -156,7 +156,7 @@ def _id_of(token: str) -> int:
 
 
 @contextmanager
-def _known(bot: Bot) -> Iterator[None]:
+def _token_check(bot: Bot) -> Iterator[None]:
     """Around what tells whether a token is good. One 404 or 401 to anything else is a failure of the net."""
     try:
         yield

@@ -10,10 +10,10 @@ from functools import partial
 from typing import NamedTuple
 
 from stenolog.adapters.chats.commands import Command, Typed
-from stenolog.adapters.chats.outlet import Outlet
-from stenolog.adapters.chats.port import Backoff, Piece, persistently
-from stenolog.adapters.chats.rendering import name_of, pieces
-from stenolog.adapters.chats.room import Room
+from stenolog.adapters.chats.outlet import Delivery
+from stenolog.adapters.chats.port import Backoff, OutgoingMessage, retry_forever
+from stenolog.adapters.chats.rendering import name_of, render_entry
+from stenolog.adapters.chats.room import ChatSession
 from stenolog.adapters.chats.splitting import LIMIT, split
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.engine.beginning import OnInput
@@ -22,7 +22,7 @@ from stenolog.domain.errors import StenologError
 from stenolog.domain.state import decision
 
 from .bot import Bot
-from .heard import Heard, topic_of
+from .heard import IncomingMessage, topic_of
 from .markdown import weigh
 
 LOGGER = logging.getLogger("stenolog.chats")
@@ -39,7 +39,7 @@ SELDOM = 60.0
 """Seconds between two replies to what is of no kind that is taken."""
 
 
-class Bots(NamedTuple):
+class BotSet(NamedTuple):
     """The bots: the first one, and that of each agent that has one of its own."""
 
     first: Bot
@@ -55,7 +55,7 @@ class Bots(NamedTuple):
         return self.own.get(lane.partition("/")[0])
 
 
-class Manner(NamedTuple):
+class ChatOptions(NamedTuple):
     """How the chats are held: see `Telegram`."""
 
     names: Mapping[str, str]
@@ -67,7 +67,9 @@ class Manner(NamedTuple):
 class Chat:
     """A chat and its room; one bot speaks for all, or each agent has its own."""
 
-    def __init__(self, id: int, talk: Conversation, team: Team, bots: Bots, manner: Manner) -> None:
+    def __init__(
+        self, id: int, conversation: Conversation, team: Team, bots: BotSet, manner: ChatOptions
+    ) -> None:
         self.id = id
         self.bots = bots
         self.manner = manner
@@ -81,16 +83,18 @@ class Chat:
         """The codes of the calls of which a part could not be shown."""
         heading = HEADING if not bots.own and len(team.agents) > 1 else ""
         limit = LIMIT - RESERVED if bots.own else LIMIT
-        outlet = Outlet(
-            talk,
+        outlet = Delivery(
+            conversation,
             f"telegram:{id}",
             self._send,
-            render=pieces(manner.names, heading=heading, limit=limit, weigh=weigh),
+            render=render_entry(manner.names, heading=heading, limit=limit, weigh=weigh),
             first="telegram:",
             backoff=manner.backoff,
         )
         self._act, self._shown = "", ("", 0)
-        self.room = Room(team, outlet, on_input=manner.on_input, commands=manner.commands, on_act=self._acts)
+        self.room = ChatSession(
+            team, outlet, on_input=manner.on_input, commands=manner.commands, on_act=self._acts
+        )
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Chat, None]:
@@ -104,14 +108,16 @@ class Chat:
                     task.cancel()
                 await asyncio.gather(showing, *self._replies, return_exceptions=True)
 
-    async def tell(self, bot: Bot, command: Typed, said: Heard, id: str) -> str:
+    async def tell(self, bot: Bot, command: Typed, said: IncomingMessage, id: str) -> str:
         """Do what a command tells; what to say to that. It means no question that came after it."""
         if said.press:
             await bot.pressed(said.press)
         told = self._asked.items()
         later = (code for code, place in told if not _is_before(place, bot, said))
         unseen = {*later, *self._torn}
-        return await self.room.tell(command, id=id, author=said.author, about=said.about, unseen=unseen)
+        return await self.room.run_command(
+            command, id=id, author=said.author, about=said.about, unseen=unseen
+        )
 
     def reply(self, bot: Bot, text: str, topic: int = 0) -> None:
         """Say what is not in the log. Nobody waits for it, and it is given up after a few failures."""
@@ -130,27 +136,27 @@ class Chat:
         """Somebody writes here: bots that could not speak may try again."""
         self._mute.clear()
 
-    async def rest(self) -> None:
+    async def drain(self) -> None:
         """Wait until nothing is to be done here but by a person, and all that was said has gone out."""
-        await asyncio.gather(self.room.rest(), *self._replies)
+        await asyncio.gather(self.room.drain(), *self._replies)
 
     async def _reply(self, bot: Bot, text: str, topic: int) -> None:
         async with self._replying:  # one behind the other
             try:
                 for part in split(text, LIMIT, weigh):
                     saying = partial(bot.say, self.id, part, topic)
-                    await persistently(saying, self.manner.backoff, self._unsaid, tries=TRIES)
+                    await retry_forever(saying, self.manner.backoff, self._unsaid, tries=TRIES)
             except OSError as error:
                 LOGGER.warning("chat %s: a reply was not sent: %s", self.id, error)
 
     def _unsaid(self, error: Exception) -> None:
         LOGGER.info("chat %s: %s; it is tried again", self.id, error)
 
-    async def _send(self, piece: Piece) -> None:
+    async def _send(self, piece: OutgoingMessage) -> None:
         """Say a piece by the agent's own bot, else by the first one, under the agent's name."""
         own, topic = self.bots.of(piece.speaker), 0
         if self.id < 0:  # a group, which may be a forum
-            topic = await asyncio.to_thread(topic_of, self.room.talk, piece.position)
+            topic = await asyncio.to_thread(topic_of, self.room.conversation, piece.position)
         if own is not None and await self._said_by(own, piece, topic):
             return
         heading = ""
@@ -158,7 +164,7 @@ class Chat:
             heading = HEADING.replace("{name}", name_of(piece.speaker, self.manner.names))
         await self._say(self.bots.first, piece._replace(text=heading + piece.text), topic)
 
-    async def _say(self, bot: Bot, piece: Piece, topic: int) -> None:
+    async def _say(self, bot: Bot, piece: OutgoingMessage, topic: int) -> None:
         """Say a piece. A call of which a part cannot be shown is not asked about here."""
         question = piece.question
         if question is None:
@@ -173,7 +179,7 @@ class Chat:
         elif question.is_last:
             self._asked[question.code] = bot.id, message
 
-    async def _said_by(self, own: Bot, piece: Piece, topic: int) -> bool:
+    async def _said_by(self, own: Bot, piece: OutgoingMessage, topic: int) -> bool:
         """Whether the agent's own bot has said it; where it may not speak here, the first one has to."""
         if own.id in self._mute:
             return False
@@ -207,18 +213,20 @@ class Chat:
         text, message = self._shown
         if self._act == text:
             return
-        topic = await asyncio.to_thread(lambda: topic_of(self.room.talk, self.room.talk.position))
+        topic = await asyncio.to_thread(
+            lambda: topic_of(self.room.conversation, self.room.conversation.position)
+        )
         act = self._act
         self._shown = act, await self.bots.first.show(self.id, act, message, topic if self.id < 0 else 0)
 
     def _busy(self) -> str:
         """An agent that is at work; empty where nobody is."""
-        state = self.room.talk.state()
+        state = self.room.conversation.state()
         lanes = (lane for lane in state.lanes.values() if decision(state, lane).do in WORK)
         return next((lane.agent for lane in lanes), "")
 
 
-def _is_before(place: tuple[int, int], bot: Bot, said: Heard) -> bool:
+def _is_before(place: tuple[int, int], bot: Bot, said: IncomingMessage) -> bool:
     """Whether a message of ours came before what was said. Ids rise in a large group, else for each bot."""
     sender, message = place
     return message < said.message and (sender == bot.id or not (said.is_private or said.is_basic))

@@ -14,8 +14,8 @@ from telegram.constants import ChatType
 from stenolog.adapters.chats.approving import CODE
 from stenolog.adapters.conversation import Conversation
 from stenolog.domain.events import UserMessage
-from stenolog.domain.parts import File, Image, Text, UserPart
-from stenolog.domain.values import Source
+from stenolog.domain.parts import FilePart, ImagePart, TextPart, UserPart
+from stenolog.domain.values import Origin
 
 from .markdown import SPECIAL
 
@@ -26,7 +26,7 @@ PRESSED = re.compile(rf"(approve|refuse) ({CODE.pattern})")
 """What a button says when it is pressed."""
 
 
-class Media(NamedTuple):
+class IncomingMedia(NamedTuple):
     """A picture or a document: where to fetch it, how many bytes it has, and what it is."""
 
     file: str
@@ -37,11 +37,11 @@ class Media(NamedTuple):
     def part(self, blob: str) -> UserPart:
         """It, with its content by the sha256."""
         if self.media_type in PICTURES:
-            return Image(media_type=self.media_type, blob=blob)
-        return File(name=self.name, media_type=self.media_type, blob=blob)
+            return ImagePart(media_type=self.media_type, blob=blob)
+        return FilePart(name=self.name, media_type=self.media_type, blob=blob)
 
 
-class Heard(NamedTuple):
+class IncomingMessage(NamedTuple):
     """A message. `strange`: something hangs on it that is neither a picture nor a document. `edited` is when
     it was changed, in seconds since 1970; 0: it is new. `answers` is the message that it is an answer to.
     `moved` is the chat that this one has become, `topic` the one of a forum that it stands in; 0: none.
@@ -55,7 +55,7 @@ class Heard(NamedTuple):
     author: str
     user: int
     text: str
-    media: Media | None = None
+    media: IncomingMedia | None = None
     strange: bool = False
     edited: int = 0
     answers: telegram.Message | None = None
@@ -65,7 +65,7 @@ class Heard(NamedTuple):
     press: str = ""
 
     @property
-    def place(self) -> str:
+    def position(self) -> str:
         """Where it stands in Telegram."""
         return f"{self.chat}/{self.message}"
 
@@ -78,7 +78,7 @@ class Heard(NamedTuple):
 
     def event(self, blob: str, to: tuple[str, ...]) -> UserMessage:
         """It as it stands in the log; `blob` is what hangs on it."""
-        parts: list[UserPart] = [Text(text=self.text)] if self.text else []
+        parts: list[UserPart] = [TextPart(text=self.text)] if self.text else []
         if self.media:
             parts.append(self.media.part(blob))
         meta: dict[str, JsonValue] = {"user": self.user}
@@ -88,12 +88,12 @@ class Heard(NamedTuple):
             parts=parts,
             author=self.author,
             to=to,
-            source=Source(system=SYSTEM, id=self.place),
+            source=Origin(system=SYSTEM, id=self.position),
             meta={SYSTEM: meta},
         )
 
 
-def heard(update: telegram.Update) -> Heard | None:
+def parse_update(update: telegram.Update) -> IncomingMessage | None:
     """What was said; None where nobody has said anything: somebody has joined, a bot has spoken."""
     if update.callback_query:
         return _pressed(update.callback_query)
@@ -107,7 +107,7 @@ def heard(update: telegram.Update) -> Heard | None:
     elif media is None and not text.strip() and not message.migrate_to_chat_id:
         return None
     edited = message.edit_date if update.edited_message else None
-    return Heard(
+    return IncomingMessage(
         chat=message.chat.id,
         message=message.message_id,
         is_private=message.chat.type == ChatType.PRIVATE,
@@ -125,12 +125,12 @@ def heard(update: telegram.Update) -> Heard | None:
     )
 
 
-def _pressed(press: telegram.CallbackQuery) -> Heard | None:
+def _pressed(press: telegram.CallbackQuery) -> IncomingMessage | None:
     """The command that a button below a question of ours gives; None for any other."""
     message, found = press.message, PRESSED.fullmatch(press.data or "")
     if found is None or message is None or press.from_user.is_bot:
         return None
-    return Heard(
+    return IncomingMessage(
         chat=message.chat.id,
         message=message.message_id,
         is_private=message.chat.type == ChatType.PRIVATE,
@@ -158,10 +158,10 @@ def _topic(message: telegram.Message) -> int:
     return (message.message_thread_id or 0) if message.is_topic_message else 0
 
 
-def topic_of(talk: Conversation, position: int) -> int:
+def topic_of(conversation: Conversation, position: int) -> int:
     """The topic in which the message stands that an entry goes back to; 0: none."""
     while position:
-        event = next(talk.entries(position - 1, position)).event
+        event = next(conversation.entries(position - 1, position)).event
         if isinstance(event, UserMessage) and not event.cause:
             told = event.meta.get(SYSTEM)
             topic = told.get("topic") if isinstance(told, dict) else 0
@@ -177,15 +177,15 @@ def _author(message: telegram.Message) -> str:
     return message.from_user.full_name if message.from_user else ""
 
 
-def _media(message: telegram.Message) -> Media | None:
+def _media(message: telegram.Message) -> IncomingMedia | None:
     if message.photo:
         largest = max(message.photo, key=lambda size: size.width * size.height)
-        return Media(largest.file_id, largest.file_size or 0, "image/jpeg")
+        return IncomingMedia(largest.file_id, largest.file_size or 0, "image/jpeg")
     document = message.document
     if document is None or message.animation:
         return None
     name = (document.file_name or "")[:LONGEST_NAME]
-    return Media(document.file_id, document.file_size or 0, document.mime_type or _UNKNOWN, name)
+    return IncomingMedia(document.file_id, document.file_size or 0, document.mime_type or _UNKNOWN, name)
 
 
 _UNKNOWN = "application/octet-stream"

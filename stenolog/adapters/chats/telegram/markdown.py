@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from stenolog.adapters.chats.splitting import Fence, fence_of, units
+from stenolog.adapters.chats.splitting import Fence, fence_of, utf16_length
 
 MARKS = "_*[]()~`>#+-=|{}.!\\"
 SPECIAL = re.compile(rf"[{re.escape(MARKS)}]")
@@ -31,7 +31,7 @@ AROUND = {"bold": "*", "strong": "*", "struck": "~", "italic": "_", "slanted": "
 
 def weigh(text: str) -> int:
     """What a text weighs at most once it is rendered, in UTF-16 code units: any mark may be escaped."""
-    return units(text) + len(SPECIAL.findall(text))
+    return utf16_length(text) + len(SPECIAL.findall(text))
 
 
 def escaped(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import telegram
 
-from stenolog.adapters.chats.port import Backoff, persistently
+from stenolog.adapters.chats.port import Backoff, retry_forever
 
 from .bot import Bot
 
@@ -36,21 +36,21 @@ async def poll(
 
     try:
         while True:
-            for update in await persistently(ask, backoff, failed, final=()):
+            for update in await retry_forever(ask, backoff, failed, final=()):
                 if update.update_id not in taking:  # it is told of again until it is confirmed
                     taking[update.update_id] = take(update)
             if taking:
                 await asyncio.wait(taking.values(), timeout=SOON)
-            offset = _taken(taking, offset)
+            offset = _drop_acknowledged(taking, offset)
     finally:
         for task in taking.values():
             task.cancel()
         await asyncio.gather(*taking.values(), return_exceptions=True)
-        if offset := _taken(taking, offset):
+        if offset := _drop_acknowledged(taking, offset):
             await bot.confirm(offset)
 
 
-def _taken(taking: dict[int, asyncio.Task[None]], offset: int) -> int:
+def _drop_acknowledged(taking: dict[int, asyncio.Task[None]], offset: int) -> int:
     """Drop those at the beginning that are taken; the id behind them."""
     for id in sorted(taking):
         if not taking[id].done() or taking[id].cancelled():

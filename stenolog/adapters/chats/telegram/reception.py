@@ -13,18 +13,24 @@ import telegram
 
 from stenolog.adapters.chats.commands import typed
 from stenolog.adapters.chats.hearing import called, mentioned
-from stenolog.adapters.chats.port import Backoff, persistently
+from stenolog.adapters.chats.port import Backoff, retry_forever
 from stenolog.adapters.chats.rendering import name_of
-from stenolog.adapters.chats.room import Room
+from stenolog.adapters.chats.room import ChatSession
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.stores import reading
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import CallerError, IdTaken, InvalidEvent, MachineError, UnknownConversation
+from stenolog.domain.errors import (
+    CallerError,
+    ConversationNotFoundError,
+    DuplicateIdError,
+    InvalidEventError,
+    OperationalError,
+)
 from stenolog.domain.events import UserMessage
 
 from .bot import Bot
-from .chat import Bots, Chat
-from .heard import SYSTEM, Heard, answered, heard, unmarked
+from .chat import BotSet, Chat
+from .heard import SYSTEM, IncomingMessage, answered, parse_update, unmarked
 
 LOGGER = logging.getLogger("stenolog.chats")
 REMEMBERED = 1000
@@ -42,7 +48,7 @@ class Bounds(NamedTuple):
     characters: int
     bytes: int
 
-    def fault(self, said: Heard) -> str:
+    def fault(self, said: IncomingMessage) -> str:
         """Why a message is not taken, as its author is told; empty where it is."""
         if len(said.text) > self.characters:
             return f"That is too long: {len(said.text)} characters, and I can take {self.characters}."
@@ -51,13 +57,13 @@ class Bounds(NamedTuple):
         return ""
 
 
-class Reception:
+class UpdateHandler:
     """Takes what the bots are told. `enter` gives the open chat of an id; None where it is not allowed.
     `leave` closes it, so that it is opened anew."""
 
     def __init__(
         self,
-        bots: Bots,
+        bots: BotSet,
         agents: Sequence[str],
         names: Mapping[str, str],
         enter: Callable[[int], Awaitable[Chat | None]],
@@ -82,7 +88,7 @@ class Reception:
     def take(self, bot: Bot, update: telegram.Update) -> asyncio.Task[None]:
         """Begin to take what a bot was told, behind what was said in that chat before. It is in the log, if
         it has a place there, once the task is done."""
-        said = heard(update)
+        said = parse_update(update)
         if said is None or not self._is_news(bot, said):
             return asyncio.create_task(asyncio.sleep(0))
         task = asyncio.create_task(self._in_turn(self._last.get(said.chat), bot, said))
@@ -94,12 +100,12 @@ class Reception:
         if self._last.get(chat) is task:
             del self._last[chat]
 
-    async def _in_turn(self, before: asyncio.Task[None] | None, bot: Bot, said: Heard) -> None:
+    async def _in_turn(self, before: asyncio.Task[None] | None, bot: Bot, said: IncomingMessage) -> None:
         if before:
             await asyncio.wait([before])
         await self._persistently(bot, said)
 
-    def _is_news(self, bot: Bot, said: Heard) -> bool:
+    def _is_news(self, bot: Bot, said: IncomingMessage) -> bool:
         """Whether no other bot takes it. In a basic group each bot has message ids of its own, so that the
         first one alone listens there."""
         if said.is_basic and bot is not self.bots.first and not said.press:
@@ -111,11 +117,11 @@ class Reception:
             del self._known[next(iter(self._known))]
         return is_news
 
-    def _id(self, bot: Bot, said: Heard) -> str:
+    def _id(self, bot: Bot, said: IncomingMessage) -> str:
         """The id of its entry: in a group all bots are told of one message, alone each of its own."""
         return said.id(bot.id if said.is_private else self.bots.first.id)
 
-    async def _persistently(self, bot: Bot, said: Heard) -> None:
+    async def _persistently(self, bot: Bot, said: IncomingMessage) -> None:
         """Take a message, as long as the store may need for that."""
         taking = partial(self._take_anew, bot, said)
 
@@ -123,18 +129,18 @@ class Reception:
             LOGGER.warning("chat %s: %s; it is tried again", said.chat, error)
 
         try:
-            await persistently(taking, self.backoff, busy, after=MachineError)
+            await retry_forever(taking, self.backoff, busy, after=OperationalError)
         except Exception:  # one message that cannot be taken must not come again and again
             LOGGER.exception("chat %s: a message was not taken", said.chat)
 
-    async def _take_anew(self, bot: Bot, said: Heard) -> None:
+    async def _take_anew(self, bot: Bot, said: IncomingMessage) -> None:
         try:
             await self._take(bot, said)
-        except UnknownConversation:  # somebody has deleted it: it begins anew
+        except ConversationNotFoundError:  # somebody has deleted it: it begins anew
             await self.leave(said.chat)
             await self._take(bot, said)
 
-    async def _take(self, bot: Bot, said: Heard) -> None:
+    async def _take(self, bot: Bot, said: IncomingMessage) -> None:
         chat = await self.enter(said.chat)
         if chat is None:
             LOGGER.info("chat %s is not allowed: it gets no answer", said.chat)
@@ -154,33 +160,33 @@ class Reception:
         else:
             await self._hear(chat, bot, said)
 
-    def _answering(self, said: Heard) -> Heard:
+    def _answering(self, said: IncomingMessage) -> IncomingMessage:
         """Return a command without the call that it is a reply about, where another bot asks about that."""
         author = said.answers.from_user if said.answers else None
         is_ours = bool(said.press) or (author is not None and author.id in self._speaks)
         return said if is_ours else said._replace(about="")
 
-    async def _hear(self, chat: Chat, bot: Bot, said: Heard) -> None:
+    async def _hear(self, chat: Chat, bot: Bot, said: IncomingMessage) -> None:
         """Say it in the chat's room. A message that was delivered before says nothing anew."""
         try:
             blob = await self._fetched(chat.room, bot, said)
             event: UserMessage | None = said.event(blob, self._addressees(bot, said))
             if event and said.edited:
                 first = self._id(bot, said._replace(edited=0))
-                event = await asyncio.to_thread(_edited, chat.room.talk, said, event, first)
+                event = await asyncio.to_thread(_edited, chat.room.conversation, said, event, first)
             if event:
-                await chat.room.hear(event, id=self._id(bot, said))
-        except UnknownConversation:
+                await chat.room.receive(event, id=self._id(bot, said))
+        except ConversationNotFoundError:
             raise
-        except IdTaken as error:  # told before, when its author had another name
+        except DuplicateIdError as error:  # told before, when its author had another name
             LOGGER.info("chat %s: %s", said.chat, error)
         except (CallerError, OSError) as error:
-            if isinstance(error, MachineError):
+            if isinstance(error, OperationalError):
                 raise
             LOGGER.warning("chat %s: a message was not taken: %s", said.chat, error)
             chat.reply(bot, f"I could not take that: {error}", said.topic)
 
-    def _addressees(self, bot: Bot, said: Heard) -> tuple[str, ...]:
+    def _addressees(self, bot: Bot, said: IncomingMessage) -> tuple[str, ...]:
         """Whom it names; else whose words it answers; else the one whose bot it was told alone."""
         if named := mentioned(said.text, self._called):
             return named
@@ -188,14 +194,14 @@ class Reception:
         agent = agent or (self._speaks.get(bot.id, "") if said.is_private else "")
         return (agent,) if agent else ()
 
-    async def _fetched(self, room: Room, bot: Bot, said: Heard) -> str:
+    async def _fetched(self, room: ChatSession, bot: Bot, said: IncomingMessage) -> str:
         """The sha256 of what hangs on it, once that is in the log; empty where nothing does."""
         if said.media is None:
             return ""
         content = await self._content(bot, said.media.file)
         if len(content) > self.bounds.bytes:
-            raise InvalidEvent(f"it has {len(content):,} bytes, and I can take {self.bounds.bytes:,}")
-        return await asyncio.to_thread(room.talk.log.blobs.put, content)
+            raise InvalidEventError(f"it has {len(content):,} bytes, and I can take {self.bounds.bytes:,}")
+        return await asyncio.to_thread(room.conversation.log.blobs.put, content)
 
     async def _content(self, bot: Bot, file: str) -> bytes:
         """What is in a file. Raises `OSError` where the net does not give it, however often it is asked."""
@@ -203,21 +209,23 @@ class Reception:
         def failed(error: Exception) -> None:
             LOGGER.info("%r: %s; it is tried again", bot, error)
 
-        return await persistently(partial(bot.fetch, file), self.backoff, failed, tries=FETCHES)
+        return await retry_forever(partial(bot.fetch, file), self.backoff, failed, tries=FETCHES)
 
 
-def _edited(talk: Conversation, said: Heard, event: UserMessage, first: str) -> UserMessage | None:
+def _edited(
+    conversation: Conversation, said: IncomingMessage, event: UserMessage, first: str
+) -> UserMessage | None:
     """An edit in the place of the wording before it; None where it changes nothing. `first` is the id of the
     first wording; an edit of what is not in the log is a new message."""
-    original = reading.find(talk.log.datastore, talk.stream, first)
+    original = reading.find(conversation.log.datastore, conversation.stream, first)
     if original is None:
         return event
-    wordings = (entry for entry in talk.entries(original.position) if _is_wording(entry, said))
+    wordings = (entry for entry in conversation.entries(original.position) if _is_wording(entry, said))
     last = max(wordings, key=lambda entry: entry.position, default=original)
     same = isinstance(last.event, UserMessage) and last.event.parts == event.parts
     return None if same else replace(event, replaces=last.position)
 
 
-def _is_wording(entry: Entry, said: Heard) -> bool:
+def _is_wording(entry: Entry, said: IncomingMessage) -> bool:
     source = entry.event.source if isinstance(entry.event, UserMessage) else None
-    return source is not None and (source.system, source.id) == (SYSTEM, said.place)
+    return source is not None and (source.system, source.id) == (SYSTEM, said.position)

@@ -29,7 +29,7 @@ class Request(HTTPXRequest):
             read_timeout=READ,
             connect_timeout=CONNECT,
             pool_timeout=WAIT,
-            httpx_kwargs={"transport": _Sealed(server, standin, token)},
+            httpx_kwargs={"transport": TokenTransport(server, standin, token)},
         )
 
     async def do_request(self, *args: Any, **kwargs: Any) -> tuple[int, bytes]:
@@ -41,7 +41,7 @@ class Request(HTTPXRequest):
             await asyncio.sleep(_pause(content))
 
 
-class _Sealed(httpx.AsyncBaseTransport):
+class TokenTransport(httpx.AsyncBaseTransport):
     """Puts the token in the place of its stand-in, in a request that nobody else sees."""
 
     def __init__(self, server: str, standin: str, token: str) -> None:

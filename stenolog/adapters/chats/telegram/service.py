@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING
 
 from stenolog.adapters.asynchronous import AsyncLog
 from stenolog.adapters.chats.commands import COMMANDS, Command
-from stenolog.adapters.chats.port import Backoff, backoff, persistently
+from stenolog.adapters.chats.port import Backoff, backoff, retry_forever
 from stenolog.adapters.chats.rendering import NO_NAMES
 from stenolog.adapters.engine.beginning import OnInput
 from stenolog.adapters.engine.team import Team
 from stenolog.adapters.log import Log
-from stenolog.domain.errors import CallerError, MachineError, MissingExtra
+from stenolog.domain.errors import CallerError, MissingExtraError, OperationalError
 
 if TYPE_CHECKING:
     from .bot import Bot
-    from .chat import Bots, Chat
-    from .reception import Reception
+    from .chat import BotSet, Chat
+    from .reception import UpdateHandler
 
 LOGGER = logging.getLogger("stenolog.chats")
 SERVER = "https://api.telegram.org"
@@ -49,7 +49,7 @@ class Telegram:
     `conversation`. `names` are display names by agent. `longest`: a message has so many characters at most;
     `largest`: a picture or a document so many bytes. `base_url` is the server's, where it is one of your own.
 
-    Raises `CallerError` for what is no token and no agent, and `MissingExtra`.
+    Raises `CallerError` for what is no token and no agent, and `MissingExtraError`.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class Telegram:
         commands: Mapping[str, Command] = COMMANDS,
     ) -> None:
         try:
-            from .chat import Manner
+            from .chat import ChatOptions
             from .reception import Bounds
         except ImportError:
-            raise MissingExtra("telegram", "python-telegram-bot") from None
+            raise MissingExtraError("telegram", "python-telegram-bot") from None
         if bool(token) == bool(tokens):
             raise CallerError("expected token=, or tokens= of several agents, and not both")
         if strangers := (tokens or {}).keys() - team.agents.keys():
@@ -85,7 +85,7 @@ class Telegram:
         self.team = team
         self.log = log.sync if isinstance(log, AsyncLog) else log
         self._conversation = conversation
-        self._manner = Manner(names, on_input, backoff, commands)
+        self._manner = ChatOptions(names, on_input, backoff, commands)
         self._bounds = Bounds(longest, largest)
         self._poll = poll
         self._bots = _bots(token, tokens or {}, (base_url or SERVER).rstrip("/"))
@@ -124,11 +124,11 @@ class Telegram:
         """Have `serve` end in good order."""
         self._stopped.set()
 
-    async def rest(self) -> None:
+    async def drain(self) -> None:
         """Wait until nothing is to be done in any chat but by a person, and all that was said has gone out;
         for that it has to be served."""
         await self._ready.wait()
-        await asyncio.gather(*(chat.rest() for chat in self._open.values()))
+        await asyncio.gather(*(chat.drain() for chat in self._open.values()))
 
     async def serve(self) -> None:
         """Hear, work and answer until stopped, cancelled, or told so by SIGTERM; what is under way then is
@@ -142,12 +142,12 @@ class Telegram:
         return await self._serve()
 
     async def _serve(self) -> None:
-        from .reception import Reception
+        from .reception import UpdateHandler
 
         bots, manner = self._bots, self._manner
         agents = tuple(self.team.agents)
         doors = self._enter, self._leave
-        reception = Reception(bots, agents, manner.names, *doors, self._bounds, manner.backoff)
+        reception = UpdateHandler(bots, agents, manner.names, *doors, self._bounds, manner.backoff)
         async with self._rooms:
             try:
                 for chat in sorted(self.chats):
@@ -161,7 +161,7 @@ class Telegram:
                 self._ready.clear()
                 self._stopped.clear()
 
-    async def _listen(self, reception: Reception) -> None:
+    async def _listen(self, reception: UpdateHandler) -> None:
         """Ask all bots what they are told, until stopped, or until one of them cannot be asked any more."""
         from .polling import poll
 
@@ -191,8 +191,8 @@ class Telegram:
             return None
         async with self._entering:
             if id not in self._open:
-                talk = await asyncio.to_thread(self.log.__getitem__, self._conversation(id))
-                chat, leaving = Chat(id, talk, self.team, self._bots, self._manner), AsyncExitStack()
+                conversation = await asyncio.to_thread(self.log.__getitem__, self._conversation(id))
+                chat, leaving = Chat(id, conversation, self.team, self._bots, self._manner), AsyncExitStack()
                 await leaving.enter_async_context(chat.open())
                 self._rooms.push_async_callback(leaving.aclose)
                 self._exits[id], self._open[id] = leaving, chat
@@ -215,27 +215,27 @@ class Telegram:
             LOGGER.warning("chat %s: %s; it is tried again", id, error)
 
         try:
-            await persistently(enter, self._manner.backoff, busy, after=MachineError)
+            await retry_forever(enter, self._manner.backoff, busy, after=OperationalError)
         except Exception:
             LOGGER.exception("chat %s: it cannot be opened", id)
 
 
-def _bots(token: str, tokens: Mapping[str, str], server: str) -> Bots:
+def _bots(token: str, tokens: Mapping[str, str], server: str) -> BotSet:
     """The bots, unopened. Raises `CallerError` for what is no token."""
     from .bot import Bot
-    from .chat import Bots
+    from .chat import BotSet
 
     if token:
-        return Bots(Bot(token, server), {})
+        return BotSet(Bot(token, server), {})
     own = {agent: Bot(one, server) for agent, one in tokens.items()}
     if len({bot.id for bot in own.values()}) < len(own):
         raise CallerError(f"tokens: expected a bot for each of {', '.join(own)}, found one twice")
-    return Bots(next(iter(own.values())), own)
+    return BotSet(next(iter(own.values())), own)
 
 
 async def _persistently(bot: Bot, backoff: Backoff) -> None:
     """Open a bot, however long the net may need for that."""
-    await persistently(
+    await retry_forever(
         bot.open, backoff, lambda error: LOGGER.warning("%r: %s; it is tried again", bot, error), final=()
     )
 

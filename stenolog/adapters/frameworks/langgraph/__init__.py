@@ -12,13 +12,13 @@ messages.py  a LangChain message as an event
 
 from __future__ import annotations
 
-from stenolog.domain.errors import MissingExtra
+from stenolog.domain.errors import MissingExtraError
 
 try:
     from .saver import LangGraphSaver
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] not in ("langgraph", "langchain_core"):
         raise
-    raise MissingExtra("langgraph", "langgraph-checkpoint") from None
+    raise MissingExtraError("langgraph", "langgraph-checkpoint") from None
 
 __all__ = ["LangGraphSaver"]

@@ -8,7 +8,7 @@ from stenolog.domain.events import AssistantMessage, Event, ToolResult
 from stenolog.domain.values import CallRef
 
 
-class Call(NamedTuple):
+class PendingCall(NamedTuple):
     """A call by its provider's id, and the position of the message that makes it."""
 
     id: str
@@ -19,7 +19,7 @@ class Call(NamedTuple):
 class OpenCalls:
     """The open calls by agent, in order: several may have one id."""
 
-    def __init__(self, by_agent: dict[str, list[Call]] | None = None) -> None:
+    def __init__(self, by_agent: dict[str, list[PendingCall]] | None = None) -> None:
         self._by_agent = by_agent or {}
 
     def copy(self) -> OpenCalls:
@@ -32,7 +32,7 @@ class OpenCalls:
             case AssistantMessage(agent=agent, replaces=None):
                 calls = enumerate(event.tool_calls)
                 self._by_agent[agent] = [
-                    Call(call.id, position, CallRef(entry=entry, index=nth)) for nth, call in calls
+                    PendingCall(call.id, position, CallRef(entry=entry, index=nth)) for nth, call in calls
                 ]
             case ToolResult(call_id=id, call=ref):
                 self._answer(ref or self.find(id))

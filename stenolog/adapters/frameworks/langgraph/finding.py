@@ -9,14 +9,14 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
 from .messages import clean
-from .values import Link, Ref, items_of, sha_of
+from .values import Ref, ValueLink, items_of, sha_of
 
 _MISSING = object()
 SPOKEN_IN = ("__root__", "__previous__")
 """Channels of a graph without names for its state, and of an `@entrypoint`: what it saves."""
 
 
-class Found(NamedTuple):
+class ChannelMessage(NamedTuple):
     """A message in a channel; `id` is its own, empty where it has none. `place` tells those from others."""
 
     channel: str
@@ -45,8 +45,8 @@ def key_of(channel: str, id: str) -> str:
 
 
 def messages_in(
-    values: Mapping[str, Any], refs: Mapping[str, Ref], links: Mapping[str, Link], place: str = ""
-) -> list[list[Found]]:
+    values: Mapping[str, Any], refs: Mapping[str, Ref], links: Mapping[str, ValueLink], place: str = ""
+) -> list[list[ChannelMessage]]:
     """The messages of each channel, the most first: a single one beside a list is often of that list.
 
     LangGraph's own channels, but two, hold what comes into these later.
@@ -56,7 +56,9 @@ def messages_in(
     return sorted(found, key=len, reverse=True)
 
 
-def _of_channel(name: str, value: Any, ref: Ref, links: Mapping[str, Link], place: str) -> Iterator[Found]:
+def _of_channel(
+    name: str, value: Any, ref: Ref, links: Mapping[str, ValueLink], place: str
+) -> Iterator[ChannelMessage]:
     if type(value) is _DeltaSnapshot:
         value, ref = value.value, ref.get("delta")
     is_one = isinstance(value, BaseMessage)
@@ -64,7 +66,7 @@ def _of_channel(name: str, value: Any, ref: Ref, links: Mapping[str, Link], plac
     items = [ref] if is_one else items_of(ref, links)
     for nth, (message, item) in enumerate(zip(several, items, strict=False)):
         if isinstance(message, BaseMessage) and (sha := sha_of(item)):
-            yield Found(name, clean(message.id or ""), f"{place}[{nth}]", message, sha)
+            yield ChannelMessage(name, clean(message.id or ""), f"{place}[{nth}]", message, sha)
 
 
 def matches(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -8,11 +8,20 @@ from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from stenolog.adapters.transcripts.fields import compact, obj, text, whole
+from stenolog.adapters.transcripts.fields import as_dict, as_int, as_str, compact
 from stenolog.adapters.transcripts.media import Blobs, keep_base64
 from stenolog.domain.events import AssistantMessage, AuthorKind, ToolResult, UserMessage
-from stenolog.domain.parts import AssistantPart, File, Image, Opaque, Reasoning, Text, ToolCall, UserPart
-from stenolog.domain.values import CallRef, Source, Usage
+from stenolog.domain.parts import (
+    AssistantPart,
+    FilePart,
+    ImagePart,
+    ProviderPart,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    UserPart,
+)
+from stenolog.domain.values import CallRef, Origin, Usage
 
 Spoken = UserMessage | AssistantMessage | ToolResult
 Block: TypeAlias = dict[str, Any]
@@ -29,7 +38,7 @@ def event_of(
     `agent` said it, where the message names nobody; in a subgraph it is `brief_of` who speaks as the human
     does elsewhere. Bytes within it are put among the blobs.
     """
-    source = Source(system="langchain", id=clean(message.id or ""), role=message.type)
+    source = Origin(system="langchain", id=clean(message.id or ""), role=message.type)
     blocks = _blocks(message)
     match message:
         case AIMessage():
@@ -40,16 +49,16 @@ def event_of(
                 call_id=clean(message.tool_call_id),
                 call=call,
                 name=clean(message.name or ""),
-                parts=tuple(_heard(block, blobs) for block in blocks),
+                parts=tuple(_input_part(block, blobs) for block in blocks),
                 is_error=message.status == "error",
                 source=source,
             )
         case _:
-            role = text(getattr(message, "role", "")) or message.type
+            role = as_str(getattr(message, "role", "")) or message.type
             named = "" if role in (*PERSON, *SYSTEM) else role
             human: AuthorKind = "agent" if brief_of else "person"
             return UserMessage(
-                parts=tuple(_heard(block, blobs) for block in blocks),
+                parts=tuple(_input_part(block, blobs) for block in blocks),
                 author=clean(message.name or named or (brief_of if role in PERSON else "")),
                 author_kind=human if role in PERSON else "system",
                 source=source,
@@ -69,26 +78,26 @@ def clean(said: str) -> str:
 def _blocks(message: BaseMessage) -> list[Block]:
     """Its content in LangChain's common form; as it came, where LangChain cannot translate it."""
     try:
-        return [obj(block) for block in message.content_blocks]
+        return [as_dict(block) for block in message.content_blocks]
     except Exception:  # whatever a translator trips over: no checkpoint may fail for it
         content = message.content if isinstance(message.content, list) else [message.content]
-        return [{"type": "text", "text": one} if isinstance(one, str) else obj(one) for one in content]
+        return [{"type": "text", "text": one} if isinstance(one, str) else as_dict(one) for one in content]
 
 
 def _answer(message: AIMessage, blocks: list[Block], agent: str) -> AssistantMessage:
-    told = obj(message.response_metadata)
+    told = as_dict(message.response_metadata)
     return AssistantMessage(
         agent=agent,
-        parts=tuple(_said(message, blocks)),
-        model=clean(text(told.get("model_name")) or text(told.get("model"))),
-        finish_reason=clean(text(told.get("finish_reason")) or text(told.get("stop_reason"))),
-        usage=_usage(obj(message.usage_metadata)),
+        parts=tuple(_answer_parts(message, blocks)),
+        model=clean(as_str(told.get("model_name")) or as_str(told.get("model"))),
+        finish_reason=clean(as_str(told.get("finish_reason")) or as_str(told.get("stop_reason"))),
+        usage=_usage(as_dict(message.usage_metadata)),
     )
 
 
-def _said(message: AIMessage, blocks: list[Block]) -> Iterator[AssistantPart]:
+def _answer_parts(message: AIMessage, blocks: list[Block]) -> Iterator[AssistantPart]:
     """Its calls stand where a block names them; those that no block names, at the end."""
-    provider = clean(text(obj(message.response_metadata).get("model_provider")))
+    provider = clean(as_str(as_dict(message.response_metadata).get("model_provider")))
     calls = list(message.tool_calls)
     for block in blocks:
         if block.get("type") != "tool_call":
@@ -109,41 +118,41 @@ def _call(id: str | None, name: str | None, arguments: str) -> ToolCall:
 def _said_part(block: Block, provider: str) -> AssistantPart:
     match block:
         case {"type": "text", "text": str(words)}:
-            return Text(text=clean(words))
+            return TextPart(text=clean(words))
         case {"type": "reasoning"}:
-            extras = obj(block.get("extras"))
+            extras = as_dict(block.get("extras"))
             proof = {name: block.get(name) or extras.get(name) for name in ("signature", "encrypted_content")}
-            return Reasoning(
-                text=clean(text(block.get("reasoning"))),
+            return ReasoningPart(
+                text=clean(as_str(block.get("reasoning"))),
                 provider=provider,
-                id=clean(text(block.get("id"))),
-                signature=clean(text(proof["signature"])),
-                encrypted=clean(text(proof["encrypted_content"])),
+                id=clean(as_str(block.get("id"))),
+                signature=clean(as_str(proof["signature"])),
+                encrypted=clean(as_str(proof["encrypted_content"])),
             )
         case _:
-            return Opaque(provider=provider, raw=_raw(block))
+            return ProviderPart(provider=provider, raw=_raw(block))
 
 
-def _heard(block: Block, blobs: Blobs) -> UserPart:
+def _input_part(block: Block, blobs: Blobs) -> UserPart:
     match block:
         case {"type": "text", "text": str(words)}:
-            return Text(text=clean(words))
+            return TextPart(text=clean(words))
         case {"type": "image" | "audio" | "video" | "file" as kind}:
-            return _file(block, kind, blobs) or Text(text=_raw(block))
+            return _file(block, kind, blobs) or TextPart(text=_raw(block))
         case _:
-            return Text(text=_raw(block))
+            return TextPart(text=_raw(block))
 
 
 def _file(block: Block, kind: str, blobs: Blobs) -> UserPart | None:
     """Its bytes as a blob, or its address; None where it has neither."""
-    media_type = clean(text(block.get("mime_type"))) or MEDIA[kind]
-    blob = keep_base64(text(block.get("base64")), blobs) or ""
-    url = clean(text(block.get("url")) or text(block.get("file_id")))
+    media_type = clean(as_str(block.get("mime_type"))) or MEDIA[kind]
+    blob = keep_base64(as_str(block.get("base64")), blobs) or ""
+    url = clean(as_str(block.get("url")) or as_str(block.get("file_id")))
     if not (blob or url):
         return None
     if kind == "image":
-        return Image(media_type=media_type, blob=blob, url=url)
-    return File(name=clean(text(block.get("filename"))), media_type=media_type, blob=blob, url=url)
+        return ImagePart(media_type=media_type, blob=blob, url=url)
+    return FilePart(name=clean(as_str(block.get("filename"))), media_type=media_type, blob=blob, url=url)
 
 
 def _raw(block: Block) -> str:
@@ -161,11 +170,11 @@ def _json(value: object) -> str:
 def _usage(counted: dict[str, Any]) -> Usage | None:
     if not counted:
         return None
-    read, made = obj(counted.get("input_token_details")), obj(counted.get("output_token_details"))
+    read, made = as_dict(counted.get("input_token_details")), as_dict(counted.get("output_token_details"))
     return Usage(
-        input=whole(counted.get("input_tokens")),
-        output=whole(counted.get("output_tokens")),
-        cache_read=whole(read.get("cache_read")),
-        cache_write=whole(read.get("cache_creation")),
-        reasoning=whole(made.get("reasoning")),
+        input=as_int(counted.get("input_tokens")),
+        output=as_int(counted.get("output_tokens")),
+        cache_read=as_int(read.get("cache_read")),
+        cache_write=as_int(read.get("cache_creation")),
+        reasoning=as_int(made.get("reasoning")),
     )

@@ -25,16 +25,16 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.log import Log
-from stenolog.domain.entry import Draft
+from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import CallerError
 
-from .finding import Found, matches, messages_in
+from .finding import ChannelMessage, matches, messages_in
 from .messages import name_of
 from .serializer import Allowed, SafeSerializer
-from .shelf import Shelf, id_of, record
-from .telling import Telling
+from .shelf import ThreadStore, id_of, record
+from .telling import MessageSync
 from .threads import Saved, Thread
-from .values import Reading, Ref, Writing, in_the_clear
+from .values import Ref, ValueReader, ValueWriter, in_the_clear
 
 _MISSING = object()
 VALUES = "channel_values"
@@ -86,7 +86,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
             raise CallerError("allow: expected none beside serde, a serializer of your own, which decides")
         super().__init__(serde=serde or SafeSerializer(allow))
         self.tell = tell
-        self._shelf = Shelf(log, name_of(agent), trust_imported)
+        self._shelf = ThreadStore(log, name_of(agent), trust_imported)
         self._lock = RLock()
 
     def conversation(self, thread_id: object) -> Conversation:
@@ -120,7 +120,8 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         with self._lock:
-            found = [pair for thread in self._asked(config) for pair in self._listed(thread, config, before)]
+            threads = self._threads_of(config)
+            found = [pair for thread in threads for pair in self._listed(thread, config, before)]
         given = 0
         for thread, saved in found:
             if given == limit:
@@ -163,8 +164,8 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
     ) -> None:
         where = _Where.of(config)
 
-        def written(thread: Thread) -> _list[Draft]:
-            writing = Writing(self.serde, thread.links)
+        def written(thread: Thread) -> _list[NewEntry]:
+            writing = ValueWriter(self.serde, thread.links)
             kept = {
                 "writes": [[channel, writing.ref(value)] for channel, value in writes],
                 "ns": where.ns,
@@ -181,7 +182,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """The target is a fork of the source, which nothing is copied for.
 
-        Raises `ConversationInUse` where the target exists. A thread without checkpoints has nothing to copy.
+        Raises `ConversationExistsError` where the target exists. A thread without checkpoints copies nothing.
         """
         with self._lock:
             if self._shelf.thread(id_of(source_thread_id)).position:
@@ -266,11 +267,11 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         checkpoint: Checkpoint,
         metadata: Mapping[str, Any],
         new: ChannelVersions,
-    ) -> _list[Draft]:
+    ) -> _list[NewEntry]:
         """A checkpoint, behind what is to be told of its messages."""
-        writing = Writing(self.serde, thread.links)
+        writing = ValueWriter(self.serde, thread.links)
         values = checkpoint["channel_values"]
-        refs = self._standing(thread, where, checkpoint, new)
+        refs = self._unchanged_values(thread, where, checkpoint, new)
         refs |= {channel: writing.ref(value) for channel, value in values.items() if channel not in refs}
         kept: dict[str, Any] = {
             "checkpoint": writing.ref({name: part for name, part in checkpoint.items() if name != VALUES}),
@@ -280,7 +281,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
             "values": {channel: refs[channel] for channel in values},
             "metadata": writing.ref(metadata),
         }
-        telling = Telling(
+        telling = MessageSync(
             thread, where.ns, where.id or "", self._shelf.agent, self._shelf.head(thread, where.thread)
         )
         switched: dict[str, Any] = {}
@@ -296,13 +297,13 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         self._shelf.keep(telling.blobs | writing.finish(kept))
         return [*telling.drafts, record(kept, **switched)]
 
-    def _switched(self, thread: Thread, telling: Telling, *, is_whole: bool) -> dict[str, Any]:
+    def _switched(self, thread: Thread, telling: MessageSync, *, is_whole: bool) -> dict[str, Any]:
         """What a checkpoint of the main graph changes of the conversation's settings."""
         hides = telling.hides(whole=is_whole)
         joins = [agent for agent in telling.speakers() if agent not in thread.members]
         return ({"hides": hides} if hides != thread.hidden else {}) | ({"joins": joins} if joins else {})
 
-    def _written(self, thread: Thread, where: _Where, channels: Collection[str]) -> Iterator[Found]:
+    def _written(self, thread: Thread, where: _Where, channels: Collection[str]) -> Iterator[ChannelMessage]:
         """The messages that were written to these channels since the checkpoint before."""
         parent = thread.saved.get((where.ns, where.id or ""))
         reading = self._reading(thread)
@@ -311,7 +312,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
                 values, refs = {write.channel: reading.value(write.value)}, {write.channel: write.value}
                 yield from chain(*messages_in(values, refs, thread.links, f" {write.task}.{write.number}"))
 
-    def _standing(
+    def _unchanged_values(
         self, thread: Thread, where: _Where, checkpoint: Checkpoint, new: ChannelVersions
     ) -> dict[str, Ref]:
         """The values that are still those of the parent: their channels have the versions they had there."""
@@ -332,8 +333,8 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         reading = self._reading(thread)
         return (s for s in thread.newest_first() if reading.value(s.metadata).get("run_id") in runs)
 
-    def _reading(self, thread: Thread) -> Reading:
-        return Reading(self.serde, thread.links, self._shelf.log.blobs)
+    def _reading(self, thread: Thread) -> ValueReader:
+        return ValueReader(self.serde, thread.links, self._shelf.log.blobs)
 
     def _tuple(self, thread: Thread, saved: Saved) -> CheckpointTuple:
         reading, id = self._reading(thread), thread.id or ""
@@ -349,7 +350,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
             ],
         )
 
-    def _asked(self, config: RunnableConfig | None) -> Iterable[Thread]:
+    def _threads_of(self, config: RunnableConfig | None) -> Iterable[Thread]:
         """The thread that a config names, or all of them."""
         return self._shelf.threads() if config is None else [self._shelf.thread(_Where.of(config).thread)]
 

@@ -15,7 +15,7 @@ from langgraph.checkpoint.serde import jsonplus
 from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_METHODS, SAFE_MSGPACK_TYPES
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from stenolog.domain.errors import CallerError, CorruptLog
+from stenolog.domain.errors import CallerError, CorruptLogError
 
 Allowed: TypeAlias = Iterable[type | tuple[str, ...]]
 """Classes, or their modules and names."""
@@ -55,7 +55,9 @@ class SafeSerializer(JsonPlusSerializer):
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         kind, content = data
         if kind not in KINDS:
-            raise CorruptLog(f"a value in meta.langgraph: expected one of {', '.join(KINDS)}, found {kind!r}")
+            raise CorruptLogError(
+                f"a value in meta.langgraph: expected one of {', '.join(KINDS)}, found {kind!r}"
+            )
         if kind == "msgpack":
             self._check(content)
         return super().loads_typed(data)
@@ -79,7 +81,9 @@ class SafeSerializer(JsonPlusSerializer):
         try:
             ormsgpack.unpackb(content, ext_hook=scan, option=ormsgpack.OPT_NON_STR_KEYS)
         except (ValueError, TypeError, LookupError, RecursionError) as error:
-            raise CorruptLog(f"a value in meta.langgraph is not one that LangGraph writes: {error}") from None
+            raise CorruptLogError(
+                f"a value in meta.langgraph is not one that LangGraph writes: {error}"
+            ) from None
         refused = named - SAFE_MSGPACK_TYPES - SAFE_MSGPACK_METHODS - self._allowed
         for name in sorted(refused, key=repr):
             dotted = ".".join(map(str, name))

@@ -12,13 +12,13 @@ from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.log import Log
 from stenolog.adapters.stores import imported
 from stenolog.adapters.transcripts.media import Blobs
-from stenolog.domain.entry import OPENING_ID, Draft, check_name
+from stenolog.domain.entry import OPENING_ID, NewEntry, check_name
 from stenolog.domain.errors import (
     CallerError,
-    ConversationInUse,
-    InvalidEvent,
-    StaleAppend,
-    UnknownConversation,
+    ConversationExistsError,
+    ConversationNotFoundError,
+    InvalidEventError,
+    VersionConflictError,
 )
 from stenolog.domain.events import ModeSwitch
 from stenolog.projections.context import within
@@ -29,7 +29,7 @@ REMEMBERED = 200
 """So many threads are remembered as they were read; any other is read anew."""
 
 
-class Shelf:
+class ThreadStore:
     """Reads threads and appends to them; whoever uses it from several threads of execution holds a lock."""
 
     def __init__(self, log: Log, agent: str, trusted: Collection[str] = ()) -> None:
@@ -42,18 +42,18 @@ class Shelf:
         """The conversation of a thread: of the same name, or of its hash where the id can be no name."""
         try:
             return self.log[check_name(id, what="thread_id")]
-        except InvalidEvent:
+        except InvalidEventError:
             return self.log[f"thread {sha256(id.encode()).hexdigest()[:32]}"]
 
     def thread(self, id: str) -> Thread:
         """The thread as the log tells it now. Raises `CallerError` where its checkpoints were imported."""
-        talk = self.conversation(id)
-        thread = self._read(talk)
+        conversation = self.conversation(id)
+        thread = self._read(conversation)
         if thread.has_refused and not thread.saved:
             raise CallerError(
-                f"{talk.name!r}: its checkpoints were imported from a file, and no graph runs from such a "
-                f"checkpoint: take another thread_id, or, where you trust the author of the file, pass "
-                f"trust_imported=[{id!r}]"
+                f"{conversation.name!r}: its checkpoints were imported from a file, and no graph runs from "
+                "such a checkpoint: take another thread_id, or, where you trust the author of the file, "
+                f"pass trust_imported=[{id!r}]"
             )
         return thread
 
@@ -69,20 +69,20 @@ class Shelf:
         if contents:
             self.log.blobs.put_all(contents.values())
 
-    def opening(self, thread: Thread, id: str) -> list[Draft]:
+    def opening(self, thread: Thread, id: str) -> list[NewEntry]:
         """What must stand before the first record of a thread."""
         if thread.id is not None:
             return []
         told: dict[str, JsonValue] = {"langgraph": {"thread": id}}
         if thread.position:
-            return [Draft(ModeSwitch(meta=told))]
-        return [Draft(ModeSwitch(mode="agent", meta=told), OPENING_ID)]
+            return [NewEntry(ModeSwitch(meta=told))]
+        return [NewEntry(ModeSwitch(mode="agent", meta=told), OPENING_ID)]
 
     def head(self, thread: Thread, id: str) -> int:
         """The position behind which the next append puts what was decided on."""
         return thread.position + len(self.opening(thread, id))
 
-    def append(self, id: str, decide: Callable[[Thread], list[Draft]]) -> None:
+    def append(self, id: str, decide: Callable[[Thread], list[NewEntry]]) -> None:
         """Append what is decided on the thread as it stands; where others were first, it is decided again."""
         while True:
             thread = self.thread(id)
@@ -94,7 +94,7 @@ class Shelf:
                 first = self.opening(thread, id)
                 self.conversation(id).extend([*first, *drafts], expected=thread.position)
                 return
-            except StaleAppend:
+            except VersionConflictError:
                 continue
 
     def copy(self, source: str, target: str) -> None:
@@ -105,7 +105,7 @@ class Shelf:
     def drop(self, id: str, chosen: Callable[[Thread], Iterable[Saved]]) -> None:
         """Checkpoints are gone for LangGraph; the log still tells what happened."""
 
-        def dropped(thread: Thread) -> list[Draft]:
+        def dropped(thread: Thread) -> list[NewEntry]:
             ids = [[saved.ns, saved.id] for saved in chosen(thread)]
             return [record({"drop": ids})] if ids else []
 
@@ -113,32 +113,32 @@ class Shelf:
 
     def delete(self, id: str) -> None:
         """Delete the conversation; while copies of it live, they need its entries: then it is emptied."""
-        talk = self.conversation(id)
+        conversation = self.conversation(id)
         try:
-            talk.delete()
-        except UnknownConversation:
+            conversation.delete()
+        except ConversationNotFoundError:
             return
-        except ConversationInUse:
+        except ConversationExistsError:
             self.append(id, lambda thread: [self._emptied(thread, id)])
-            talk.archive()
+            conversation.archive()
 
-    def _emptied(self, thread: Thread, id: str) -> Draft:
+    def _emptied(self, thread: Thread, id: str) -> NewEntry:
         """Its checkpoints are gone, and nothing of it is in context."""
         ids = [[saved.ns, saved.id] for saved in thread.newest_first()]
         return record({"drop": ids, "emptied": True}, context_from=self.head(thread, id) + 1)
 
-    def _read(self, talk: Conversation) -> Thread:
+    def _read(self, conversation: Conversation) -> Thread:
         """What was read of a conversation, and what is new of it."""
-        key, head = talk.stream.key, talk.position
-        thread = self._threads.pop(talk.name, None)
+        key, head = conversation.stream.key, conversation.position
+        thread = self._threads.pop(conversation.name, None)
         if thread is None or thread.stream != key:
             thread = Thread(key)
         if thread.position < head:
-            is_imported = within(imported.spans(self.log.datastore, talk.stream))
-            is_trusted = talk.name in self._trusted
-            for entry in talk.entries(thread.position, head):
+            is_imported = within(imported.spans(self.log.datastore, conversation.stream))
+            is_trusted = conversation.name in self._trusted
+            for entry in conversation.entries(thread.position, head):
                 thread.take(entry, trusted=is_trusted or not is_imported(entry.position))
-        self._threads[talk.name] = thread  # behind those that were not used for longer
+        self._threads[conversation.name] = thread  # behind those that were not used for longer
         if len(self._threads) > REMEMBERED:
             del self._threads[next(iter(self._threads))]
         return thread
@@ -149,6 +149,6 @@ def id_of(thread_id: object) -> str:
     return str(thread_id).encode(errors="backslashreplace").decode()
 
 
-def record(kept: dict[str, Any], **switched: Any) -> Draft:
+def record(kept: dict[str, Any], **switched: Any) -> NewEntry:
     """An entry of ours in which nobody says anything."""
-    return Draft(ModeSwitch(meta={"langgraph": kept}, **switched))
+    return NewEntry(ModeSwitch(meta={"langgraph": kept}, **switched))

@@ -22,13 +22,13 @@ from pydantic import JsonValue
 from stenolog.adapters.edge import new_id
 from stenolog.adapters.transcripts.media import Blobs
 from stenolog.adapters.transcripts.scribe import spans
-from stenolog.domain.entry import Draft, check_name
-from stenolog.domain.errors import InvalidEvent
+from stenolog.domain.entry import NewEntry, check_name
+from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import AssistantMessage, ToolResult
-from stenolog.domain.values import Span
+from stenolog.domain.values import PositionRange
 
 from .calls import OpenCalls
-from .finding import Found, key_of
+from .finding import ChannelMessage, key_of
 from .messages import Spoken, clean, event_of, name_of
 from .threads import Thread
 
@@ -42,7 +42,7 @@ def speaker(ns: str, agent: str) -> str:
 
 
 @dataclass
-class Telling:
+class MessageSync:
     """Tells messages behind `head`, the position that the conversation will stand at.
 
     `parent` is the id of the checkpoint that the state was made from.
@@ -53,7 +53,7 @@ class Telling:
     parent: str
     agent: str
     head: int
-    drafts: list[Draft] = field(default_factory=list)
+    drafts: list[NewEntry] = field(default_factory=list)
     blobs: Blobs = field(default_factory=dict)
     shown: set[int] = field(default_factory=set)
     _removed: set[int] = field(default_factory=set)
@@ -67,7 +67,7 @@ class Telling:
         self._calls: OpenCalls = self.thread.calls.copy()
         self._callers: dict[str, int] = {}
 
-    def tell(self, channels: Sequence[Sequence[Found]]) -> None:
+    def tell(self, channels: Sequence[Sequence[ChannelMessage]]) -> None:
         """Tell what is new of a state, channel by channel."""
         in_the_open = self.thread.spoken
         known = (p for found in channels for one in found for p in self.thread.by_value.get(one.sha, ()))
@@ -75,7 +75,7 @@ class Telling:
         for messages in channels:
             self._tell([found for found in messages if not isinstance(found.message, RemoveMessage)])
 
-    def take_in(self, written: Iterable[Found]) -> None:
+    def take_in(self, written: Iterable[ChannelMessage]) -> None:
         """Tell what was written to channels whose values are not known."""
         for found in written:
             if isinstance(found.message, RemoveMessage):
@@ -87,7 +87,7 @@ class Telling:
             self._removed |= told - {position}
             self.shown.add(position)
 
-    def hides(self, *, whole: bool) -> tuple[Span, ...]:
+    def hides(self, *, whole: bool) -> tuple[PositionRange, ...]:
         """What is out of the main graph's state now; not `whole`: where not all of it is known."""
         gone = self.thread.spoken if whole else self.thread.hidden_positions() | self._removed
         return tuple(spans(gone - self.shown, self.thread.records))
@@ -97,8 +97,8 @@ class Telling:
         said = (draft.event for draft in self.drafts)
         return [*dict.fromkeys(event.agent for event in said if isinstance(event, AssistantMessage))]
 
-    def _tell(self, messages: Sequence[Found]) -> None:
-        places = self._standing(messages)
+    def _tell(self, messages: Sequence[ChannelMessage]) -> None:
+        places = self._matching_positions(messages)
         kept = self._in_pairs(messages, places)
         behind = 0
         for nth, found in enumerate(messages):
@@ -108,7 +108,7 @@ class Telling:
             self.shown.add(position)
             self._callers |= dict.fromkeys(found.call_ids, position)
 
-    def _standing(self, messages: Sequence[Found]) -> list[int]:
+    def _matching_positions(self, messages: Sequence[ChannelMessage]) -> list[int]:
         """Where the first ones stand in the log, in their order, up to one that does not: as late as may be,
         since a result stands behind the last telling of its call."""
         options: list[list[int]] = []
@@ -125,14 +125,14 @@ class Telling:
             chosen.append(max(fitting & self.shown or fitting))
         return chosen[::-1]
 
-    def _places(self, found: Found) -> list[int]:
+    def _places(self, found: ChannelMessage) -> list[int]:
         """Where the message is told already. One without an id is another one once it was left."""
         told = [*self.thread.by_value.get(found.sha, ()), *self._now.get(found.sha, ())]
         if not self.ns:
             told = [place for place in told if place not in self.thread.private]
         return told if found.id else [place for place in told if place not in self._left]
 
-    def _in_pairs(self, messages: Sequence[Found], places: Sequence[int]) -> int:
+    def _in_pairs(self, messages: Sequence[ChannelMessage], places: Sequence[int]) -> int:
         """How many of those that stand may stay: a result is told behind a call that is open, or with it."""
         kept, callers = len(places), dict[str, int]()
         results: list[tuple[int, int, str]] = []
@@ -146,14 +146,14 @@ class Telling:
                 kept = caller
         return kept
 
-    def _edited(self, found: Found, behind: int) -> int | None:
+    def _edited(self, found: ChannelMessage, behind: int) -> int | None:
         """The message that this one is an edit of, where that has its place behind the one before."""
         told = self._under(found.key) if found.id and not found.call_ids else []
         is_one = told and told[-1] > behind and told[-1] not in self._places(found)
         is_result = isinstance(found.message, ToolMessage)
         return told[-1] if is_one and not is_result and told[-1] not in self.thread.private else None
 
-    def _say(self, found: Found, edited: int | None) -> int:
+    def _say(self, found: ChannelMessage, edited: int | None) -> int:
         event = self._event(found)
         if edited is not None and not isinstance(event, ToolResult):
             event = replace(event, replaces=edited)
@@ -161,14 +161,14 @@ class Telling:
         told |= {"ns": self.ns} if self.ns else {}
         event = replace(event, meta={"langgraph": told}, in_context=not self._is_private)
         id = self._entry_id(found.id)
-        self.drafts.append(Draft(event, id))
+        self.drafts.append(NewEntry(event, id))
         position = self.head + len(self.drafts)
         self._calls.take(event, position, id)
         self._now[found.key].append(position)
         self._now[found.sha].append(position)
         return position
 
-    def _event(self, found: Found) -> Spoken:
+    def _event(self, found: ChannelMessage) -> Spoken:
         message, around = found.message, self.ns.rpartition("|")[0]
         agent = self.thread.agents.get(found.sha) or speaker(self.ns, self.agent)
         call = None
@@ -187,14 +187,14 @@ class Telling:
             return new_id()
         try:
             return check_name(id, what="message id")
-        except InvalidEvent:
+        except InvalidEventError:
             return new_id()
 
     def _under(self, key: str) -> list[int]:
         """Where messages of that key are told."""
         return [*self.thread.told.get(key, ()), *self._now.get(key, ())]
 
-    def _remove(self, found: Found) -> None:
+    def _remove(self, found: ChannelMessage) -> None:
         """The message of that id is out of its channel, or all messages are."""
         every = key_of(found.channel, "")
         keys = {*self.thread.told, *self._now} if found.id == REMOVE_ALL else {found.key}

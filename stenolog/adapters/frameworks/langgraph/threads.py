@@ -19,10 +19,10 @@ from typing import Any, NamedTuple, TypeAlias
 from langgraph.checkpoint.base import WRITES_IDX_MAP, writes_sort_key
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import CorruptLog
+from stenolog.domain.errors import CorruptLogError
 from stenolog.domain.events import AssistantMessage, ModeSwitch
 from stenolog.domain.settings import members_after
-from stenolog.domain.values import Span
+from stenolog.domain.values import PositionRange
 from stenolog.projections.context import within
 
 from .calls import OpenCalls
@@ -76,7 +76,7 @@ class Thread:
     members: tuple[str, ...] = ()
     is_emptied: bool = False
     """Whether it was deleted while copies of it lived, and nothing was put since."""
-    hidden: tuple[Span, ...] = ()
+    hidden: tuple[PositionRange, ...] = ()
     records: set[int] = field(default_factory=set)
     """The positions of entries that hold checkpoints and writes: nobody says anything there."""
     entry_ids: set[str] = field(default_factory=set)
@@ -102,7 +102,9 @@ class Thread:
             self._take(entry, kept)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             where = f"{entry.conversation!r} at position {entry.position}"
-            raise CorruptLog(f"{where}: meta.langgraph is no record of a checkpoint: {error!r}") from None
+            raise CorruptLogError(
+                f"{where}: meta.langgraph is no record of a checkpoint: {error!r}"
+            ) from None
 
     def find(self, ns: str, id: str | None) -> Saved | None:
         """The checkpoint of that id, or else the latest one; None where there is none."""

@@ -29,7 +29,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
 from stenolog.adapters.transcripts.fields import compact
-from stenolog.domain.errors import CorruptLog
+from stenolog.domain.errors import CorruptLogError
 
 from .serializer import SafeSerializer
 
@@ -43,14 +43,14 @@ DEEPEST = 8
 """Levels that are taken apart: an event holds JSON of at most a hundred levels."""
 
 
-class Link(NamedTuple):
+class ValueLink(NamedTuple):
     """One item of a list, and the link before it; empty before the first."""
 
     before: str
     item: Ref
 
 
-Links: TypeAlias = dict[str, Link]
+Links: TypeAlias = dict[str, ValueLink]
 
 
 def link(before: str, item: Ref) -> str:
@@ -67,12 +67,12 @@ def joined(links: Links, before: str, items: Iterable[Ref]) -> str:
     """The name of the last of the items, all of them linked behind `before`."""
     for item in items:
         name = link(before, item)
-        links[name] = Link(before, item)
+        links[name] = ValueLink(before, item)
         before = name
     return before
 
 
-def items_of(ref: Ref, links: Mapping[str, Link]) -> list[Ref]:
+def items_of(ref: Ref, links: Mapping[str, ValueLink]) -> list[Ref]:
     """The items of a list that was taken apart; none for what is no such list."""
     match ref:
         case {"l": [*items]}:
@@ -81,7 +81,9 @@ def items_of(ref: Ref, links: Mapping[str, Link]) -> list[Ref]:
             found = []
             while name:
                 if name not in links:
-                    raise CorruptLog(f"a list in meta.langgraph goes on from {name!r}, which no record holds")
+                    raise CorruptLogError(
+                        f"a list in meta.langgraph goes on from {name!r}, which no record holds"
+                    )
                 name, item = links[name]
                 found.append(item)
             return found[::-1]
@@ -120,10 +122,10 @@ def in_the_clear(serde: SerializerProtocol) -> bool:
     return type(serde) in (SafeSerializer, JsonPlusSerializer)
 
 
-class Writing:
+class ValueWriter:
     """Takes values apart; `links` are those that it has added to the known ones."""
 
-    def __init__(self, serde: SerializerProtocol, known: Mapping[str, Link]) -> None:
+    def __init__(self, serde: SerializerProtocol, known: Mapping[str, ValueLink]) -> None:
         self.links: Links = {}
         self._contents: dict[str, bytes] = {}
         self._lists: list[Ref] = []
@@ -134,7 +136,7 @@ class Writing:
     def ref(self, value: object, depth: int = 0) -> Ref:
         """The reference of a value."""
         if not self._apart or depth > DEEPEST:
-            return self._whole(value)
+            return self._store_value(value)
         if _is_plain(value):
             return value
         if type(value) is list and not all(isinstance(item, int | float | None) for item in value):
@@ -145,7 +147,7 @@ class Writing:
             return {"send": [value.node, self.ref(value.arg, depth + 1)]}  # type: ignore[attr-defined]
         if type(value) is _DeltaSnapshot:
             return {"delta": self.ref(value.value, depth + 1)}
-        return self._whole(value)
+        return self._store_value(value)
 
     def finish(self, record: dict[str, Ref]) -> dict[str, bytes]:
         """Add the new links to a record: which link, and what follows it. The blobs that it needs."""
@@ -166,7 +168,7 @@ class Writing:
             self._lists.append([before, items[known:]])
         return {"s": joined(self.links, before, items[known:])}
 
-    def _whole(self, value: object) -> Ref:
+    def _store_value(self, value: object) -> Ref:
         kind, written = self._serde.dumps_typed(value)
         content = bytes(written)
         if len(content) <= SHORT_BYTES:
@@ -176,11 +178,11 @@ class Writing:
         return {"b": [kind, sha]}
 
 
-class Reading:
-    """Puts values together again. Raises `MissingBlob` where one of them is gone."""
+class ValueReader:
+    """Puts values together again. Raises `BlobNotFoundError` where one of them is gone."""
 
     def __init__(
-        self, serde: SerializerProtocol, links: Mapping[str, Link], blobs: Mapping[str, bytes]
+        self, serde: SerializerProtocol, links: Mapping[str, ValueLink], blobs: Mapping[str, bytes]
     ) -> None:
         self._serde = serde
         self._links = links

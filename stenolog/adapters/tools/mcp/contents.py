@@ -1,4 +1,4 @@
-"""What an MCP server answered, as an `Outcome`."""
+"""What an MCP server answered, as an `ToolOutput`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from base64 import b64decode
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from stenolog.adapters.tools.port import Media, Outcome
+from stenolog.adapters.tools.port import Attachment, ToolOutput
 from stenolog.projections.requests.quoting import note
 
 if TYPE_CHECKING:
@@ -18,18 +18,18 @@ GIVEN = "given as media"
 """What stands in structured content for base64 that is a picture, a sound or a file of the same result."""
 
 
-def outcome_from(result: CallToolResult) -> Outcome:
+def outcome_from(result: CallToolResult) -> ToolOutput:
     """Texts and media in their order; structured content as JSON where the server put no words to it, else in
     `meta["mcp"]["structured"]`: either without the base64 of media that are given already."""
     content = tuple(_items(result.content))
     structured = result.structured_content
     if structured is None:
-        return Outcome(content, result.is_error)
+        return ToolOutput(content, result.is_error)
     structured = _without(structured, {*_base64(result.content)} - {""})
     if not any(isinstance(item, str) for item in content):
         written = json.dumps(structured, ensure_ascii=False, separators=(",", ":"))
-        return Outcome((*content, written), result.is_error)
-    return Outcome(content, result.is_error, {"mcp": {"structured": structured}})
+        return ToolOutput((*content, written), result.is_error)
+    return ToolOutput(content, result.is_error, {"mcp": {"structured": structured}})
 
 
 def _base64(blocks: Iterable[ContentBlock]) -> Iterator[str]:
@@ -53,7 +53,7 @@ def _without(value: Any, given: Collection[str]) -> Any:
             return value
 
 
-def _items(blocks: Iterable[ContentBlock]) -> Iterator[str | Media]:
+def _items(blocks: Iterable[ContentBlock]) -> Iterator[str | Attachment]:
     for block in blocks:
         match block.type:
             case "text":
@@ -66,9 +66,9 @@ def _items(blocks: Iterable[ContentBlock]) -> Iterator[str | Media]:
                 yield from _resource(block)
 
 
-def _media(data: str, media_type: str | None, name: str = "") -> str | Media:
+def _media(data: str, media_type: str | None, name: str = "") -> str | Attachment:
     try:
-        return Media(b64decode(data, validate=True), media_type or "application/octet-stream", name)
+        return Attachment(b64decode(data, validate=True), media_type or "application/octet-stream", name)
     except ValueError:
         return note(f"expected {media_type} in base64 here, found {len(data):,} characters of something else")
 
@@ -79,7 +79,7 @@ def _link(link: ResourceLink) -> str:
     return note("resource: " + ", ".join(each for each in said if each))
 
 
-def _resource(block: EmbeddedResource) -> Iterator[str | Media]:
+def _resource(block: EmbeddedResource) -> Iterator[str | Attachment]:
     resource: Any = block.resource
     if hasattr(resource, "text"):
         yield note(f"resource: {resource.uri}")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
-from stenolog.adapters.tools.outcomes import told
+from stenolog.adapters.tools.outcomes import error_text
 from stenolog.domain.errors import ToolError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Link:
             async with asyncio.timeout(self._timeout):
                 self.tools = await _listed(client)
         except Exception as error:
-            raise ToolError(f"its tools cannot be listed: {told(error)}") from None
+            raise ToolError(f"its tools cannot be listed: {error_text(error)}") from None
         return self.tools
 
     def end(self) -> None:
@@ -94,7 +94,7 @@ class Link:
                     self._ready.set_result(client)
                     await self._leave.wait()
         except Exception as error:
-            failure = told(error)
+            failure = error_text(error)
         finally:
             self._gone = True
             if not self._ready.done():

@@ -11,9 +11,17 @@ from urllib.parse import urlsplit
 from stenolog.adapters.hiding import hide
 from stenolog.adapters.tools.arguments import json_object
 from stenolog.adapters.tools.functions import Approval, checked
-from stenolog.adapters.tools.outcomes import told
-from stenolog.adapters.tools.port import LIMIT, TIMEOUT, Call, Outcome, Repeat, Runnable, Toolbox
-from stenolog.domain.errors import CallerError, InvalidEvent, MissingExtra, ToolError
+from stenolog.adapters.tools.outcomes import error_text
+from stenolog.adapters.tools.port import (
+    LIMIT,
+    TIMEOUT,
+    BaseTool,
+    RetrySafety,
+    ToolContext,
+    ToolOutput,
+    Toolset,
+)
+from stenolog.domain.errors import CallerError, InvalidEventError, MissingExtraError, ToolError
 from stenolog.domain.values import Tool
 from stenolog.projections.requests.wires.gemini_answers import function_name
 
@@ -46,14 +54,14 @@ class Options(TypedDict, total=False):
     prefix: str
     tools: Collection[str] | None
     approval: Approval | Collection[str]
-    repeat: Repeat
+    repeat: RetrySafety
     timeout: float | None
     limit: int
     trust_hints: bool
     connect: float
 
 
-class MCPServer(Toolbox):
+class MCPServer(Toolset):
     """The tools of an MCP server: `MCPServer.stdio(...)` or `MCPServer.http(...)`, which take `Options`.
 
     It belongs to the event loop that it was opened in, until it is closed. A tool goes by its name as every
@@ -122,7 +130,7 @@ class MCPServer(Toolbox):
     def __repr__(self) -> str:
         return f"<MCPServer {self._shown}>"
 
-    async def open(self) -> Sequence[Runnable]:
+    async def open(self) -> Sequence[BaseTool]:
         """Connect, if that is not done yet, and list the tools as they are now. Raises `ToolError`."""
         fresh = self._link is None or not self._link.usable
         link = self._linked()
@@ -139,7 +147,7 @@ class MCPServer(Toolbox):
             link.end()
             await link.ended()
 
-    async def call(self, name: str, call: Call) -> Outcome:
+    async def call(self, name: str, call: ToolContext) -> ToolOutput:
         """Call the tool of this name (the server's own). Raises `ToolError`, and says what is known of it."""
         arguments = json_object(call.arguments)
         link = self._linked()
@@ -157,7 +165,7 @@ class MCPServer(Toolbox):
             what = "the connection ended before it answered; the call may have had effects"
             raise self._failed(what) from None
         except Exception as error:  # what the SDK makes of an answer that breaks the protocol, or its schema
-            what = f"its answer cannot be read, and the call may have had effects: {told(error)}"
+            what = f"its answer cannot be read, and the call may have had effects: {error_text(error)}"
             raise self._failed(what) from None
 
     def _linked(self) -> Link:
@@ -182,7 +190,7 @@ class MCPServer(Toolbox):
         return ToolError(f"MCP server {self._shown}: {hide(str(what), self.secrets)}")
 
 
-class MCPTool(Runnable):
+class MCPTool(BaseTool):
     """One tool of an MCP server; it stays usable over a reconnection."""
 
     def __init__(self, server: MCPServer, theirs: TheirTool, options: Options) -> None:
@@ -199,7 +207,7 @@ class MCPTool(Runnable):
                 parameters=theirs.input_schema,
                 approval=bool(approval),
             )
-        except InvalidEvent as error:
+        except InvalidEventError as error:
             raise ToolError(f"its tool {theirs.name!r:.100}: {error}") from None
         self.approves = approval if callable(approval) else None
         self.repeat = options["repeat"]
@@ -207,7 +215,7 @@ class MCPTool(Runnable):
         if self.repeat == "never" and options.get("trust_hints", False) and _harmless(theirs):
             self.repeat = "safe"
 
-    async def run(self, call: Call) -> Outcome:
+    async def run(self, call: ToolContext) -> ToolOutput:
         return await self._server.call(self._name, call)
 
 
@@ -221,5 +229,5 @@ def _sdk() -> Any:
     try:
         import mcp
     except ImportError:
-        raise MissingExtra("mcp", "mcp") from None
+        raise MissingExtraError("mcp", "mcp") from None
     return mcp

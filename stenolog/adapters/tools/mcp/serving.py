@@ -6,21 +6,22 @@ import json
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.outputs import READ, read_output_tool, run_read_output
-from stenolog.domain.errors import MissingExtra, StenologError
+from stenolog.domain.errors import MissingExtraError, StenologError
 
 
-def serve_outputs(talk: Conversation) -> None:
-    """Serve the tool `read_output` on stdin and stdout, until the client has gone. Raises `MissingExtra`."""
+def serve_outputs(conversation: Conversation) -> None:
+    """Serve the tool `read_output` on stdin and stdout, until the client has gone. Raises
+    `MissingExtraError`."""
     try:
         from mcp.server.mcpserver import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
         from mcp_types import ToolAnnotations
     except ImportError:
-        raise MissingExtra("mcp", "mcp") from None
+        raise MissingExtraError("mcp", "mcp") from None
 
     def read(path: str, offset: int = 0, limit: int = READ) -> str:
         try:
-            return run_read_output(talk, json.dumps({"path": path, "offset": offset, "limit": limit}))
+            return run_read_output(conversation, json.dumps({"path": path, "offset": offset, "limit": limit}))
         except StenologError as error:
             raise ToolError(str(error)) from None
 

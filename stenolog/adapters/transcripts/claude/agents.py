@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..fields import name_of, obj, text
+from ..fields import as_dict, as_str, name_of
 
 SHORT = 8
 
@@ -29,9 +29,9 @@ class SubAgents:
 
     def starts(self, call_id: str, arguments: object) -> None:
         """A tool call that may start a sub-agent."""
-        if kind := text(obj(arguments).get("subagent_type")):
+        if kind := as_str(as_dict(arguments).get("subagent_type")):
             self._types[call_id] = kind
-        if prompt := text(obj(arguments).get("prompt")):
+        if prompt := as_str(as_dict(arguments).get("prompt")):
             self._prompts[prompt] = call_id
 
     def ran(self, agent_id: str, call_id: str) -> None:
@@ -49,13 +49,13 @@ class SubAgents:
 
     def of_record(self, record: dict[str, Any]) -> str:
         """The sub-agent in whose lane a record stands; empty for the main agent's."""
-        if call_id := text(record.get("parent_tool_use_id")):
+        if call_id := as_str(record.get("parent_tool_use_id")):
             return self.name(call_id, call_id)
         if not record.get("isSidechain"):
             return ""
-        uuid, parent = text(record.get("uuid")), text(record.get("parentUuid"))
+        uuid, parent = as_str(record.get("uuid")), as_str(record.get("parentUuid"))
         root = self._roots[uuid] = self._roots.get(parent, uuid)
-        return self.name(text(record.get("agentId")) or root, "")
+        return self.name(as_str(record.get("agentId")) or root, "")
 
     def name(self, agent_id: str, call_id: str) -> str:
         """The name of the agent of that id, started by that call."""

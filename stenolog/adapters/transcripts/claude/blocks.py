@@ -6,17 +6,17 @@ from typing import Any
 
 from stenolog.domain.parts import (
     AssistantPart,
-    File,
-    Image,
-    Opaque,
-    Reasoning,
-    Text,
+    FilePart,
+    ImagePart,
+    ProviderPart,
+    ReasoningPart,
+    TextPart,
     ToolCall,
     UserPart,
 )
 from stenolog.domain.values import Usage
 
-from ..fields import Json, arguments, compact, items, obj, text, whole
+from ..fields import Json, arguments, as_dict, as_int, as_list, as_str, compact
 from ..media import Blobs, keep, keep_base64
 
 PROVIDER = "anthropic"
@@ -28,7 +28,7 @@ def blocks(content: Json) -> list[dict[str, Any]]:
         return [{"type": "text", "text": content}]
     return [
         block if isinstance(block, dict) else {"type": "text", "text": compact(block)}
-        for block in items(content)
+        for block in as_list(content)
     ]
 
 
@@ -36,57 +36,57 @@ def assistant_part(block: dict[str, Any], model: str, call_id: str) -> Assistant
     """One block of an answer; `call_id` stands in for the id of a call that has none."""
     match block.get("type"):
         case "text" if isinstance(block.get("text"), str):
-            return Text(text=block["text"])
+            return TextPart(text=block["text"])
         case "thinking" if isinstance(block.get("thinking"), str):
-            return Reasoning(
-                text=block["thinking"], provider=PROVIDER, signature=text(block.get("signature"))
+            return ReasoningPart(
+                text=block["thinking"], provider=PROVIDER, signature=as_str(block.get("signature"))
             )
         case "redacted_thinking":
-            return Reasoning(provider=PROVIDER, encrypted=text(block.get("data")))
+            return ReasoningPart(provider=PROVIDER, encrypted=as_str(block.get("data")))
         case "tool_use":
             return ToolCall(
-                id=text(block.get("id")) or call_id,
-                name=text(block.get("name")),
+                id=as_str(block.get("id")) or call_id,
+                name=as_str(block.get("name")),
                 arguments=arguments(block.get("input")),
             )
         case _:
-            return Opaque(provider=PROVIDER, model=model, raw=compact(block))
+            return ProviderPart(provider=PROVIDER, model=model, raw=compact(block))
 
 
 def user_part(block: dict[str, Any], blobs: Blobs) -> UserPart:
     """One block of a user message or a tool result; what is unknown becomes its JSON text."""
-    source = obj(block.get("source"))
+    source = as_dict(block.get("source"))
     match block.get("type"):
         case "text" if isinstance(block.get("text"), str):
-            return Text(text=block["text"])
+            return TextPart(text=block["text"])
         case "image":
             return _image(block, source, blobs)
         case "document":
             return _document(block, source, blobs)
         case _:
-            return Text(text=compact(block))
+            return TextPart(text=compact(block))
 
 
 def _image(block: dict[str, Any], source: dict[str, Any], blobs: Blobs) -> UserPart:
-    media_type = text(source.get("media_type")) or "image/png"
+    media_type = as_str(source.get("media_type")) or "image/png"
     if (blob := _bytes(source, blobs)) is not None:
-        return Image(media_type=media_type, blob=blob)
-    if url := text(source.get("url")):
-        return Image(media_type=media_type, url=url)
-    return Text(text=compact(block))
+        return ImagePart(media_type=media_type, blob=blob)
+    if url := as_str(source.get("url")):
+        return ImagePart(media_type=media_type, url=url)
+    return TextPart(text=compact(block))
 
 
 def _document(block: dict[str, Any], source: dict[str, Any], blobs: Blobs) -> UserPart:
-    name = text(block.get("title"))
+    name = as_str(block.get("title"))
     if source.get("type") == "text" and isinstance(source.get("data"), str):
         blob = keep(source["data"].encode(), blobs)
-        return File(name=name, media_type=text(source.get("media_type")) or "text/plain", blob=blob)
-    media_type = text(source.get("media_type")) or "application/pdf"
+        return FilePart(name=name, media_type=as_str(source.get("media_type")) or "text/plain", blob=blob)
+    media_type = as_str(source.get("media_type")) or "application/pdf"
     if (found := _bytes(source, blobs)) is not None:
-        return File(name=name, media_type=media_type, blob=found)
-    if url := text(source.get("url")):
-        return File(name=name, media_type=media_type, url=url)
-    return Text(text=compact(block))
+        return FilePart(name=name, media_type=media_type, blob=found)
+    if url := as_str(source.get("url")):
+        return FilePart(name=name, media_type=media_type, url=url)
+    return TextPart(text=compact(block))
 
 
 def _bytes(source: dict[str, Any], blobs: Blobs) -> str | None:
@@ -99,13 +99,13 @@ def usage(counted: Json) -> Usage | None:
     if not isinstance(counted, dict):
         return None
     read, write = (
-        whole(counted.get("cache_read_input_tokens")),
-        whole(counted.get("cache_creation_input_tokens")),
+        as_int(counted.get("cache_read_input_tokens")),
+        as_int(counted.get("cache_creation_input_tokens")),
     )
     return Usage(
-        input=whole(counted.get("input_tokens")) + read + write,
-        output=whole(counted.get("output_tokens")),
+        input=as_int(counted.get("input_tokens")) + read + write,
+        output=as_int(counted.get("output_tokens")),
         cache_read=read,
         cache_write=write,
-        reasoning=whole(obj(counted.get("output_tokens_details")).get("thinking_tokens")),
+        reasoning=as_int(as_dict(counted.get("output_tokens_details")).get("thinking_tokens")),
     )

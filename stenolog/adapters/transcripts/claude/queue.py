@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(eq=False)
-class Waiting:
+class QueuedMessage:
     """One queued message: its words, the id of the entry that keeps them, whether they were delivered."""
 
     text: str
@@ -23,14 +23,14 @@ class Queue:
     """The messages that wait, first come first served, and those taken out."""
 
     def __init__(self) -> None:
-        self._waiting: list[Waiting] = []
-        self._out: list[Waiting] = []
+        self._waiting: list[QueuedMessage] = []
+        self._out: list[QueuedMessage] = []
 
     def enqueue(self, text: str, entry: str) -> None:
         """What was typed while the agent was busy waits its turn."""
-        self._waiting.append(Waiting(text, entry))
+        self._waiting.append(QueuedMessage(text, entry))
 
-    def take(self, content: str) -> Waiting | None:
+    def take(self, content: str) -> QueuedMessage | None:
         """Take one out: that of these words where they are told, else the first."""
         for waiting in self._waiting:
             if not content or waiting.text == content:
@@ -40,11 +40,11 @@ class Queue:
                 return waiting
         return None
 
-    def out(self, entry: str) -> Waiting | None:
+    def out(self, entry: str) -> QueuedMessage | None:
         """The message of that entry, where it was taken out to be the next prompt and not delivered since."""
         return next((waiting for waiting in self._out if waiting.entry == entry), None)
 
-    def forget(self, waiting: Waiting) -> None:
+    def forget(self, waiting: QueuedMessage) -> None:
         """A message that was taken out needs no delivery any more."""
         self._out.remove(waiting)
 
@@ -52,7 +52,7 @@ class Queue:
         """Nothing waits any longer."""
         self._waiting.clear()
 
-    def claim(self, text: str, *, delivered: bool = False) -> Waiting | None:
+    def claim(self, text: str, *, delivered: bool = False) -> QueuedMessage | None:
         """The queued message that a record with these words is the delivery of.
 
         With `delivered`, the record may be the echo of one that was delivered already; else it never is,

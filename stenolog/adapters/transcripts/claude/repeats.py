@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ..fields import Json, compact, obj, text
+from ..fields import Json, as_dict, as_str, compact
 from .blocks import blocks
 
 
@@ -29,7 +29,7 @@ class Repeats:
         """
         uuid, pieces = uuid_of(value), content_of(value)
         by_uuid = [hash((uuid, piece)) for piece in pieces]
-        by_time = [hash((agent, text(value.get("timestamp")), piece)) for piece in pieces] if agent else []
+        by_time = [hash((agent, as_str(value.get("timestamp")), piece)) for piece in pieces] if agent else []
         is_named = bool(uuid) and uuid not in self.shared
         is_new = uuid not in self._uuids if is_named else not agent
         marks = zip(by_uuid if is_named else by_time, pieces, strict=True) if not is_new else ()
@@ -43,7 +43,7 @@ class Repeats:
 
 def uuid_of(value: dict[str, Any]) -> str:
     """A record's uuid; empty where it has none."""
-    return text(value.get("uuid")).strip()
+    return as_str(value.get("uuid")).strip()
 
 
 def content_of(value: dict[str, Any]) -> list[int]:
@@ -51,9 +51,9 @@ def content_of(value: dict[str, Any]) -> list[int]:
     message = value.get("message")
     if isinstance(message, dict):
         return [_hash(block) for block in blocks(message.get("content"))]
-    return [hash(tuple(text(value.get(name)) for name in ("type", "subtype", "content")))]
+    return [hash(tuple(as_str(value.get(name)) for name in ("type", "subtype", "content")))]
 
 
 def _hash(block: Json) -> int:
-    fields = sorted(obj(block).items())
+    fields = sorted(as_dict(block).items())
     return hash(tuple((name, each if isinstance(each, str) else compact(each)) for name, each in fields))

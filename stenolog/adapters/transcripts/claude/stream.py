@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from ..fields import Json, items, obj, text
-from ..lines import Reading, Record
-from ..told import Told
+from ..fields import Json, as_dict, as_list, as_str
+from ..lines import JsonLinesReader, Record
+from ..told import SourceConversation
 from .records import ClaudeCode
 
 _BLANK = b"\xef\xbb\xbf \t\r\n\0"
@@ -17,22 +17,22 @@ _BLANK = b"\xef\xbb\xbf \t\r\n\0"
 
 def is_stream_record(value: Json) -> bool:
     """Whether it is a message or the result of such a stream; a session has `sessionId` in its place."""
-    if not isinstance(value, dict) or not text(value.get("session_id")) or "sessionId" in value:
+    if not isinstance(value, dict) or not as_str(value.get("session_id")) or "sessionId" in value:
         return False
     if value.get("type") in ("user", "assistant"):
-        return "content" in obj(value.get("message"))
+        return "content" in as_dict(value.get("message"))
     return value.get("type") == "result" and "subtype" in value and "is_error" in value
 
 
 def is_stream(document: Json) -> bool:
     """Whether it is a list of the objects of a stream."""
-    found = items(document)
+    found = as_list(document)
     return any(map(is_stream_record, found)) and not any(map(other_stream, found))
 
 
 def other_stream(value: Json) -> str:
     """The name of another program that writes such a record in its stream; empty where none is known."""
-    record = obj(value)
+    record = as_dict(value)
     kind, has_id = record.get("type"), "session_id" in record
     if kind == "message" and has_id and {"role", "text"} <= record.keys():
         return "a Droid stream"
@@ -54,15 +54,15 @@ def is_list(stream: BinaryIO) -> bool:
     return found
 
 
-def read(stream: BinaryIO, reading: Reading) -> Iterator[Told]:
+def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
     """The sessions of a list, each with the records that name it and those behind them that name none."""
     sessions: dict[str, list[Record]] = {}
     now, early = "", list[Record]()
-    for number, value in enumerate(items(reading.document(stream)), 1):
-        now = text(obj(value).get("session_id")) or now
-        early.append(Record(str(number), obj(value)))
+    for number, value in enumerate(as_list(reading.document(stream)), 1):
+        now = as_str(as_dict(value).get("session_id")) or now
+        early.append(Record(str(number), as_dict(value)))
         if now:
             sessions.setdefault(now, []).extend(early)
             early = []
     for name, found in sessions.items():
-        yield Told(name, found, ClaudeCode)
+        yield SourceConversation(name, found, ClaudeCode)

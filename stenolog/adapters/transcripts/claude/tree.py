@@ -10,18 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from stenolog.domain.values import Span
+from stenolog.domain.values import PositionRange
 
 
 @dataclass(eq=False)
-class Turn:
+class TurnRecords:
     """A prompt and what follows it; `first` is the position it begins at, 0 while nothing is said in it, and
     `last` that of its end, None until another turn begins. `way` leads to its end, once that is known.
 
     A turn without a parent is a root: where a context begins.
     """
 
-    parent: Turn | None = None
+    parent: TurnRecords | None = None
     first: int = 0
     last: int | None = None
     way: Way | None = None
@@ -34,39 +34,39 @@ class Way(NamedTuple):
 
     root: int
     next: int
-    spans: tuple[Span, ...]
+    spans: tuple[PositionRange, ...]
 
 
 class Tree:
     """The turns of a session, in the order they began in, and the one that is going on."""
 
     def __init__(self) -> None:
-        self.origin = Turn()
+        self.origin = TurnRecords()
         self.current = self.origin
-        self._turns: list[Turn] = []
-        self._of: dict[str, Turn] = {}
+        self._turns: list[TurnRecords] = []
+        self._of: dict[str, TurnRecords] = {}
 
     def __contains__(self, uuid: str) -> bool:
         return uuid in self._of
 
     def note(self, uuid: str, parent: str, *, begins: bool = False) -> None:
         """A record that is no prompt. With `begins`, one without a parent begins a new context."""
-        self._of[uuid] = Turn() if begins and not parent else self._of.get(parent, self.current)
+        self._of[uuid] = TurnRecords() if begins and not parent else self._of.get(parent, self.current)
 
     def drop(self, uuid: str) -> None:
         """Forget where a record stands: its uuid is that of others too."""
         self._of.pop(uuid, None)
 
-    def base(self, parent: str) -> Turn:
+    def base(self, parent: str) -> TurnRecords:
         """The turn that a prompt with this parent goes on from."""
         return self._of.get(parent, self.current) if parent else self.origin
 
-    def opens(self, parent: str) -> Turn | None:
+    def opens(self, parent: str) -> TurnRecords | None:
         """The new context that is opened by whatever is said first below this parent, if it is one."""
         turn = self._of.get(parent)
         return None if turn is None or turn.first or turn is self.current else turn
 
-    def way(self, base: Turn) -> Literal["on", "reset", "rewind"]:
+    def way(self, base: TurnRecords) -> Literal["on", "reset", "rewind"]:
         """What going on from there means: nothing, a context that begins anew, or a return."""
         if base is self.current or not self._turns:
             return "on"
@@ -82,22 +82,22 @@ class Tree:
 
     def prompt(self, uuid: str, position: int) -> None:
         """A prompt stands at this position, and begins a turn."""
-        self.current = self._of[uuid] = Turn(parent=self.current)
+        self.current = self._of[uuid] = TurnRecords(parent=self.current)
         self.start(position)
 
     def forget(self, uuid: str) -> None:
         """The context was cleared by this record: what follows it begins anew."""
-        self.current = self._of[uuid] = Turn()
+        self.current = self._of[uuid] = TurnRecords()
 
-    def hidden(self, base: Turn, last: int) -> tuple[int, tuple[Span, ...]]:
+    def hidden(self, base: TurnRecords, last: int) -> tuple[int, tuple[PositionRange, ...]]:
         """Where the context of a turn begins, and the spans up to `last` that are not on its way back."""
         way = self._way(base, last)
         return way.root, _with_gap(way.spans, way.next, last)
 
-    def _way(self, turn: Turn, last: int) -> Way:
+    def _way(self, turn: TurnRecords, last: int) -> Way:
         """The way to the end of a turn; that of a turn which has ended is kept, and not gone once more."""
-        path: list[Turn] = []
-        each: Turn | None = turn
+        path: list[TurnRecords] = []
+        each: TurnRecords | None = turn
         while each is not None and each.way is None:
             path.append(each)
             each = each.parent
@@ -115,10 +115,10 @@ class Tree:
         return way
 
 
-def _with_gap(spans: tuple[Span, ...], first: int, last: int) -> tuple[Span, ...]:
+def _with_gap(spans: tuple[PositionRange, ...], first: int, last: int) -> tuple[PositionRange, ...]:
     """The spans and one more behind them, if there is anything in it."""
     if last < first:
         return spans
     if spans and spans[-1].last == first - 1:
-        return (*spans[:-1], Span(first=spans[-1].first, last=last))
-    return (*spans, Span(first=first, last=last))
+        return (*spans[:-1], PositionRange(first=spans[-1].first, last=last))
+    return (*spans, PositionRange(first=first, last=last))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
-from stenolog.domain.parts import AssistantPart, Opaque, Text
+from stenolog.domain.parts import AssistantPart, ProviderPart, TextPart
 
-from ..fields import compact, items, obj, text
+from ..fields import as_dict, as_list, as_str, compact
 from .items import PROVIDER, content
 
 Words: TypeAlias = tuple[str, ...]
@@ -27,9 +27,9 @@ class Compaction:
     def __init__(self) -> None:
         self._said: dict[Words, list[list[int]]] = {}
 
-    def said(self, message: dict[str, Any], positions: list[int]) -> None:
+    def add_message(self, message: dict[str, Any], positions: list[int]) -> None:
         """A message of a user, the system or the developer stands at these positions."""
-        self._said.setdefault(_words(message), []).append(positions)
+        self._said.setdefault(_text_key(message), []).append(positions)
 
     def forget(self, positions: Iterable[int]) -> None:
         """These positions are no longer in sight."""
@@ -39,14 +39,14 @@ class Compaction:
 
     def compact(self, payload: dict[str, Any], model: str) -> Compacted:
         """Read a `compacted` record that a model wrote. Messages that it repeats stay where they are."""
-        summary = text(payload.get("message"))
-        parts: list[AssistantPart] = [Text(text=summary)] if summary else []
+        summary = as_str(payload.get("message"))
+        parts: list[AssistantPart] = [TextPart(text=summary)] if summary else []
         kept: dict[Words, list[list[int]]] = {}
         fresh = []
-        for item in map(obj, reversed(items(payload.get("replacement_history")))):
-            words = _words(item)
+        for item in map(as_dict, reversed(as_list(payload.get("replacement_history")))):
+            words = _text_key(item)
             if item.get("type") != "message" or item.get("role") == "assistant":
-                parts.append(Opaque(provider=PROVIDER, model=model, raw=compact(item)))
+                parts.append(ProviderPart(provider=PROVIDER, model=model, raw=compact(item)))
             elif places := self._said.get(words):
                 kept.setdefault(words, []).insert(0, places.pop())
             elif not (summary and any(summary in said for said in words)):
@@ -56,5 +56,5 @@ class Compaction:
         return Compacted(stays, tuple(parts), fresh[::-1])
 
 
-def _words(message: dict[str, Any]) -> Words:
-    return tuple(text(part.get("text")) or compact(part) for part in content(message.get("content")))
+def _text_key(message: dict[str, Any]) -> Words:
+    return tuple(as_str(part.get("text")) or compact(part) for part in content(message.get("content")))

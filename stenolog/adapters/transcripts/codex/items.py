@@ -6,18 +6,18 @@ from typing import Any
 
 from stenolog.domain.parts import (
     AssistantPart,
-    File,
-    Image,
-    Opaque,
-    Reasoning,
-    Refusal,
-    Text,
+    FilePart,
+    ImagePart,
+    ProviderPart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
     ToolCall,
     UserPart,
 )
 from stenolog.domain.values import Usage
 
-from ..fields import Json, arguments, compact, items, obj, text, whole
+from ..fields import Json, arguments, as_dict, as_int, as_list, as_str, compact
 from ..media import Blobs, keep_data_url
 
 PROVIDER = "openai"
@@ -29,49 +29,49 @@ def assistant_parts(item: dict[str, Any], model: str, call_id: str) -> list[Assi
     """What one item of an answer says; `call_id` stands in for the id of a call that has none."""
     match item.get("type"):
         case "message":
-            phase = text(item.get("phase"))
+            phase = as_str(item.get("phase"))
             return [_spoken(part, model, phase) for part in content(item.get("content"))]
         case "reasoning":
             return [_reasoning(item)]
         case "function_call":
-            return [_call(item, call_id, text(item.get("name")), item.get("arguments"))]
+            return [_call(item, call_id, as_str(item.get("name")), item.get("arguments"))]
         case "custom_tool_call":
-            return [_call(item, call_id, text(item.get("name")), item.get("input"), "custom")]
+            return [_call(item, call_id, as_str(item.get("name")), item.get("input"), "custom")]
         case "tool_search_call" if item.get("execution") == "client":
             return [_call(item, call_id, "tool_search", item.get("arguments"), "tool_search")]
         case "local_shell_call":
             return [_call(item, call_id, "local_shell", item.get("action"))]
         case _:
-            return [Opaque(provider=PROVIDER, model=model, raw=compact(item))]
+            return [ProviderPart(provider=PROVIDER, model=model, raw=compact(item))]
 
 
 def content(value: Json) -> list[dict[str, Any]]:
     """The parts of a message; a string is one part of text."""
     if isinstance(value, str):
         return [{"type": "input_text", "text": value}]
-    return [obj(part) or {"text": compact(part)} for part in items(value)]
+    return [as_dict(part) or {"text": compact(part)} for part in as_list(value)]
 
 
 def user_part(part: dict[str, Any], blobs: Blobs) -> UserPart:
     """One part of a message or of an output; a part of an unknown type is kept as its JSON."""
     match part.get("type"):
-        case "input_image" if url := text(part.get("image_url")):
+        case "input_image" if url := as_str(part.get("image_url")):
             kept = keep_data_url(url, blobs)
-            return Image(url=url) if kept is None else Image(media_type=kept[0], blob=kept[1])
-        case "input_file" if url := text(part.get("file_data")) or text(part.get("file_url")):
+            return ImagePart(url=url) if kept is None else ImagePart(media_type=kept[0], blob=kept[1])
+        case "input_file" if url := as_str(part.get("file_data")) or as_str(part.get("file_url")):
             kept = keep_data_url(url, blobs)
-            name = text(part.get("filename"))
+            name = as_str(part.get("filename"))
             return (
-                File(name=name, url=url)
+                FilePart(name=name, url=url)
                 if kept is None
-                else File(name=name, media_type=kept[0], blob=kept[1])
+                else FilePart(name=name, media_type=kept[0], blob=kept[1])
             )
-        case "input_file" if id := text(part.get("file_id")):
-            return File(name=text(part.get("filename")), provider=PROVIDER, id=id)
+        case "input_file" if id := as_str(part.get("file_id")):
+            return FilePart(name=as_str(part.get("filename")), provider=PROVIDER, id=id)
         case _ if isinstance(part.get("text"), str):
-            return Text(text=part["text"])
+            return TextPart(text=part["text"])
         case _:
-            return Opaque(provider=PROVIDER, raw=compact(part))
+            return ProviderPart(provider=PROVIDER, raw=compact(part))
 
 
 def output_parts(item: dict[str, Any], blobs: Blobs) -> tuple[UserPart, ...]:
@@ -79,7 +79,7 @@ def output_parts(item: dict[str, Any], blobs: Blobs) -> tuple[UserPart, ...]:
     output = item.get("output", item.get("tools"))
     if isinstance(output, list) and item.get("type") != "tool_search_output":
         return tuple(user_part(part, blobs) for part in content(output))
-    return (Text(text=output if isinstance(output, str) else compact(output)),)
+    return (TextPart(text=output if isinstance(output, str) else compact(output)),)
 
 
 def usage(counted: Json) -> Usage | None:
@@ -87,38 +87,39 @@ def usage(counted: Json) -> Usage | None:
     if not isinstance(counted, dict):
         return None
     return Usage(
-        input=whole(counted.get("input_tokens")),
-        output=whole(counted.get("output_tokens")),
-        cache_read=whole(counted.get("cached_input_tokens")),
-        reasoning=whole(counted.get("reasoning_output_tokens")),
+        input=as_int(counted.get("input_tokens")),
+        output=as_int(counted.get("output_tokens")),
+        cache_read=as_int(counted.get("cached_input_tokens")),
+        reasoning=as_int(counted.get("reasoning_output_tokens")),
     )
 
 
 def _spoken(part: dict[str, Any], model: str, phase: str) -> AssistantPart:
     if isinstance(part.get("refusal"), str):
-        return Refusal(text=part["refusal"])
+        return RefusalPart(text=part["refusal"])
     if isinstance(part.get("text"), str):
-        return Text(text=part["text"], phase=phase)
-    return Opaque(provider=PROVIDER, model=model, raw=compact(part))
+        return TextPart(text=part["text"], phase=phase)
+    return ProviderPart(provider=PROVIDER, model=model, raw=compact(part))
 
 
-def _reasoning(item: dict[str, Any]) -> Reasoning:
+def _reasoning(item: dict[str, Any]) -> ReasoningPart:
     said = [
-        text(obj(part).get("text")) for part in (*items(item.get("summary")), *items(item.get("content")))
+        as_str(as_dict(part).get("text"))
+        for part in (*as_list(item.get("summary")), *as_list(item.get("content")))
     ]
-    return Reasoning(
+    return ReasoningPart(
         text="\n\n".join(filter(None, said)),
         provider=PROVIDER,
-        id=text(item.get("id")),
-        encrypted=text(item.get("encrypted_content")),
+        id=as_str(item.get("id")),
+        encrypted=as_str(item.get("encrypted_content")),
     )
 
 
 def _call(item: dict[str, Any], call_id: str, name: str, given: Json, form: str = "") -> ToolCall:
     return ToolCall(
-        id=text(item.get("call_id")) or text(item.get("id")) or call_id,
+        id=as_str(item.get("call_id")) or as_str(item.get("id")) or call_id,
         name=name,
         arguments=arguments(given),
-        namespace=text(item.get("namespace")),
+        namespace=as_str(item.get("namespace")),
         form=form,
     )

@@ -20,15 +20,15 @@ from stenolog.domain.events import (
     ToolResult,
     UserMessage,
 )
-from stenolog.domain.values import Source, Span
+from stenolog.domain.values import Origin, PositionRange
 
 from ..failures import category
-from ..fields import compact, obj, text, title_of, when, whole
+from ..fields import as_dict, as_int, as_str, as_time, compact, title_of
 from ..lines import Record
 from ..media import Blobs
-from ..scribe import Answer, Scribe, merged, spans
-from ..settings import Setup
-from ..steps import Held, Step
+from ..scribe import Answer, EventWriter, merged, spans
+from ..settings import SettingsWriter
+from ..steps import ExistingLog, Step
 from .compaction import Compaction
 from .items import OUTPUTS, PROVIDER, assistant_parts, content, output_parts, usage, user_part
 
@@ -56,15 +56,15 @@ class Line(NamedTuple):
 
     key: str
     payload: dict[str, Any]
-    at: datetime
+    time: datetime
 
 
 class Codex:
     """Takes the records of one rollout and gives the steps that take it down."""
 
-    def __init__(self, log: Held) -> None:
-        self.scribe = Scribe("codex", MAIN, log)
-        self.setup = Setup(self.scribe)
+    def __init__(self, log: ExistingLog) -> None:
+        self.scribe = EventWriter("codex", MAIN, log)
+        self.setup = SettingsWriter(self.scribe)
         self.setup.card(MAIN, provider=PROVIDER)
         self.beyond: Counter[str] = Counter()
         self.decided: Counter[str] = Counter()
@@ -79,8 +79,8 @@ class Codex:
     def take(self, record: Record) -> list[Step]:
         """What a record adds; an answer is held back until the record that counts its tokens."""
         value = record.value
-        self._at = when(value.get("timestamp"), self._at)
-        line = Line(f"#{record.line}", obj(value.get("payload")), self._at)
+        self._at = as_time(value.get("timestamp"), self._at)
+        line = Line(f"#{record.line}", as_dict(value.get("payload")), self._at)
         match value.get("type"):
             case "response_item":
                 self._item(line)
@@ -101,7 +101,7 @@ class Codex:
         self.scribe.close()
         return self.scribe.drain()
 
-    def _source(self, line: Line, id: str, role: str) -> Source:
+    def _source(self, line: Line, id: str, role: str) -> Origin:
         return self.scribe.source(id, role, line.key)
 
     def _responded(self) -> None:
@@ -117,13 +117,13 @@ class Codex:
         payload = line.payload
         base = payload.get("base_instructions")
         self._about = {name: payload[name] for name in _ABOUT_THE_SESSION if payload.get(name)}
-        if branch := text(obj(payload.get("git")).get("branch")):
+        if branch := as_str(as_dict(payload.get("git")).get("branch")):
             self._about["branch"] = branch
         self.setup.about("codex", self._about)
         self.setup.card(
             MAIN,
-            persona=text(obj(base).get("text")) or text(base),
-            provider=text(payload.get("model_provider")) or PROVIDER,
+            persona=as_str(as_dict(base).get("text")) or as_str(base),
+            provider=as_str(payload.get("model_provider")) or PROVIDER,
         )
 
     def _turn_context(self, line: Line) -> None:
@@ -131,20 +131,23 @@ class Codex:
         self._responded()
         self.beyond["turn_context"] += 1
         payload = line.payload
-        together = text(obj(payload.get("collaboration_mode")).get("mode"))
-        policy = text(payload.get("approval_policy"))
+        together = as_str(as_dict(payload.get("collaboration_mode")).get("mode"))
+        policy = as_str(payload.get("approval_policy"))
         if mode := together if together not in ("", "default") else policy:
             self.setup.mode = mode
-        if model := text(payload.get("model")):
+        if model := as_str(payload.get("model")):
             self.setup.card(MAIN, model=model)
-        sandbox, effort = text(obj(payload.get("sandbox_policy")).get("type")), text(payload.get("effort"))
-        self.setup.about("codex", {"sandbox": sandbox, "effort": effort, "cwd": text(payload.get("cwd"))})
+        sandbox, effort = (
+            as_str(as_dict(payload.get("sandbox_policy")).get("type")),
+            as_str(payload.get("effort")),
+        )
+        self.setup.about("codex", {"sandbox": sandbox, "effort": effort, "cwd": as_str(payload.get("cwd"))})
 
     # What is said
 
     def _item(self, line: Line) -> None:
         item = line.payload
-        kind = text(item.get("type"))
+        kind = as_str(item.get("type"))
         by_client = kind != "tool_search_output" or item.get("execution") == "client"
         if kind == "ghost_snapshot":
             self.beyond[kind] += 1
@@ -153,31 +156,31 @@ class Codex:
         elif kind in OUTPUTS and by_client:
             self._output(line)
         else:
-            self._answer(line, text(item.get("id")))
+            self._answer(line, as_str(item.get("id")))
 
     def _answer(self, line: Line, item_id: str) -> None:
         """Items that follow each other are one response of the model, and so one message."""
         if not self._response:
             self._response = item_id or line.key
             self._uncounted = line.key
-        if self.scribe.begins(line.key, MAIN, self._response):
-            self.setup.settle(line.key, line.at)
+        if self.scribe.starts_message(line.key, MAIN, self._response):
+            self.setup.settle(line.key, line.time)
         model = self.setup.cards[MAIN].model
         heard = Answer(
             agent=MAIN,
             source_id=self._response,
-            at=line.at,
+            time=line.time,
             parts=assistant_parts(line.payload, model, line.key),
             to=(USER,),
             model=model,
         )
-        self.scribe.hear(line.key, heard)
+        self.scribe.add_part(line.key, heard)
 
     def _output(self, line: Line) -> None:
         self._response = ""
         blobs: Blobs = {}
-        call_id = text(line.payload.get("call_id"))
-        self.setup.settle(line.key, line.at)
+        call_id = as_str(line.payload.get("call_id"))
+        self.setup.settle(line.key, line.time)
         call = self.scribe.closed(call_id)
         result = ToolResult(
             call_id=call_id,
@@ -186,24 +189,24 @@ class Codex:
             parts=output_parts(line.payload, blobs),
             source=self._source(line, call_id, "tool"),
         )
-        self.scribe.say(result, line.key, line.at, blobs)
+        self.scribe.write(result, line.key, line.time, blobs)
 
     def _message(self, line: Line) -> None:
         self._responded()
         runs = list(_runs(line.payload))
-        said = (text(part.get("text")) for kind, run in runs if kind == "person" for part in run)
+        said = (as_str(part.get("text")) for kind, run in runs if kind == "person" for part in run)
         if self.setup.title is None and (title := title_of(" ".join(said))):
             self.setup.title = title
-        self.setup.settle(line.key, line.at)
+        self.setup.settle(line.key, line.time)
         positions = []
         for nth, (kind, run) in enumerate(runs):
             id = f"{line.key}:{nth}" if nth else line.key
             positions.append(self._user(line, id, kind, run))
-        self._compaction.said(line.payload, positions)
+        self._compaction.add_message(line.payload, positions)
 
     def _user(self, line: Line, id: str, kind: AuthorKind, run: list[dict[str, Any]]) -> int:
-        role = text(line.payload.get("role"))
-        words = text(run[0].get("text"))
+        role = as_str(line.payload.get("role"))
+        words = as_str(run[0].get("text"))
         if _ABORTED.match(words) and not self._aborted:
             self._aborted = True
             return self._failed(line, id, words, "cancelled")
@@ -212,9 +215,9 @@ class Codex:
             parts=tuple(user_part(part, blobs) for part in run),
             author_kind=kind,
             to=(MAIN,),
-            source=self._source(line, text(line.payload.get("id")), role),
+            source=self._source(line, as_str(line.payload.get("id")), role),
         )
-        position = self.scribe.say(message, id, line.at, blobs)
+        position = self.scribe.write(message, id, line.time, blobs)
         if kind == "person":
             self._prompts.append(position)
         return position
@@ -222,7 +225,7 @@ class Codex:
     # Records for the screen
 
     def _event(self, line: Line) -> None:
-        kind = text(line.payload.get("type"))
+        kind = as_str(line.payload.get("type"))
         self.beyond[f"event_msg/{kind}"] += 1
         if kind in _TURN:
             self._turn(line, kind)
@@ -230,12 +233,12 @@ class Codex:
             self._count(line)
         elif kind == "turn_aborted" and not self._aborted:
             self._aborted = True
-            self._failed(line, line.key, text(line.payload.get("reason")) or "aborted", "cancelled")
+            self._failed(line, line.key, as_str(line.payload.get("reason")) or "aborted", "cancelled")
         elif kind in ("error", "stream_error"):
-            words = text(line.payload.get("message"))
+            words = as_str(line.payload.get("message"))
             self._failed(line, line.key, words, category(words))
         elif kind == "thread_rolled_back":
-            self._roll_back(whole(line.payload.get("num_turns")))
+            self._roll_back(as_int(line.payload.get("num_turns")))
 
     def _turn(self, line: Line, kind: str) -> None:
         """A turn begins or ends; one that ends with an error, which no other record told, has failed."""
@@ -244,12 +247,12 @@ class Codex:
         self._responded()
         error = line.payload.get("error")
         if error and not (self._has_failed or self._aborted):
-            words = text(obj(error).get("message")) or text(error) or compact(error)
+            words = as_str(as_dict(error).get("message")) or as_str(error) or compact(error)
             self._failed(line, line.key, words, category(words))
 
     def _count(self, line: Line) -> None:
         """The tokens of the response that has just ended, if it is still in our hands."""
-        counted = usage(obj(line.payload.get("info")).get("last_token_usage"))
+        counted = usage(as_dict(line.payload.get("info")).get("last_token_usage"))
         self.scribe.close()
         if counted is not None and self._uncounted:
             self.scribe.count(self._uncounted, counted)
@@ -258,9 +261,9 @@ class Codex:
     def _failed(self, line: Line, id: str, words: str, named: ErrorCategory) -> int:
         self._has_failed = True
         self._responded()
-        self.setup.settle(line.key, line.at)
+        self.setup.settle(line.key, line.time)
         error = LlmError(agent=MAIN, category=named, message=words, source=self._source(line, "", "error"))
-        return self.scribe.say(error, id, line.at)
+        return self.scribe.write(error, id, line.time)
 
     # What leaves the context
 
@@ -272,7 +275,7 @@ class Codex:
         self.scribe.close()
         first = self._prompts[-turns]
         del self._prompts[-turns:]
-        gone = Span(first=first, last=self.scribe.here)
+        gone = PositionRange(first=first, last=self.scribe.here)
         self._compaction.forget(range(first, self.scribe.here + 1))
         before = tuple(span for span in self.setup.hides or () if span.first < first)
         self.setup.hides = (*before, gone)
@@ -290,7 +293,7 @@ class Codex:
             return
         if without_result := self.scribe.open_calls(MAIN):
             self.setup.hides = merged((*(self.setup.hides or ()), *spans(without_result, set())))
-        self.setup.settle(line.key, line.at)
+        self.setup.settle(line.key, line.time)
         summary = AssistantMessage(
             agent=MAIN,
             purpose="summary",
@@ -299,7 +302,7 @@ class Codex:
             to=(USER,),
             source=self._source(line, "", "compacted"),
         )
-        self.scribe.say(summary, line.key, line.at)
+        self.scribe.write(summary, line.key, line.time)
         self.decided["compaction as a summary"] += 1
         for nth, item in enumerate(new.fresh, 1):
             runs = enumerate(_runs(item))
@@ -307,7 +310,7 @@ class Codex:
             positions = [
                 self._user(fresh, f"{line.key}:{nth}.{part}", kind, run) for part, (kind, run) in runs
             ]
-            self._compaction.said(item, positions)
+            self._compaction.add_message(item, positions)
 
 
 def _runs(message: dict[str, Any]) -> Iterator[tuple[AuthorKind, list[dict[str, Any]]]]:
@@ -315,7 +318,7 @@ def _runs(message: dict[str, Any]) -> Iterator[tuple[AuthorKind, list[dict[str, 
     by_user = message.get("role") == "user"
 
     def kind(part: dict[str, Any]) -> AuthorKind:
-        return "person" if by_user and not _SYSTEM.match(text(part.get("text"))) else "system"
+        return "person" if by_user and not _SYSTEM.match(as_str(part.get("text"))) else "system"
 
     for found, run in groupby(content(message.get("content")), key=kind):
         yield found, list(run)

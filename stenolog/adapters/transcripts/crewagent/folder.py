@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from stenolog.domain.errors import NotATranscript
+from stenolog.domain.errors import UnknownFormatError
 
-from ..fields import Json, items, obj, text
-from ..lines import Reading, Record, Skipped, regular_file
-from ..told import Told
+from ..fields import Json, as_dict, as_list, as_str
+from ..lines import JsonLinesReader, Record, Skipped, regular_file
+from ..told import SourceConversation
+from .messages import CrewAgent
 from .schema import MARKS, Message
-from .talk import CrewAgent
 
 INDEX = "index.json"
 MESSAGES = "messages.json"
@@ -26,26 +26,26 @@ TAKEN = ("", ".", "..", INDEX, f".{INDEX}.part")
 
 def are_messages(document: Json) -> bool:
     """Whether it holds messages with fields that only CrewAgent has."""
-    found = [message for message in items(_messages_in(document)) if isinstance(message, dict)]
+    found = [message for message in as_list(_messages_in(document)) if isinstance(message, dict)]
     return any("role" in message for message in found) and any(
         mark in message for message in found for mark in MARKS
     )
 
 
-def read(stream: BinaryIO, reading: Reading) -> Iterator[Told]:
+def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
     """The one conversation of a `messages.json`."""
-    yield _told("", reading.document(stream), {})
+    yield _source_conversation("", reading.document(stream), {})
 
 
 def folder_of(path: Path) -> Path | None:
     """The folder of conversations that a path stands for, be it that of the index; None for any other file.
 
-    Raises `NotATranscript` for a folder that holds none.
+    Raises `UnknownFormatError` for a folder that holds none.
     """
     if path.is_dir():
         found = next((each for each in (path, path / CONVERSATIONS) if _holds_some(each)), None)
         if found is None:
-            raise NotATranscript(f"expected a folder with {INDEX} or <id>/{MESSAGES}, found {path}")
+            raise UnknownFormatError(f"expected a folder with {INDEX} or <id>/{MESSAGES}, found {path}")
         return found
     if path.name != INDEX:
         return None
@@ -62,7 +62,7 @@ def own_name(path: Path) -> str:
     return path.absolute().parent.name if path.name == MESSAGES else path.stem
 
 
-def conversations(folder: Path, reading: Reading) -> Iterator[Told]:
+def conversations(folder: Path, reading: JsonLinesReader) -> Iterator[SourceConversation]:
     """The conversations that the index lists, in its order, and those beside them by their names.
 
     What cannot be read is told as failed, or among what `reading` has skipped; the others are read.
@@ -79,7 +79,7 @@ def is_folder_name(id: str) -> bool:
 
 def index_in(document: Json) -> list[Json] | None:
     """The entries of an index: a list, or `conversations` in an object; None where it is neither."""
-    entries = obj(document).get("conversations") if isinstance(document, dict) else document
+    entries = as_dict(document).get("conversations") if isinstance(document, dict) else document
     return entries if isinstance(entries, list) else None
 
 
@@ -92,13 +92,13 @@ def _own_messages(folder: Path) -> list[str]:
 
 
 def _is_index(path: Path) -> bool:
-    with suppress(NotATranscript, FileNotFoundError), regular_file(path) as stream:
-        entries = index_in(Reading().document(stream))
-        return bool(entries) and not any("role" in obj(entry) for entry in entries or ())
+    with suppress(UnknownFormatError, FileNotFoundError), regular_file(path) as stream:
+        entries = index_in(JsonLinesReader().document(stream))
+        return bool(entries) and not any("role" in as_dict(entry) for entry in entries or ())
     return False
 
 
-def _listed(folder: Path, reading: Reading) -> dict[str, Message]:
+def _listed(folder: Path, reading: JsonLinesReader) -> dict[str, Message]:
     """What the index says, by the id of the conversation."""
     path = folder / INDEX
     if not path.is_file():
@@ -107,13 +107,13 @@ def _listed(folder: Path, reading: Reading) -> dict[str, Message]:
         with regular_file(path) as stream:
             entries = index_in(reading.document(stream))
         if entries is None:
-            raise NotATranscript("expected a list of conversations, or an object that holds one")
-    except NotATranscript as error:
+            raise UnknownFormatError("expected a list of conversations, or an object that holds one")
+    except UnknownFormatError as error:
         reading.skipped.append(Skipped(1, f"{INDEX}: {error}"))
         return {}
     listed: dict[str, Message] = {}
     for number, entry in enumerate(entries, 1):
-        id = text(obj(entry).get("id"))
+        id = as_str(as_dict(entry).get("id"))
         if not is_folder_name(id) or id in listed:
             wanted = "an id that no other has" if id in listed else "an object with an id that names a folder"
             reading.skipped.append(
@@ -124,27 +124,27 @@ def _listed(folder: Path, reading: Reading) -> dict[str, Message]:
     return listed
 
 
-def _conversation(path: Path, own: str, about: Message, reading: Reading) -> Told:
-    here = Reading()
+def _conversation(path: Path, own: str, about: Message, reading: JsonLinesReader) -> SourceConversation:
+    here = JsonLinesReader()
     try:
         with regular_file(path) as stream:
-            told = _told(own, here.document(stream), {"id": own, **about})
+            told = _source_conversation(own, here.document(stream), {"id": own, **about})
     except FileNotFoundError:
-        return _told(own, [], about, f"expected {own}/{MESSAGES}, found no such file")
-    except (NotATranscript, OSError) as error:
-        return _told(own, [], about, f"{own}/{MESSAGES}: {error}")
+        return _source_conversation(own, [], about, f"expected {own}/{MESSAGES}, found no such file")
+    except (UnknownFormatError, OSError) as error:
+        return _source_conversation(own, [], about, f"{own}/{MESSAGES}: {error}")
     reading.repaired += here.repaired
     told.file = path
     return told
 
 
-def _told(own: str, document: Json, about: Message, failed: str = "") -> Told:
+def _source_conversation(own: str, document: Json, about: Message, failed: str = "") -> SourceConversation:
     found = _messages_in(document)
     if not isinstance(found, list):
         failed = f"{own}/{MESSAGES}: expected a list of messages, found {type(document).__name__}"
-    records = [Record(str(number), message) for number, message in enumerate(items(found), 1)]
-    beside = Counter(name for name in obj(document) if name != "messages")
-    return Told(own, records, partial(CrewAgent, about=about, records=records), beside, failed)
+    records = [Record(str(number), message) for number, message in enumerate(as_list(found), 1)]
+    beside = Counter(name for name in as_dict(document) if name != "messages")
+    return SourceConversation(own, records, partial(CrewAgent, about=about, records=records), beside, failed)
 
 
 def _messages_in(document: Json) -> Json:

@@ -8,7 +8,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, get_args
 
-from stenolog.adapters.outputs import large_apart
+from stenolog.adapters.outputs import offload_large
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.errors import StenologError
 from stenolog.domain.events import (
@@ -25,16 +25,16 @@ from stenolog.domain.events import (
 )
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.settings import DEFAULT_MODE
-from stenolog.domain.values import Card, Run, Source
+from stenolog.domain.values import AgentCard, Origin, WorkflowRun
 
 from ..failures import category
-from ..fields import compact, items, obj, text
+from ..fields import as_dict, as_list, as_str, compact
 from ..media import Blobs
 from ..openai.messages import MAIN, spoken
 from ..openai.parts import tool_call, user_parts
 from . import schema
-from .schema import OURS, SYSTEM, Difference, Message
-from .writing import Place, is_sent, written
+from .schema import OURS, SYSTEM, FieldDifference, Message
+from .writing import WritePlace, is_sent, written
 
 CATEGORIES: tuple[ErrorCategory, ...] = get_args(ErrorCategory)
 PURPOSES: tuple[Purpose, ...] = ("summary", "memory", "routing")
@@ -42,7 +42,7 @@ ASIDE = ("widget", "mode_switch")
 """What is for the screen unless it says otherwise."""
 
 
-class Ear:
+class MessageReader:
     """Hears the messages of one conversation in their order.
 
     `mode` is the one it stands in, `agent` who speaks as the assistant. The first system message in context
@@ -68,24 +68,24 @@ class Ear:
             case _:
                 pass
 
-    def hear(self, message: Message, id: str, at: datetime, blobs: Blobs) -> Known:
+    def hear(self, message: Message, id: str, time: datetime, blobs: Blobs) -> Known:
         """The event of a message, with what it says beyond that in `meta`; `blobs` gets what is stored apart.
 
-        Raises `InvalidEvent` where no log can hold it, ValueError where it is no message at all.
+        Raises `InvalidEventError` where no log can hold it, ValueError where it is no message at all.
         """
         ours = ours_of(message)
         plain, spelled = schema.read({n: v for n, v in message.items() if ours is None or n != OURS})
-        event = self._heard(plain, id, blobs)
+        event = self._read(plain, id, blobs)
         if not is_native(message):
-            event = replace(event, source=Source(system=SYSTEM, id=id, role=text(plain.get("role"))))
-        place = Place(id, at, text(plain.get("mode")) or self.mode, is_sent(event))
-        meta = schema.kept(written(event, place, blobs), plain, spelled)
+            event = replace(event, source=Origin(system=SYSTEM, id=id, role=as_str(plain.get("role"))))
+        place = WritePlace(id, time, as_str(plain.get("mode")) or self.mode, is_sent(event))
+        meta = schema.extra_meta(written(event, place, blobs), plain, spelled)
         event = replace(event, meta=meta)
         return event if ours is None else patched(event, ours)
 
-    def _heard(self, plain: Message, id: str, blobs: Blobs) -> Known:
-        role, kind = text(plain.get("role")), text(plain.get("partType"))
-        common: dict[str, Any] = {"run": text(plain.get("runId")), "node": text(plain.get("nodeId"))}
+    def _read(self, plain: Message, id: str, blobs: Blobs) -> Known:
+        role, kind = as_str(plain.get("role")), as_str(plain.get("partType"))
+        common: dict[str, Any] = {"run": as_str(plain.get("runId")), "node": as_str(plain.get("nodeId"))}
         if kind == "mode_switch":
             return self.switch(plain, **common)
         common["in_context"] = _in_context(plain, kind)
@@ -107,15 +107,17 @@ class Ear:
 
     def switch(self, plain: Message, **common: Any) -> ModeSwitch:
         """The switch to the mode of a message, and to its run."""
-        id, node = text(plain.get("runId")), text(plain.get("nodeId"))
-        run = Run(id=id, node=node) if id else None if self._is_in_run else UNCHANGED
-        return ModeSwitch(mode=text(plain.get("mode")) or UNCHANGED, active_run=run, **common)
+        id, node = as_str(plain.get("runId")), as_str(plain.get("nodeId"))
+        run = WorkflowRun(id=id, node=node) if id else None if self._is_in_run else UNCHANGED
+        return ModeSwitch(mode=as_str(plain.get("mode")) or UNCHANGED, active_run=run, **common)
 
     def _system(self, plain: Message, common: dict[str, Any], blobs: Blobs) -> Known:
         said = plain.get("content")
         if not self._is_told and isinstance(said, str) and said and common["in_context"]:
             self._is_told = True
-            return ModeSwitch(cards={self.agent: Card(persona=said)}, run=common["run"], node=common["node"])
+            return ModeSwitch(
+                cards={self.agent: AgentCard(persona=said)}, run=common["run"], node=common["node"]
+            )
         parts = user_parts(said, blobs)
         return UserMessage(parts=parts, author=_name(plain), author_kind="system", **common)
 
@@ -135,16 +137,16 @@ def ours_of(message: Message) -> Message | None:
 
 def is_native(message: Message) -> bool:
     """Whether the message was written by an export, and never by the old app."""
-    return obj(message.get(OURS)).get("native") is True
+    return as_dict(message.get(OURS)).get("native") is True
 
 
 def patched(event: Known, ours: Message) -> Known:
     """The event with what stands in the `stenolog` of its message; as it is, where that does not fit it."""
     topic, payload = REGISTRY.dump(event)
-    found = Difference(obj(ours.get("set")), tuple(map(str, items(ours.get("unset")))))
+    found = FieldDifference(as_dict(ours.get("set")), tuple(map(str, as_list(ours.get("unset")))))
     fields = found.applied(json.loads(payload))
     try:
-        whole = REGISTRY.load(text(ours.get("topic")) or topic, json.dumps(fields).encode())
+        whole = REGISTRY.load(as_str(ours.get("topic")) or topic, json.dumps(fields).encode())
     except (StenologError, ValueError):
         return event
     return event if isinstance(whole, Unknown) else whole
@@ -168,11 +170,11 @@ def _in_context(plain: Message, kind: str) -> bool:
 
 
 def _name(plain: Message) -> str:
-    return text(plain.get("name"))
+    return as_str(plain.get("name"))
 
 
 def _answer(plain: Message, kind: str, id: str, common: dict[str, Any]) -> AssistantMessage:
-    calls = [_call(call, f"{id}-{nth}") for nth, call in enumerate(items(plain.get("tool_calls")))]
+    calls = [_call(call, f"{id}-{nth}") for nth, call in enumerate(as_list(plain.get("tool_calls")))]
     if isinstance(plain.get("function_call"), dict):
         calls.append(_call({"function": plain["function_call"]}, f"{id}-function"))
     purpose: Purpose = next((each for each in PURPOSES if each == kind), "answer")
@@ -181,10 +183,10 @@ def _answer(plain: Message, kind: str, id: str, common: dict[str, Any]) -> Assis
 
 def _call(call: Any, stand_in: str) -> ToolCall:
     """A call in OpenAI's form, or with name and arguments beside its id."""
-    found = obj(call)
-    if obj(found.get("function")) or obj(found.get("custom")):
+    found = as_dict(call)
+    if as_dict(found.get("function")) or as_dict(found.get("custom")):
         return tool_call(found, stand_in)
-    name = text(found.get("name")) or text(found.get("toolName"))
+    name = as_str(found.get("name")) or as_str(found.get("toolName"))
     function = {"name": name, "arguments": found.get("arguments", found.get("args", found.get("input")))}
     return tool_call({"id": found.get("id", found.get("toolCallId")), "function": function}, stand_in)
 
@@ -196,20 +198,20 @@ def _result(plain: Message, common: dict[str, Any], blobs: Blobs) -> ToolResult:
         return name
 
     result = ToolResult(
-        call_id=text(plain.get("tool_call_id")),
+        call_id=as_str(plain.get("tool_call_id")),
         name=_name(plain),
         parts=user_parts(plain.get("content"), blobs),
         is_error=plain.get("isError") is True,
         **common,
     )
-    return large_apart(result, put)
+    return offload_large(result, put)
 
 
 def _error(plain: Message, agent: str, common: dict[str, Any]) -> LlmError:
     """A failed call: `error` says why, and the content is what had arrived; or the content says why."""
-    error, said = plain.get("error"), text(plain.get("content"))
-    words = text(error) or text(obj(error).get("message")) or ("" if error else said)
-    told = obj(error).get("category")
+    error, said = plain.get("error"), as_str(plain.get("content"))
+    words = as_str(error) or as_str(as_dict(error).get("message")) or ("" if error else said)
+    told = as_dict(error).get("category")
     return LlmError(
         agent=agent,
         category=next((each for each in CATEGORIES if each == told), category(words)),

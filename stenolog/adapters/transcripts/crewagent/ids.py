@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from stenolog.domain.entry import LONGEST_NAME, check_name
-from stenolog.domain.errors import InvalidEvent
+from stenolog.domain.errors import InvalidEventError
 
-from ..fields import Json, key_of, obj, text
+from ..fields import Json, as_dict, as_str, key_of
 from ..lines import Record
 from .schema import OURS
 
@@ -23,7 +23,7 @@ def ids_of(records: Sequence[Record]) -> dict[str, str]:
 
     An id that is made up for the settings before a message is no other message's.
     """
-    wanted = {record.line: _own(record.value) or f"#{record.line}" for record in records}
+    wanted = {record.line: _stated_id(record.value) or f"#{record.line}" for record in records}
     used: set[str] = set()
     reserved = {made_up(id, what) for id in wanted.values() for what in (OPENING, MODE)}
     found = {}
@@ -44,12 +44,12 @@ def made_up(id: str, what: str) -> str:
     return f"{id}:{what}"
 
 
-def _own(message: Json) -> str:
+def _stated_id(message: Json) -> str:
     """What the message says, or an export has said for it; empty where that is no id."""
-    told = obj(message)
-    id = obj(told.get(OURS)).get("id", told.get("id"))
-    own = str(id) if isinstance(id, int) else text(id)
+    told = as_dict(message)
+    id = as_dict(told.get(OURS)).get("id", told.get("id"))
+    own = str(id) if isinstance(id, int) else as_str(id)
     try:
         return check_name(own, what="id")
-    except InvalidEvent:
+    except InvalidEventError:
         return key_of(own)

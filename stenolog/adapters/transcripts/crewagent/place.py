@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from stenolog.domain.errors import CallerError, NotATranscript
+from stenolog.domain.errors import CallerError, UnknownFormatError
 
-from ..fields import Json, items, obj, text
-from ..lines import Reading, regular_file
+from ..fields import Json, as_dict, as_list, as_str
+from ..lines import JsonLinesReader, regular_file
 from .folder import INDEX, MESSAGES, index_in
 from .schema import Message
 
@@ -56,10 +56,10 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 def _has_another(path: Path, messages: list[Message]) -> bool:
     """Whether the messages of a file have ids, and none that these have."""
-    with suppress(NotATranscript, FileNotFoundError), regular_file(path) as stream:
+    with suppress(UnknownFormatError, FileNotFoundError), regular_file(path) as stream:
         there, ours = (
-            {id for each in items(told) if (id := text(obj(each).get("id")))}
-            for told in (Reading().document(stream), messages)
+            {id for each in as_list(told) if (id := as_str(as_dict(each).get("id")))}
+            for told in (JsonLinesReader().document(stream), messages)
         )
         return bool(there and ours) and there.isdisjoint(ours)
     return False
@@ -71,14 +71,16 @@ def _indexed(path: Path, about: Message) -> Json:
         return {"conversations": [about]}
     try:
         with regular_file(path) as stream:
-            document = Reading().document(stream)
-    except NotATranscript as error:
+            document = JsonLinesReader().document(stream)
+    except UnknownFormatError as error:
         raise CallerError(f"{path}: {error}") from None
     entries = index_in(document)
     if entries is None:
         raise CallerError(f"{path}: expected an index of conversations, found something else")
-    others = [entry for entry in entries if obj(entry).get("id") != about["id"]]
-    at = next((nth for nth, entry in enumerate(entries) if obj(entry).get("id") == about["id"]), len(others))
+    others = [entry for entry in entries if as_dict(entry).get("id") != about["id"]]
+    at = next(
+        (nth for nth, entry in enumerate(entries) if as_dict(entry).get("id") == about["id"]), len(others)
+    )
     whole = [*others[:at], about, *others[at:]]
     return {**document, "conversations": whole} if isinstance(document, dict) else whole
 

@@ -10,7 +10,7 @@ from hashlib import sha256
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import UNCHANGED, Known, ModeSwitch
 
-from ..fields import Json, items
+from ..fields import Json, as_list
 from ..scribe import spans
 from .schema import SETTINGS, SYSTEM, Message
 
@@ -18,12 +18,12 @@ NEAR = 50
 """How many entries before the beginning of the context are named: one of them will still be there."""
 
 
-def named(fields: Message, ids: Sequence[str]) -> Message:
+def with_ids(fields: Message, ids: Sequence[str]) -> Message:
     """The fields of an event with ids for positions; `ids` are those of the entries before it.
 
     A position that had no entry yet stays a number.
     """
-    return {name: _named(name, value, ids) for name, value in fields.items()}
+    return {name: _with_ids(name, value, ids) for name, value in fields.items()}
 
 
 def placed(fields: Message, positions: Mapping[str, int]) -> Message:
@@ -51,12 +51,12 @@ class Trail:
         whole = [self._digests[-1], position, id, topic, json.loads(payload)]
         self._digests.append(sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest())
 
-    def upto(self, position: int) -> str:
+    def at(self, position: int) -> str:
         """The digest of the entries so far, up to a position."""
         return self._digests[min(position, len(self._digests) - 1)]
 
 
-def _named(name: str, value: Json, ids: Sequence[str]) -> Json:
+def _with_ids(name: str, value: Json, ids: Sequence[str]) -> Json:
     match name, value:
         case "cause" | "replaces", int() if 1 <= value <= len(ids):
             return ids[value - 1]
@@ -77,7 +77,7 @@ def _placed(name: str, value: Json, positions: Mapping[str, int]) -> Json:
         case "cause" | "replaces", str():
             return positions.get(value)
         case "context_from", list():
-            before = _known(value, positions)
+            before = _existing_positions(value, positions)
             return max(before, default=0) + 1 if before or not value else None
         case "covers" | "hides", list():
             return [span for each in value for span in _spans(each, positions)]
@@ -89,8 +89,11 @@ def _spans(told: Json, positions: Mapping[str, int]) -> list[Json]:
     """The positions of a list of ids; what is no list stays what it is."""
     if not isinstance(told, list):
         return [told]
-    return [{"first": span.first, "last": span.last} for span in spans(_known(told, positions), set())]
+    return [
+        {"first": span.first, "last": span.last}
+        for span in spans(_existing_positions(told, positions), set())
+    ]
 
 
-def _known(told: Json, positions: Mapping[str, int]) -> list[int]:
-    return [positions[id] for id in items(told) if isinstance(id, str) and id in positions]
+def _existing_positions(told: Json, positions: Mapping[str, int]) -> list[int]:
+    return [positions[id] for id in as_list(told) if isinstance(id, str) and id in positions]

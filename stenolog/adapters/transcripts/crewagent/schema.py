@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from ..fields import Json, items, obj
+from ..fields import Json, as_dict, as_list
 
 Message: TypeAlias = dict[str, Any]
 SYSTEM = "crewagent"
@@ -36,7 +36,7 @@ MARKS = ("includeInContext", "partType", "runId", "widget", "toolCalls", "toolCa
 """Fields by which a list of messages is known to be CrewAgent's."""
 
 
-class Difference(NamedTuple):
+class FieldDifference(NamedTuple):
     """What makes one JSON object of another: the fields to set, and those to take away."""
 
     sets: Message
@@ -47,10 +47,10 @@ class Difference(NamedTuple):
         return {name: value for name, value in {**base, **self.sets}.items() if name not in self.lacks}
 
 
-def difference(base: Message, wanted: Message) -> Difference:
+def difference(base: Message, wanted: Message) -> FieldDifference:
     """What makes `wanted` of `base`."""
     sets = {name: value for name, value in wanted.items() if name not in base or not same(base[name], value)}
-    return Difference(sets, tuple(name for name in base if name not in wanted))
+    return FieldDifference(sets, tuple(name for name in base if name not in wanted))
 
 
 def same(one: Json, other: Json) -> bool:
@@ -75,7 +75,7 @@ def read(message: Message, *only: str) -> tuple[Message, dict[str, str]]:
     return {names.get(name, name): value for name, value in message.items()}, spelled
 
 
-def kept(base: Message, plain: Message, spelled: dict[str, str]) -> dict[str, Json]:
+def extra_meta(base: Message, plain: Message, spelled: dict[str, str]) -> dict[str, Json]:
     """The `meta` that keeps what a message says beyond `base`, which its event gives by itself."""
     found = difference(base, plain)
     form = {"lacks": list(found.lacks), "spelled": spelled}
@@ -85,8 +85,8 @@ def kept(base: Message, plain: Message, spelled: dict[str, str]) -> dict[str, Js
 
 def restored(base: Message, meta: Mapping[str, Json], since: Message) -> Message:
     """The message as it was, from what its event gives by itself and its `meta`, with what holds `since`."""
-    form = obj(meta.get(FORM))
-    lacks = tuple(name for name in items(form.get("lacks")) if isinstance(name, str))
-    spelled = {name: other for name, other in obj(form.get("spelled")).items() if isinstance(other, str)}
-    whole = Difference(obj(meta.get(SYSTEM)), lacks).applied(base) | since
+    form = as_dict(meta.get(FORM))
+    lacks = tuple(name for name in as_list(form.get("lacks")) if isinstance(name, str))
+    spelled = {name: other for name, other in as_dict(form.get("spelled")).items() if isinstance(other, str)}
+    whole = FieldDifference(as_dict(meta.get(SYSTEM)), lacks).applied(base) | since
     return {spelled.get(name, name): value for name, value in whole.items()}

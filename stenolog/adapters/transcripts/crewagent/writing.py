@@ -11,7 +11,7 @@ from stenolog.domain.events import AssistantMessage, Known, LlmError, ModeSwitch
 from stenolog.domain.parts import says_something
 
 from ..fields import Json
-from ..openai.export import own
+from ..openai.export import answer_message
 from ..openai.messages import MAIN
 from ..openai.parts import content
 from .schema import SYSTEM, Message
@@ -19,21 +19,22 @@ from .schema import SYSTEM, Message
 Blobs = Mapping[str, bytes]
 
 
-class Place(NamedTuple):
+class WritePlace(NamedTuple):
     """What a message says of its place: its id, its time, the mode it was said in, whether it is sent."""
 
     id: str
-    at: datetime
+    time: datetime
     mode: str
     in_context: bool
 
 
-def written(event: Known, place: Place, blobs: Blobs) -> Message:
-    """The message that an event gives by itself. Raises `MissingBlob` where a picture or a text is gone."""
+def written(event: Known, place: WritePlace, blobs: Blobs) -> Message:
+    """The message that an event gives by itself. Raises `BlobNotFoundError` where a picture or a text is
+    gone."""
     return {
         "id": place.id,
-        "timestamp": iso(place.at),
-        **_said(event, place, blobs),
+        "timestamp": iso(place.time),
+        **_answer_message(event, place, blobs),
         "includeInContext": place.in_context,
         "partType": _part_type(event),
         "mode": place.mode,
@@ -63,39 +64,39 @@ def persona_of(switch: ModeSwitch) -> str | None:
     return next((card.persona for card in switch.cards.values() if card is not None), None)
 
 
-def iso(at: datetime) -> str:
+def iso(time: datetime) -> str:
     """The time in UTC, to the millisecond where that is all there is."""
-    precision = "microseconds" if (at - EPOCH).microseconds % 1000 else "milliseconds"
-    return at.isoformat(timespec=precision).replace("+00:00", "Z")
+    precision = "microseconds" if (time - EPOCH).microseconds % 1000 else "milliseconds"
+    return time.isoformat(timespec=precision).replace("+00:00", "Z")
 
 
-def _said(event: Known, place: Place, blobs: Blobs) -> dict[str, Any]:
+def _answer_message(event: Known, place: WritePlace, blobs: Blobs) -> dict[str, Any]:
     match event:
         case UserMessage(parts=parts, author=author):
             told = event.source is not None and event.author_kind == "system"
             role = "system" if told else "user"
-            return {"role": role, "content": content(parts, blobs), **_named(author)}
+            return {"role": role, "content": content(parts, blobs), **_name_fields(author)}
         case AssistantMessage(agent=agent):
-            return {**own(event, blobs), **_named(agent if agent != MAIN else "")}
+            return {**answer_message(event, blobs), **_name_fields(agent if agent != MAIN else "")}
         case ToolResult(call_id=call_id, name=name):
             failed = {"isError": True} if event.is_error else {}
             return {
                 "role": "tool",
                 "tool_call_id": call_id,
-                **_named(name),
-                "content": whole(event, blobs),
+                **_name_fields(name),
+                "content": full_output(event, blobs),
                 **failed,
             }
         case LlmError(agent=agent, category=category, message=message):
             error = {"category": category, "message": message}
-            named = _named(agent if agent != MAIN else "")
+            named = _name_fields(agent if agent != MAIN else "")
             return {"role": "assistant", "content": event.text or None, "error": error, **named}
         case ModeSwitch():
             persona = persona_of(event)
             return {"role": "system", "content": f"mode: {place.mode}" if persona is None else persona}
 
 
-def whole(result: ToolResult, blobs: Blobs) -> Json:
+def full_output(result: ToolResult, blobs: Blobs) -> Json:
     """The whole of what a tool gave back, be it stored apart."""
     if result.blob:
         try:
@@ -105,7 +106,7 @@ def whole(result: ToolResult, blobs: Blobs) -> Json:
     return content(result.parts, blobs)
 
 
-def _named(name: str) -> dict[str, str]:
+def _name_fields(name: str) -> dict[str, str]:
     return {"name": name} if name else {}
 
 

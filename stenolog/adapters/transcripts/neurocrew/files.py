@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, BinaryIO
 
-from stenolog.domain.errors import NotATranscript
-from stenolog.domain.scalars import readable
+from stenolog.domain.errors import UnknownFormatError
+from stenolog.domain.scalars import check_json
 
-from ..fields import Json, items, obj, text
-from ..lines import Reading, Record, Skipped
-from ..told import Told
+from ..fields import Json, as_dict, as_list, as_str
+from ..lines import JsonLinesReader, Record, Skipped
+from ..told import SourceConversation
 from .messages import AGENT, NAMED, NeuroCrew, content_of, kind_of
 
 THEIRS = "conversation"
@@ -27,31 +27,31 @@ def is_chat(document: Json) -> bool:
 
     In a list that nobody has answered yet, users alone speak, and say when.
     """
-    told = obj(document)
+    told = as_dict(document)
     place = _list_in(told)
-    messages = [obj(message) for message in items(told[place] if place else document)]
+    messages = [as_dict(message) for message in as_list(told[place] if place else document)]
     if place != THEIRS and any(_is_of_another_api(message) for message in messages):
         return False
     if told:
-        return place != "" and "chat_id" in told.keys() | obj(told.get("metadata")).keys()
+        return place != "" and "chat_id" in told.keys() | as_dict(told.get("metadata")).keys()
     is_answered = any(message.keys() & NAMED or kind_of(message) == AGENT for message in messages)
     return is_answered or (bool(messages) and all(_is_awaiting(message) for message in messages))
 
 
-def read(stream: BinaryIO, reading: Reading) -> Iterator[Told]:
-    """The chat of a file that was recognised as one. Raises `NotATranscript` where it has no messages."""
+def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
+    """The chat of a file that was recognised as one. Raises `UnknownFormatError` where it has no messages."""
     document = reading.document(stream)
     told = document if isinstance(document, dict) else {}
     place = _list_in(told)
     given = told[place] if place else document
     if not isinstance(given, list):
         kind = type(given).__name__
-        raise NotATranscript(f"expected a NeuroCrew chat with a list in {place!r}, found {kind}")
+        raise UnknownFormatError(f"expected a NeuroCrew chat with a list in {place!r}, found {kind}")
     records = list(_sound(given, reading))
     about = {name: value for name, value in told.items() if name != place}
     if fault := _unwritable(about):
-        raise NotATranscript(f"expected a NeuroCrew chat, found beside its messages {fault}")
-    yield Told(_name(about), records, partial(NeuroCrew, about=about, records=records))
+        raise UnknownFormatError(f"expected a NeuroCrew chat, found beside its messages {fault}")
+    yield SourceConversation(_name(about), records, partial(NeuroCrew, about=about, records=records))
 
 
 def _list_in(document: dict[str, Any]) -> str:
@@ -68,7 +68,7 @@ def _is_awaiting(message: dict[str, Any]) -> bool:
     return kind_of(message) == "user" and "timestamp" in message and isinstance(content_of(message), str)
 
 
-def _sound(messages: list[Any], reading: Reading) -> Iterator[Record]:
+def _sound(messages: list[Any], reading: JsonLinesReader) -> Iterator[Record]:
     """The messages that have a role and content; why the others are passed over is told."""
     for number, message in enumerate(messages, 1):
         if fault := _fault(message):
@@ -88,7 +88,7 @@ def _fault(message: Json) -> str:
 def _unwritable(value: Json) -> str:
     """Why the log cannot hold the value; empty where it can."""
     try:
-        readable(value)
+        check_json(value)
     except ValueError as error:
         return f"what cannot be written: {error}"
     return ""
@@ -96,6 +96,6 @@ def _unwritable(value: Json) -> str:
 
 def _name(about: dict[str, Any]) -> str:
     """The name of its file, which it may have lost: by the chat's id."""
-    id = about.get("chat_id", obj(about.get("metadata")).get("chat_id"))
-    named = str(id) if isinstance(id, int) and not isinstance(id, bool) else text(id)
+    id = about.get("chat_id", as_dict(about.get("metadata")).get("chat_id"))
+    named = str(id) if isinstance(id, int) and not isinstance(id, bool) else as_str(id)
     return f"chat_{named}" if named else ""

@@ -11,14 +11,14 @@ from hashlib import sha256
 from typing import Any
 
 from stenolog.domain.entry import EPOCH
-from stenolog.domain.errors import IdTaken
+from stenolog.domain.errors import DuplicateIdError
 from stenolog.domain.events import UNCHANGED, AssistantMessage, ModeSwitch, UserMessage
 from stenolog.domain.turns import RoundRobin
 
-from ..fields import Json, agent_called, compact, text, when
+from ..fields import Json, agent_called, as_str, as_time, compact
 from ..lines import Record
-from ..scribe import Scribe
-from ..steps import Held, Step
+from ..scribe import EventWriter
+from ..steps import ExistingLog, Step
 
 AGENT = "agent"
 PASS = "....."
@@ -37,7 +37,7 @@ _ID = re.compile(r"((?:\d+-)?[0-9a-f]{32})(?:-\d+)?")
 
 def role_of(message: dict[str, Any]) -> str:
     """The role; where only an agent is named, that of agents. Empty where there is none."""
-    return text(message.get("role")) or (AGENT if message.keys() & NAMED else "")
+    return as_str(message.get("role")) or (AGENT if message.keys() & NAMED else "")
 
 
 def kind_of(message: dict[str, Any]) -> str:
@@ -52,8 +52,8 @@ def content_of(message: dict[str, Any]) -> Json:
 
 def agent_of(message: dict[str, Any]) -> str:
     """Who speaks: by the name that others are shown, else the role itself where it is a name of its own."""
-    names = [text(message.get(name)) for name in (*NAMES, "name")]
-    role = "" if kind_of(message) in _AGENTS else text(message.get("role"))
+    names = [as_str(message.get(name)) for name in (*NAMES, "name")]
+    role = "" if kind_of(message) in _AGENTS else as_str(message.get("role"))
     return agent_called(next(filter(None, (*names, role)), ""))
 
 
@@ -93,8 +93,8 @@ class NeuroCrew:
     `about` is what the file says beside them.
     """
 
-    def __init__(self, log: Held, about: dict[str, Any], records: Sequence[Record]) -> None:
-        self.scribe = Scribe("neurocrew", "", log)
+    def __init__(self, log: ExistingLog, about: dict[str, Any], records: Sequence[Record]) -> None:
+        self.scribe = EventWriter("neurocrew", "", log)
         self.beyond: Counter[str] = Counter()
         self.decided: Counter[str] = Counter()
         self._about = about
@@ -107,14 +107,14 @@ class NeuroCrew:
         self._opened = False
 
     def take(self, record: Record) -> list[Step]:
-        """What a message adds; its line is its number in the list. Raises `IdTaken`."""
+        """What a message adds; its line is its number in the list. Raises `DuplicateIdError`."""
         message, key = record.value, self._ids[record.line]
         self._at = _time(message, self._at)
         if not self._opened:
             self._check_goes_on()
             self._open()
         said = self._agent(message, key) if _speaks(message) else self._user(message, key)
-        self.scribe.say(said, key, self._at)
+        self.scribe.write(said, key, self._at)
         return self.scribe.drain()
 
     def end(self) -> list[Step]:
@@ -122,16 +122,16 @@ class NeuroCrew:
         return self.scribe.drain()
 
     def _check_goes_on(self) -> None:
-        """The messages that the log holds come first, and there are some. Raises `IdTaken` else."""
+        """The messages that the log holds come first, and there are some. Raises `DuplicateIdError` else."""
         known = [self.scribe.holds(key) for key in self._ids.values()]
         if self._held.head and not any(known):
-            raise IdTaken(
+            raise DuplicateIdError(
                 "expected a message that was imported before, found none: is it another chat, or is too much "
                 "cut off since? Then give it another name"
             )
         if known != sorted(known, reverse=True):
             line = [*self._ids][known.index(False)]
-            raise IdTaken(
+            raise DuplicateIdError(
                 f"expected message {line} as it was imported before, found other words before known ones: "
                 "is it another state of the chat? Then give it another name"
             )
@@ -149,22 +149,22 @@ class NeuroCrew:
             meta={"neurocrew": self._about} if self._about else {},
             source=self.scribe.source("", "settings"),
         )
-        self.scribe.say(switch, key, self._at)
+        self.scribe.write(switch, key, self._at)
 
     def _user(self, message: dict[str, Any], key: str) -> UserMessage:
         return UserMessage(
-            text=_words(message),
-            author=text(message.get("name")),
+            text=_text(message),
+            author=as_str(message.get("name")),
             author_kind="system" if kind_of(message) in _SYSTEM else "person",
-            meta=_rest(message),
+            meta=_other_fields(message),
             source=self.scribe.source(_own_id(message), role_of(message), key),
         )
 
     def _agent(self, message: dict[str, Any], key: str) -> AssistantMessage:
         return AssistantMessage(
             agent=agent_of(message),
-            text=_words(message),
-            meta=_rest(message),
+            text=_text(message),
+            meta=_other_fields(message),
             source=self.scribe.source(_own_id(message), role_of(message), key),
         )
 
@@ -174,12 +174,12 @@ def _speaks(message: dict[str, Any]) -> bool:
     return kind_of(message) not in (*_USERS, *_SYSTEM)
 
 
-def _words(message: dict[str, Any]) -> str:
+def _text(message: dict[str, Any]) -> str:
     content = content_of(message)
     return content if isinstance(content, str) else compact(content)
 
 
-def _rest(message: dict[str, Any]) -> dict[str, Any]:
+def _other_fields(message: dict[str, Any]) -> dict[str, Any]:
     """All but the words, so that nothing is lost; the time too, which may be in an unknown zone."""
     words = next(name for name in _SAID if message.get(name) is not None)
     return {"neurocrew": {name: value for name, value in message.items() if name not in ("role", words)}}
@@ -191,7 +191,7 @@ def _own_id(message: dict[str, Any]) -> str:
 
 
 def _time(message: dict[str, Any], default: datetime) -> datetime:
-    return when(next((message[name] for name in _TIMES if message.get(name) is not None), None), default)
+    return as_time(next((message[name] for name in _TIMES if message.get(name) is not None), None), default)
 
 
 def _digest(value: Json) -> str:

@@ -9,17 +9,17 @@ from datetime import datetime
 from math import inf
 from typing import Any, NamedTuple
 
-from stenolog.domain.errors import IdTaken
+from stenolog.domain.errors import DuplicateIdError
 from stenolog.domain.events import AssistantMessage, Known, LlmError, UserMessage
-from stenolog.domain.parts import Reasoning, Text
+from stenolog.domain.parts import ReasoningPart, TextPart
 from stenolog.domain.values import Usage
 
 from ..failures import category
-from ..fields import when
+from ..fields import as_time
 from ..lines import Record
-from ..scribe import Scribe
-from ..settings import Setup
-from ..steps import Held, Step
+from ..scribe import EventWriter
+from ..settings import SettingsWriter
+from ..steps import ExistingLog, Step
 from .events import METADATA, PROFILE, NostrEvent
 from .people import People
 from .references import resolved
@@ -54,15 +54,15 @@ class Nostr:
     and comes late stands behind it, and changes neither phase nor title.
     """
 
-    def __init__(self, log: Held, root: str, whole: Whole) -> None:
-        self.scribe = Scribe(SYSTEM, "", log)
+    def __init__(self, log: ExistingLog, root: str, whole: Whole) -> None:
+        self.scribe = EventWriter(SYSTEM, "", log)
         self.beyond: Counter[str] = Counter()
         self.decided: Counter[str] = Counter()
         self._log = log
         self._root = root
         self._whole = whole
         self._events: list[NostrEvent] = []
-        self._setup = Setup(self.scribe, scope="open")
+        self._setup = SettingsWriter(self.scribe, scope="open")
         self._positions: dict[str, int] = {}
         self._latest = self._titled = 0
 
@@ -72,20 +72,23 @@ class Nostr:
         return []
 
     def end(self) -> list[Step]:
-        """Everything, in order. Raises `IdTaken` where the log has another conversation by this name."""
+        """Everything, in order. Raises `DuplicateIdError` where the log has another conversation by this
+        name."""
         opening = f"{self._root}:conversation"
         if self._log.head and not self.scribe.holds(f"{opening}:settings"):
-            raise IdTaken(f"expected what {self._root} began, found another conversation: name it otherwise")
-        events = sorted(self._events, key=self._place)
+            raise DuplicateIdError(
+                f"expected what {self._root} began, found another conversation: name it otherwise"
+            )
+        events = sorted(self._events, key=self._sort_key)
         self._who = Who(events, self._root, self._whole.people, self._log)
         self._setup.title = self._whole.titles.get(self._root) or None
         for nth, event in enumerate(events):
             self._settle(event, event.id if nth else opening)
             if event.kind != METADATA:
-                self._positions[event.id] = self.scribe.say(self._said(event), event.id, _at(event))
+                self._positions[event.id] = self.scribe.write(self._message(event), event.id, _at(event))
         return self.scribe.drain()
 
-    def _place(self, event: NostrEvent) -> tuple[float, int, str]:
+    def _sort_key(self, event: NostrEvent) -> tuple[float, int, str]:
         """Where an event, or else what it has set, stands in the log; behind that in order of time."""
         ids = (event.id, f"{event.id}:settings")
         held = min(self._log.positions.get(id, inf) for id in ids)
@@ -108,13 +111,13 @@ class Nostr:
         self._latest = max(self._latest, event.created_at)
         self._setup.settle(line, _at(event))
 
-    def _said(self, event: NostrEvent) -> Known:
+    def _message(self, event: NostrEvent) -> Known:
         agent = self._who.agent(event.pubkey)
         # Instructions stay words of whoever gives them: as a hand-off they would be the system's.
         words = "\n\n".join(filter(None, (event.content, event.value("phase-instructions"))))
         text = resolved(words, self._quotable, self._who.name)
         common: dict[str, Any] = {
-            "meta": {SYSTEM: _rest(event, text)},
+            "meta": {SYSTEM: _other_fields(event, text)},
             "source": self.scribe.source(event.id, "agent" if agent else "person", event.id),
         }
         named = dict.fromkeys(map(self._who.agent, event.values("p")))
@@ -126,7 +129,7 @@ class Nostr:
         common["session"] = _session(event)
         if event.has("error"):
             return LlmError(category=category(text), message=text, **common)
-        parts = (Reasoning if event.has("reasoning") else Text)(text=text)
+        parts = (ReasoningPart if event.has("reasoning") else TextPart)(text=text)
         return AssistantMessage(parts=[parts] if text else [], to=to, **common)
 
     def _quotable(self, id: str) -> str | None:
@@ -138,10 +141,10 @@ class Nostr:
 
 
 def _at(event: NostrEvent) -> datetime:
-    return when(event.created_at)
+    return as_time(event.created_at)
 
 
-def _rest(event: NostrEvent, text: str) -> dict[str, Any]:
+def _other_fields(event: NostrEvent, text: str) -> dict[str, Any]:
     """What else the event is made of, so that it can be put together, and checked, again."""
     rest = {"pubkey": event.pubkey, "kind": event.kind, "tags": [*map(list, event.tags)], "sig": event.sig}
     return rest if text == event.content else {**rest, "content": event.content}

@@ -7,8 +7,8 @@ from hashlib import sha256
 from io import BytesIO
 from typing import Any, NamedTuple
 
-from ..fields import Json, compact, items
-from ..lines import Reading
+from ..fields import Json, as_list, compact
+from ..lines import JsonLinesReader
 
 FIELDS = ("id", "pubkey", "created_at", "kind", "tags", "content")
 PROFILE, METADATA = 0, 513
@@ -61,7 +61,7 @@ def event_of(value: dict[str, Any]) -> NostrEvent:
     for name, most in (("created_at", LATEST), ("kind", 65535)):
         if type(value[name]) is not int or not 0 <= value[name] <= most:
             raise ValueError(f"{name}: expected a whole number from 0 to {most}")
-    tags = items(value["tags"])
+    tags = as_list(value["tags"])
     if not isinstance(value["content"], str) or not all(map(_is_tag, tags)) or tags is not value["tags"]:
         raise ValueError("expected content that is a text, and tags that are lists of texts")
     made = {name: value[name] for name in (*FIELDS, "sig")}
@@ -80,7 +80,9 @@ def unpacked(text: str) -> Json:
     """The event in a text of TENEX's conversation files: a list in the order that is hashed, then signature
     and id in any order. What is none is given as it is found, to be refused by name.
     """
-    found = next((value for _, value in Reading().values(BytesIO(text.encode("utf-8", "replace")))), None)
+    found = next(
+        (value for _, value in JsonLinesReader().values(BytesIO(text.encode("utf-8", "replace")))), None
+    )
     if not isinstance(found, list) or len(found) < 6:
         return found
     names = ("pubkey", "created_at", "kind", "tags", "content")

@@ -10,11 +10,11 @@ from functools import partial
 from itertools import islice
 from typing import BinaryIO, NamedTuple
 
-from stenolog.domain.errors import NotATranscript
+from stenolog.domain.errors import UnknownFormatError
 
-from ..fields import Json, items, text
-from ..lines import Reading, Record, Skipped
-from ..told import Told
+from ..fields import Json, as_list, as_str
+from ..lines import JsonLinesReader, Record, Skipped
+from ..told import SourceConversation
 from .converter import Nostr, Whole
 from .events import MESSAGES, METADATA, NostrEvent, event_of, is_event, unpacked
 from .people import people
@@ -40,19 +40,19 @@ class Content(NamedTuple):
 def is_nostr(document: Json) -> bool:
     """Whether a document holds events: a list of them, a relay's message, or TENEX's conversation."""
     if isinstance(document, dict):
-        return is_event(document) or any(is_event(_event(item)) for item in items(document.get("history")))
-    return any(is_event(_event(item)) for item in (document, *items(document)))
+        return is_event(document) or any(is_event(_event(item)) for item in as_list(document.get("history")))
+    return any(is_event(_event(item)) for item in (document, *as_list(document)))
 
 
 def are_lines_of_a_relay(stream: BinaryIO, looked_at: int) -> bool:
     """Whether a stream, of which so many values are looked at, is what a relay said, line by line."""
-    return any(is_event(_event(value)) for _, value in islice(Reading().values(stream), looked_at))
+    return any(is_event(_event(value)) for _, value in islice(JsonLinesReader().values(stream), looked_at))
 
 
-def read(stream: BinaryIO, reading: Reading) -> Iterator[Told]:
+def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
     """The conversations of a file, each with the events of one root, the oldest first.
 
-    Raises `MissingExtra`, and `CallerError` for a name that is given to what is no key.
+    Raises `MissingExtraError`, and `CallerError` for a name that is given to what is no key.
     """
     content = _content(stream, reading)
     lines: dict[str, int] = {}
@@ -66,23 +66,23 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[Told]:
     beyond = content.beyond + around
     for root, members in threads.items():
         records = [Record(str(lines[event.id]), {"id": event.id}) for event in members]
-        yield Told(root, records, partial(Nostr, root=root, whole=whole), beyond)
+        yield SourceConversation(root, records, partial(Nostr, root=root, whole=whole), beyond)
         beyond = Counter()
 
 
-def _content(stream: BinaryIO, reading: Reading) -> Content:
+def _content(stream: BinaryIO, reading: JsonLinesReader) -> Content:
     """Everything in the file that ought to be an event, good or bad."""
-    whole = Reading()
+    whole = JsonLinesReader()
     try:
         document = whole.document(stream)
-    except NotATranscript:
+    except UnknownFormatError:
         stream.seek(0)
         return _of_values(list(reading.values(stream)))
     reading.repaired += whole.repaired
     history = document.get("history") if isinstance(document, dict) else None
     if isinstance(history, list):
         beyond = Counter(name for name in document if name not in ("id", "title", "history"))
-        titles = {text(document.get("id")): text(document.get("title"))}
+        titles = {as_str(document.get("id")): as_str(document.get("title"))}
         return Content([(nth, _event(item)) for nth, item in enumerate(history, 1)], titles, beyond, "item")
     if isinstance(document, list) and not _is_of_relay(document):
         return _of_values([(str(nth), item) for nth, item in enumerate(document, 1)])._replace(unit="item")
@@ -110,7 +110,7 @@ def _is_of_relay(value: Json) -> bool:
     return isinstance(value, list) and len(value) > 1 and value[0] in _RELAY
 
 
-def _checked(content: Content, reading: Reading) -> Iterator[tuple[int, NostrEvent]]:
+def _checked(content: Content, reading: JsonLinesReader) -> Iterator[tuple[int, NostrEvent]]:
     """The events that are what they say, by whom they say; each other one is skipped with the reason."""
     is_signed = checker()
     for line, value in content.found:
@@ -119,12 +119,12 @@ def _checked(content: Content, reading: Reading) -> Iterator[tuple[int, NostrEve
             if not is_signed(event):
                 raise ValueError("its signature is not its author's")
         except ValueError as error:
-            reading.skipped.append(Skipped(line, f"{_named(value)}: {error}", content.unit))
+            reading.skipped.append(Skipped(line, f"{_label(value)}: {error}", content.unit))
         else:
             yield line, event
 
 
-def _named(value: Json) -> str:
+def _label(value: Json) -> str:
     """What a bad record calls itself."""
     return f"event {value['id'][:8]}…" if is_event(value) and isinstance(value["id"], str) else "no event"
 

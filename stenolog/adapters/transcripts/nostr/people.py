@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from stenolog.domain.errors import CallerError
 
-from ..fields import agent_called, obj, text
+from ..fields import agent_called, as_dict, as_str
 from .events import MESSAGES, PROFILE, NostrEvent, is_hex
 from .references import referred
 
@@ -74,20 +74,20 @@ def _profiles(events: Iterable[NostrEvent]) -> dict[str, NostrEvent]:
     return latest
 
 
-def _told(profile: NostrEvent) -> dict[str, object]:
+def _profile_fields(profile: NostrEvent) -> dict[str, object]:
     try:
-        return obj(json.loads(profile.content))
+        return as_dict(json.loads(profile.content))
     except (ValueError, RecursionError):
         return {}
 
 
 def _own_name(profile: NostrEvent | None) -> str:
-    told = _told(profile) if profile else {}
-    return text(told.get("name")) or text(told.get("display_name"))
+    told = _profile_fields(profile) if profile else {}
+    return as_str(told.get("name")) or as_str(told.get("display_name"))
 
 
 def _is_bot(profile: NostrEvent) -> bool:
-    return profile.has("bot") or _told(profile).get("bot") is True
+    return profile.has("bot") or _profile_fields(profile).get("bot") is True
 
 
 def _name(wanted: str, pubkey: str) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stenolog.domain.errors import MissingExtra
+from stenolog.domain.errors import MissingExtraError
 
 from .events import NostrEvent
 
 
 def checker() -> Callable[[NostrEvent], bool]:
-    """What tells whether the signature of an event is its author's. Raises `MissingExtra`.
+    """What tells whether the signature of an event is its author's. Raises `MissingExtraError`.
 
     There is no way around it: whose words an unchecked event holds nobody knows, and an agent's context is
     no place for them.
@@ -18,7 +18,7 @@ def checker() -> Callable[[NostrEvent], bool]:
     try:
         from coincurve import PublicKeyXOnly
     except ImportError:
-        raise MissingExtra("nostr", "coincurve") from None
+        raise MissingExtraError("nostr", "coincurve") from None
 
     def is_signed(event: NostrEvent) -> bool:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..steps import Held
+from ..steps import ExistingLog
 from .events import NostrEvent
 from .people import SHORT, People
 
@@ -18,7 +18,7 @@ class Who:
     speak in it: `user` is that key. Other persons are authors by their names.
     """
 
-    def __init__(self, events: Sequence[NostrEvent], root: str, people: People, log: Held) -> None:
+    def __init__(self, events: Sequence[NostrEvent], root: str, people: People, log: ExistingLog) -> None:
         self._people = people
         self._agents: dict[str, str] = {}
         for event in events:

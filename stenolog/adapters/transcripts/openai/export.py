@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import UnknownAgent
+from stenolog.domain.errors import AgentNotFoundError
 from stenolog.domain.events import (
     AssistantMessage,
     Event,
@@ -20,15 +20,15 @@ from stenolog.domain.events import (
     ToolResult,
     UserMessage,
 )
-from stenolog.domain.parts import Reasoning, Refusal, ToolCall
+from stenolog.domain.parts import ReasoningPart, RefusalPart, ToolCall
 from stenolog.domain.policy import Policy
 from stenolog.projections.pairing import Call, Pair
-from stenolog.projections.requests import Lane, lanes
+from stenolog.projections.requests import LaneId, lanes
 from stenolog.projections.requests.quoting import quote
-from stenolog.projections.requests.voice import in_prose
+from stenolog.projections.requests.voice import as_text
 from stenolog.projections.requests.window import window
 
-from ..fields import obj
+from ..fields import as_dict
 from .messages import KNOWN, SYSTEM
 from .parts import content
 
@@ -39,45 +39,46 @@ Message = dict[str, Any]
 Blobs = Mapping[str, bytes]
 
 
-def export_openai(talk: Conversation, agent: str) -> list[Message]:
+def export_openai(conversation: Conversation, agent: str) -> list[Message]:
     """The messages of one agent, oldest first; its persona is the first of them.
 
-    Raises `UnknownAgent` where nobody of that name takes part, `MissingBlob` where a picture is gone.
+    Raises `AgentNotFoundError` where nobody of that name takes part, `BlobNotFoundError` where a picture is
+    gone.
     """
-    return messages(list(talk.entries()), agent, talk.log.blobs)
+    return messages(list(conversation.entries()), agent, conversation.log.blobs)
 
 
 def messages(log: Sequence[Entry], agent: str, blobs: Blobs) -> list[Message]:
     """The same from entries; `blobs` maps a sha256 to bytes."""
     known = {lane.agent for lane in lanes(log)}
     if agent not in known:
-        raise UnknownAgent(
+        raise AgentNotFoundError(
             f"no agent {agent!r} takes part; known are {', '.join(sorted(known)) or 'nobody yet'}"
         )
-    lane = Lane(agent)
+    lane = LaneId(agent)
     seen = window(lane, Policy(), log)
     card = seen.settings.cards.get(agent)
     said: list[Message | None] = [
         {"role": _persona_role(log, agent), "content": card.persona} if card and card.persona else None
     ]
     pairs = seen.pairing.pairs
-    said += (_message(e.event, lane, pairs.get(e.position), blobs) for e in seen.shown().entries)
+    said += (_message(e.event, lane, pairs.get(e.position), blobs) for e in seen.contents().entries)
     return [message for message in said if message is not None]
 
 
-def _message(event: Event, lane: Lane, pair: Pair | None, blobs: Blobs) -> Message | None:
+def _message(event: Event, lane: LaneId, pair: Pair | None, blobs: Blobs) -> Message | None:
     match event:
         case UserMessage() as message:
             return _user(message, blobs)
         case AssistantMessage(purpose="summary") | AssistantMessage(covers=(_, *_)):
             return {"role": "user", "content": event.text}
         case AssistantMessage() as message if lane.owns(message):
-            return own(message, blobs) | _rest(message, "assistant")
+            return answer_message(message, blobs) | _imported_fields(message, "assistant")
         case AssistantMessage(agent=agent) | LlmError(agent=agent) if not lane.owns(event):
-            return {"role": "user", "content": in_prose(event.parts), "name": agent}
+            return {"role": "user", "content": as_text(event.parts), "name": agent}
         case ToolResult() as result:
             return _result(result, lane, pair.call if pair else None, blobs)
-        case LlmError(parts=parts) if partial := in_prose(parts):
+        case LlmError(parts=parts) if partial := as_text(parts):
             return {"role": "assistant", "content": partial}
         case _:
             return None
@@ -97,13 +98,20 @@ def _system_role(event: Known) -> str:
 def _user(message: UserMessage, blobs: Blobs) -> Message:
     role = _system_role(message) if message.author_kind == "system" else "user"
     named = {"name": message.author} if message.author else {}
-    return {"role": role, "content": content(message.parts, blobs), **named, **_rest(message, "user")}
+    return {
+        "role": role,
+        "content": content(message.parts, blobs),
+        **named,
+        **_imported_fields(message, "user"),
+    }
 
 
-def own(message: AssistantMessage, blobs: Blobs) -> Message:
+def answer_message(message: AssistantMessage, blobs: Blobs) -> Message:
     """An answer as a message: content (None where there is none), reasoning, refusal, calls."""
-    thought = "\n\n".join(part.text for part in message.parts if isinstance(part, Reasoning) and part.text)
-    refused = "\n".join(part.text for part in message.parts if isinstance(part, Refusal))
+    thought = "\n\n".join(
+        part.text for part in message.parts if isinstance(part, ReasoningPart) and part.text
+    )
+    refused = "\n".join(part.text for part in message.parts if isinstance(part, RefusalPart))
     made: Message = {"role": "assistant", "content": content(message.parts, blobs)}
     if thought:
         made["reasoning_content"] = thought
@@ -120,10 +128,10 @@ def _call(call: ToolCall) -> Message:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
-def _result(result: ToolResult, lane: Lane, owner: Call | None, blobs: Blobs) -> Message:
+def _result(result: ToolResult, lane: LaneId, owner: Call | None, blobs: Blobs) -> Message:
     """An own result as such; another agent's as words of its owner."""
     if owner is not None and not lane.owns(owner):
-        text = quote("tool-result", in_prose(result.parts), call=result.call_id, tool=result.name)
+        text = quote("tool-result", as_text(result.parts), call=result.call_id, tool=result.name)
         return {"role": "user", "content": text, "name": owner.agent}
     named = {"name": result.name} if result.name else {}
     said = content(result.parts, blobs)
@@ -132,10 +140,12 @@ def _result(result: ToolResult, lane: Lane, owner: Call | None, blobs: Blobs) ->
         "tool_call_id": result.call_id,
         **named,
         "content": "" if said is None else said,
-        **_rest(result, "tool"),
+        **_imported_fields(result, "tool"),
     }
 
 
-def _rest(event: Known, role: str) -> Message:
+def _imported_fields(event: Known, role: str) -> Message:
     """What an import kept of the message beside what the event has fields for."""
-    return {name: value for name, value in obj(event.meta.get("openai")).items() if name not in KNOWN[role]}
+    return {
+        name: value for name, value in as_dict(event.meta.get("openai")).items() if name not in KNOWN[role]
+    }

@@ -8,14 +8,14 @@ from typing import Any
 
 from stenolog.domain.entry import EPOCH
 from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.parts import AssistantPart, Opaque, Reasoning, Refusal, Text, ToolCall
-from stenolog.domain.values import Card, Source, Tool
+from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
+from stenolog.domain.values import AgentCard, Origin, Tool
 
-from ..fields import Json, compact, items, obj, text, when
+from ..fields import Json, as_dict, as_list, as_str, as_time, compact
 from ..lines import Record
 from ..media import Blobs
-from ..scribe import Scribe
-from ..steps import Held, Step
+from ..scribe import EventWriter
+from ..steps import ExistingLog, Step
 from .parts import tool_call, user_parts
 
 MAIN = "assistant"
@@ -37,8 +37,8 @@ class OpenAIChat:
     1970-01-01T00:00:00Z, so that an import is the same on every day.
     """
 
-    def __init__(self, log: Held, card: Card) -> None:
-        self.scribe = Scribe("openai", MAIN, log)
+    def __init__(self, log: ExistingLog, card: AgentCard) -> None:
+        self.scribe = EventWriter("openai", MAIN, log)
         self.beyond: Counter[str] = Counter()
         self.decided: Counter[str] = Counter()
         self._card = card
@@ -49,11 +49,11 @@ class OpenAIChat:
     def take(self, record: Record) -> list[Step]:
         """What a message adds; its line is its number in the list."""
         message = record.value
-        key, role = f"#{record.line}", text(message.get("role"))
+        key, role = f"#{record.line}", as_str(message.get("role"))
         if role not in ROLES:
             self.beyond[f"role {role or message.get('role')!r}"] += 1
             return []
-        self._at = when(message.get("timestamp"), self._at)
+        self._at = as_time(message.get("timestamp"), self._at)
         persona = _persona(message) if role in SYSTEM and not self._opened else None
         self._open(key, persona, role if persona is not None else "system")
         match role:
@@ -76,41 +76,41 @@ class OpenAIChat:
             return
         self._opened = True
         card = self._card
-        dealt = Card(model=card.model, provider="openai", persona=persona or "", tools=card.tools)
+        dealt = AgentCard(model=card.model, provider="openai", persona=persona or "", tools=card.tools)
         lines = (key,) if persona is not None else ()
         switch = ModeSwitch(
             mode="chat", joins=(MAIN,), cards={MAIN: dealt}, source=self.scribe.source("", role, *lines)
         )
-        self.scribe.say(switch, f"{key}:settings", self._at)
+        self.scribe.write(switch, f"{key}:settings", self._at)
 
-    def _source(self, key: str, role: str) -> Source:
+    def _source(self, key: str, role: str) -> Origin:
         return self.scribe.source(key, role, key)
 
     def _user(self, key: str, role: str, message: dict[str, Any]) -> None:
         blobs: Blobs = {}
         said = UserMessage(
             parts=user_parts(message.get("content"), blobs),
-            author=text(message.get("name")),
+            author=as_str(message.get("name")),
             author_kind="person" if role == "user" else "system",
-            meta=_rest(message, "user"),
+            meta=_other_fields(message, "user"),
             source=self._source(key, role),
         )
-        self.scribe.say(said, key, self._at, blobs)
+        self.scribe.write(said, key, self._at, blobs)
 
     def _assistant(self, key: str, message: dict[str, Any]) -> None:
         parts = [*spoken(message), *self._calls(key, message)]
         said = AssistantMessage(
             agent=MAIN,
             parts=tuple(parts),
-            model=text(message.get("model")) or (self._card.model if _goes_back(parts) else ""),
-            meta=_rest(message, "assistant"),
+            model=as_str(message.get("model")) or (self._card.model if _goes_back(parts) else ""),
+            meta=_other_fields(message, "assistant"),
             source=self._source(key, "assistant"),
         )
-        self.scribe.say(said, key, self._at)
+        self.scribe.write(said, key, self._at)
 
     def _calls(self, key: str, message: dict[str, Any]) -> list[AssistantPart]:
         calls: list[AssistantPart] = [
-            tool_call(call, f"{key}-{nth}") for nth, call in enumerate(items(message.get("tool_calls")))
+            tool_call(call, f"{key}-{nth}") for nth, call in enumerate(as_list(message.get("tool_calls")))
         ]
         if isinstance(message.get("function_call"), dict):
             self._function_call = f"{key}-function"
@@ -119,70 +119,74 @@ class OpenAIChat:
 
     def _tool(self, key: str, role: str, message: dict[str, Any]) -> None:
         blobs: Blobs = {}
-        call_id = text(message.get("tool_call_id")) or (self._function_call if role == "function" else "")
+        call_id = as_str(message.get("tool_call_id")) or (self._function_call if role == "function" else "")
         result = ToolResult(
             call_id=call_id,
             call=self.scribe.answered(call_id),
-            name=text(message.get("name")),
+            name=as_str(message.get("name")),
             parts=user_parts(message.get("content"), blobs),
-            meta=_rest(message, "tool"),
+            meta=_other_fields(message, "tool"),
             source=self._source(key, role),
         )
-        self.scribe.say(result, key, self._at, blobs)
+        self.scribe.write(result, key, self._at, blobs)
 
 
-def card_of(document: dict[str, Any]) -> Card:
+def card_of(document: dict[str, Any]) -> AgentCard:
     """What a document tells of the agent beside the messages: its model, its tools."""
-    called_with = obj(document.get("kwargs"))
+    called_with = as_dict(document.get("kwargs"))
     tools = document.get("tools") or called_with.get("tools")
-    model = text(document.get("model")) or text(called_with.get("model"))
-    known = tuple(_tool(tool) for tool in map(obj, items(tools)))
-    return Card(model=model or text(obj(document.get("response")).get("model")), tools=known or None)
+    model = as_str(document.get("model")) or as_str(called_with.get("model"))
+    known = tuple(_tool(tool) for tool in map(as_dict, as_list(tools)))
+    return AgentCard(
+        model=model or as_str(as_dict(document.get("response")).get("model")), tools=known or None
+    )
 
 
 def _tool(tool: dict[str, Any]) -> Tool:
-    function = obj(tool.get("function")) or obj(tool.get("custom")) or tool
+    function = as_dict(tool.get("function")) or as_dict(tool.get("custom")) or tool
     strict = function.get("strict")
     return Tool(
-        name=text(function.get("name")),
-        description=text(function.get("description")),
-        parameters=obj(function.get("parameters")),
+        name=as_str(function.get("name")),
+        description=as_str(function.get("description")),
+        parameters=as_dict(function.get("parameters")),
         strict=strict if isinstance(strict, bool) else None,
     )
 
 
 def _goes_back(parts: Iterable[AssistantPart]) -> bool:
     """Return whether an answer has parts that the document's model was sent, and so takes back."""
-    return any(isinstance(part, Reasoning) or (isinstance(part, ToolCall) and part.form) for part in parts)
+    return any(
+        isinstance(part, ReasoningPart) or (isinstance(part, ToolCall) and part.form) for part in parts
+    )
 
 
 def _persona(message: dict[str, Any]) -> str | None:
     """The text of a system message that is one text and nothing else."""
     content = message.get("content")
     if isinstance(content, list) and len(content) == 1:
-        content = obj(content[0]).get("text")
+        content = as_dict(content[0]).get("text")
     return content if isinstance(content, str) and content and set(message) <= {"role", "content"} else None
 
 
 def spoken(message: dict[str, Any]) -> list[AssistantPart]:
     """What an answer says beside its calls: what was thought, said, refused."""
     parts: list[AssistantPart] = []
-    if thought := text(message.get("reasoning_content")):
-        parts.append(Reasoning(text=thought, provider="openai"))
+    if thought := as_str(message.get("reasoning_content")):
+        parts.append(ReasoningPart(text=thought, provider="openai"))
     content = message.get("content")
-    for part in [content] if isinstance(content, str) else items(content):
-        words = part if isinstance(part, str) else obj(part).get("text")
+    for part in [content] if isinstance(content, str) else as_list(content):
+        words = part if isinstance(part, str) else as_dict(part).get("text")
         if isinstance(words, str):
-            parts.append(Text(text=words))
-        elif refused := text(obj(part).get("refusal")):
-            parts.append(Refusal(text=refused))
+            parts.append(TextPart(text=words))
+        elif refused := as_str(as_dict(part).get("refusal")):
+            parts.append(RefusalPart(text=refused))
         else:
-            parts.append(Opaque(provider="openai", raw=compact(part)))
-    if refused := text(message.get("refusal")):
-        parts.append(Refusal(text=refused))
+            parts.append(ProviderPart(provider="openai", raw=compact(part)))
+    if refused := as_str(message.get("refusal")):
+        parts.append(RefusalPart(text=refused))
     return parts
 
 
-def _rest(message: dict[str, Any], role: str) -> dict[str, Json]:
+def _other_fields(message: dict[str, Any], role: str) -> dict[str, Json]:
     rest = {name: value for name, value in message.items() if name not in KNOWN[role]}
     return {"openai": rest} if rest else {}

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from stenolog.adapters.stores.schema import APPLICATION_ID
-from stenolog.domain.errors import NotATranscript
-from stenolog.domain.scalars import readable
+from stenolog.domain.errors import UnknownFormatError
+from stenolog.domain.scalars import check_json
 
-from ..fields import Json, items, name_of
-from ..lines import LONGEST_LINE, JsonObject, Reading, Record, Skipped
-from ..told import Told
-from .rows import Rows, at_of, workflow_of
+from ..fields import Json, as_list, name_of
+from ..lines import LONGEST_LINE, JsonLinesReader, JsonObject, Record, Skipped
+from ..told import SourceConversation
+from .rows import WorkflowRows, at_of, workflow_of
 
 TABLE = "conversation_messages"
 SQLITE = b"SQLite format 3\0"
@@ -34,7 +34,7 @@ def is_row(value: Json) -> bool:
 
 def are_rows(document: Json) -> bool:
     """Whether it is a list of rows."""
-    return bool(items(document)) and all(map(is_row, items(document)))
+    return bool(as_list(document)) and all(map(is_row, as_list(document)))
 
 
 def is_csv(first: bytes) -> bool:
@@ -44,21 +44,23 @@ def is_csv(first: bytes) -> bool:
 
 
 def check_database(stream: BinaryIO) -> None:
-    """Raises `NotATranscript` where a database has no such table, or is a log of ours."""
+    """Raises `UnknownFormatError` where a database has no such table, or is a log of ours."""
     with closing(_database(stream)) as connection:
         try:
             if connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,):
-                raise NotATranscript("it is a stenolog database: open it with --db, or `export` from it")
+                raise UnknownFormatError("it is a stenolog database: open it with --db, or `export` from it")
             names = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
             found = [name for (name,) in connection.execute(names)]
         except sqlite3.Error as error:
-            raise NotATranscript(f"an SQLite database that cannot be read: {error}") from None
+            raise UnknownFormatError(f"an SQLite database that cannot be read: {error}") from None
     if TABLE not in found:
         there = ", ".join(found[:6]) or "none"
-        raise NotATranscript(f"expected an SQLite database with a table {TABLE}, found the tables {there}")
+        raise UnknownFormatError(
+            f"expected an SQLite database with a table {TABLE}, found the tables {there}"
+        )
 
 
-def read(stream: BinaryIO, reading: Reading) -> Iterator[Told]:
+def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
     """The conversations of a file that was recognised as such rows."""
     first = stream.read(len(SQLITE))
     stream.seek(0)
@@ -70,29 +72,31 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[Told]:
         rows = (record.value for record in reading.records(stream))
     else:
         rows = _from_csv(stream)
-    yield from told(rows, reading)
+    yield from source_conversations(rows, reading)
 
 
-def told(rows: Iterable[Mapping[str, Any]], reading: Reading) -> Iterator[Told]:
+def source_conversations(
+    rows: Iterable[Mapping[str, Any]], reading: JsonLinesReader
+) -> Iterator[SourceConversation]:
     """The conversations of rows, each in the order of its times; what is no row is skipped, with a reason."""
-    talks: dict[str, list[Record]] = {}
+    conversations: dict[str, list[Record]] = {}
     for number, row in enumerate(rows, 1):
         value = {str(name): _plain(value) for name, value in row.items() if value is not None}
         value.setdefault("content", "")
         if fault := _fault(value):
             reading.skipped.append(Skipped(number, fault, "row"))
         else:
-            talks.setdefault(str(workflow_of(value)), []).append(Record(str(number), value))
-    for name, records in talks.items():
+            conversations.setdefault(str(workflow_of(value)), []).append(Record(str(number), value))
+    for name, records in conversations.items():
         ordered = _in_order(records)
-        yield Told(name_of(name), ordered, partial(Rows, records=ordered), unit="row")
+        yield SourceConversation(name_of(name), ordered, partial(WorkflowRows, records=ordered), unit="row")
 
 
 def _fault(row: JsonObject) -> str:
     if not is_row(row):
         return f"expected a workflow and a role, found {', '.join(row) or 'nothing'}"
     try:
-        readable(row)
+        check_json(row)
     except ValueError as error:
         return f"cannot be written: {error}"
     return ""
@@ -131,7 +135,7 @@ def _from_database(stream: BinaryIO) -> Iterator[JsonObject]:
             for row in found:
                 yield dict(zip(names, row, strict=True))
         except sqlite3.Error as error:
-            raise NotATranscript(f"an SQLite database that cannot be read: {error}") from None
+            raise UnknownFormatError(f"an SQLite database that cannot be read: {error}") from None
 
 
 def _from_csv(stream: BinaryIO) -> Iterator[JsonObject]:
@@ -142,7 +146,7 @@ def _from_csv(stream: BinaryIO) -> Iterator[JsonObject]:
         for row in csv.DictReader(text, restkey="more"):
             yield {name: value for name, value in row.items() if value not in ("", None)}
     except csv.Error as error:
-        raise NotATranscript(f"expected CSV: {error}") from None
+        raise UnknownFormatError(f"expected CSV: {error}") from None
     finally:
         text.detach()
 

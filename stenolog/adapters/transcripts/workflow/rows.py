@@ -11,13 +11,13 @@ from typing import Any
 from stenolog.domain.entry import EPOCH
 from stenolog.domain.events import UNCHANGED, AssistantMessage, Known, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.state import address
-from stenolog.domain.turns import Addressed
-from stenolog.domain.values import Card, Source
+from stenolog.domain.turns import ByAddress
+from stenolog.domain.values import AgentCard, Origin
 
-from ..fields import Json, agent_called, compact, key_of, text, when
+from ..fields import Json, agent_called, as_str, as_time, compact, key_of
 from ..lines import Record
-from ..scribe import Scribe
-from ..steps import Held, Step
+from ..scribe import EventWriter
+from ..steps import ExistingLog, Step
 
 SYSTEM = "conversation_messages"
 WORKFLOWS = ("workflowId", "workflow_id", "workflowid")
@@ -39,15 +39,15 @@ def at_of(row: dict[str, Any]) -> datetime | None:
     found = next((row[name] for name in TIMES if name in row), None)
     if isinstance(found, str) and found.strip().isdecimal():
         found = float(found)
-    at = when(found, NEVER)
+    at = as_time(found, NEVER)
     return None if at is NEVER else at
 
 
 def _speaker(row: dict[str, Any]) -> str:
     """The lane that a row is said on; empty where no agent says it."""
-    if text(row.get("role")).casefold() not in AGENTS:
+    if as_str(row.get("role")).casefold() not in AGENTS:
         return ""
-    agent, _, task = text(row.get("agent")).partition("/")
+    agent, _, task = as_str(row.get("agent")).partition("/")
     return address(agent_called(agent), task)
 
 
@@ -60,7 +60,7 @@ def _followed_by(speakers: Sequence[str]) -> list[str]:
     return found[::-1]
 
 
-class Rows:
+class WorkflowRows:
     """Takes the rows of one workflow, its `records` in order, and gives the steps that take them down.
 
     What a user says is for whoever speaks next; where nobody does, for the first who ever spoke. What the
@@ -68,8 +68,8 @@ class Rows:
     known by its own words. Where a row has no time, it has that of the row before it.
     """
 
-    def __init__(self, log: Held, records: Sequence[Record]) -> None:
-        self.scribe = Scribe(SYSTEM, "", log)
+    def __init__(self, log: ExistingLog, records: Sequence[Record]) -> None:
+        self.scribe = EventWriter(SYSTEM, "", log)
         self.beyond: Counter[str] = Counter()
         self.decided: Counter[str] = Counter()
         self._at = EPOCH
@@ -86,11 +86,11 @@ class Rows:
         self._at = at_of(row) or self._at
         if not self._opened:
             self._opened = True
-            turns = Addressed(default=[self._first.partition("/")[0]]) if self._first else UNCHANGED
+            turns = ByAddress(default=[self._first.partition("/")[0]]) if self._first else UNCHANGED
             opening = ModeSwitch(mode="chat", turns=turns, source=self.scribe.source("", "settings"))
-            self.scribe.say(opening, "settings", self._at)
+            self.scribe.write(opening, "settings", self._at)
         key = self._key(row)
-        self.scribe.say(self._event(row, key, self._next[record.line]), key, self._at)
+        self.scribe.write(self._event(row, key, self._next[record.line]), key, self._at)
         return self.scribe.drain()
 
     def end(self) -> list[Step]:
@@ -107,8 +107,8 @@ class Rows:
 
     def _event(self, row: dict[str, Any], key: str, next_one: str) -> Known:
         """The event of a row, behind which `next_one` speaks."""
-        role, words = text(row.get("role")).casefold(), self._content(row.get("content"))
-        named = text(row.get("agent"))
+        role, words = as_str(row.get("role")).casefold(), self._content(row.get("content"))
+        named = as_str(row.get("agent"))
         source = self.scribe.source(str(row.get("id", "")), role, key)
         meta = self._meta(row)
         match role:
@@ -127,12 +127,12 @@ class Rows:
                 self.decided[f"role {role[:40]!r}, taken as the system's words"] += 1
                 return UserMessage(text=words, author=named, author_kind="system", meta=meta, source=source)
 
-    def _system(self, named: str, words: str, meta: Json, source: Source) -> Known:
+    def _system(self, named: str, words: str, meta: Json, source: Origin) -> Known:
         agent = agent_called(named.partition("/")[0])
         if not named or agent in self._known:
             return UserMessage(text=words, author=named, author_kind="system", meta=meta, source=source)
         self._known.add(agent)
-        return ModeSwitch(cards={agent: Card(persona=words)}, meta=meta, source=source)
+        return ModeSwitch(cards={agent: AgentCard(persona=words)}, meta=meta, source=source)
 
     def _content(self, content: Json) -> str:
         if isinstance(content, str):

@@ -1,4 +1,4 @@
-"""The laws of each wire. `breaches` says where a body breaks one; a request built here breaks none.
+"""The laws of each API. `breaches` says where a body breaks one; a request built here breaks none.
 
 They judge bodies of our own making. A body of another shape raises nothing: what a law cannot read breaks it.
 """
@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from . import anthropic, gemini, openai_chat, openai_responses, plain
-from .law import Body, Breach, Law
-from .reading import Reading
+from .law import Body, Check, Violation
+from .reading import IncrementalValidator
 
-LAWS: Mapping[str, tuple[Law, ...]] = MappingProxyType(
+LAWS: Mapping[str, tuple[Check, ...]] = MappingProxyType(
     {
         "openai-chat": openai_chat.LAWS,
         "openai-responses": openai_responses.LAWS,
@@ -23,14 +23,14 @@ LAWS: Mapping[str, tuple[Law, ...]] = MappingProxyType(
 )
 
 
-def breaches(wire: str, body: Body) -> list[Breach]:
-    """Every place where a body breaks a law of its wire (given with or without its version)."""
-    return reading(wire).breaches(body)
+def validate(api: str, body: Body) -> list[Violation]:
+    """Every place where a body breaks a law of its API (given with or without its version)."""
+    return reading(api).breaches(body)
 
 
-def reading(wire: str) -> Reading:
+def reading(api: str) -> IncrementalValidator:
     """The same for bodies that follow each other: what has not changed is not read again."""
-    return Reading(LAWS[wire.partition("@")[0]])
+    return IncrementalValidator(LAWS[api.partition("@")[0]])
 
 
-__all__ = ["LAWS", "Breach", "Law", "Reading", "breaches", "reading"]
+__all__ = ["LAWS", "Check", "IncrementalValidator", "Violation", "reading", "validate"]

@@ -7,7 +7,19 @@ from collections.abc import Iterator, Sequence
 from stenolog.projections.requests.names import fits_id, fits_tool_name
 from stenolog.projections.requests.wires.families import takes_system_turns
 
-from .law import Body, Finding, Law, Seen, Steps, blank, each, following, gathering, law, unfit
+from .law import (
+    Body,
+    Check,
+    Finding,
+    PersistentSet,
+    Steps,
+    blank,
+    collected,
+    law,
+    per_message,
+    stateful,
+    unfit,
+)
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
 SMALLEST_BUDGET = 1024
@@ -36,7 +48,7 @@ def token_limit(body: Body) -> Iterator[Finding]:
         yield "/max_tokens", repr(body.get("max_tokens"))
 
 
-@following(str)
+@stateful(str)
 def roles_alternate(before: str, at: str, message: Body) -> Steps:
     """User and assistant take turns, and the user begins; a system turn may stand behind the user's."""
     role, expected = message.get("role"), MAY_FOLLOW.get(before, ("user",))
@@ -54,7 +66,7 @@ def _system(at: str, message: Body) -> Iterator[Finding]:
                 yield f"{place}/type", block["type"]
 
 
-@gathering(_system)
+@collected(_system)
 def system_turns(body: Body, turns: Sequence[Finding]) -> Iterator[Finding]:
     """A system turn is text, and for a model that takes one."""
     takes_them = takes_system_turns(str(body.get("model")))
@@ -63,7 +75,7 @@ def system_turns(body: Body, turns: Sequence[Finding]) -> Iterator[Finding]:
             yield place, found or f"for model {body.get('model')!r}"
 
 
-@following(tuple, waits=True)
+@stateful(tuple, waits=True)
 def every_call_answered(asked: tuple[tuple[str, str], ...], at: str, message: Body) -> Steps:
     """Each tool_use has exactly one tool_result in the turn behind it."""
     results = [block.get("tool_use_id") for _, block in _blocks(at, message, "tool_result")]
@@ -73,7 +85,7 @@ def every_call_answered(asked: tuple[tuple[str, str], ...], at: str, message: Bo
     return tuple((place, block["id"]) for place, block in _blocks(at, message, "tool_use"))
 
 
-@following(tuple)
+@stateful(tuple)
 def every_result_has_its_call(called: tuple[str, ...], at: str, message: Body) -> Steps:
     """Each tool_result answers a tool_use of the turn before it."""
     for place, block in _blocks(at, message, "tool_result"):
@@ -82,7 +94,7 @@ def every_result_has_its_call(called: tuple[str, ...], at: str, message: Body) -
     return tuple(block["id"] for _, block in _blocks(at, message, "tool_use"))
 
 
-@each
+@per_message
 def results_first(at: str, message: Body) -> Iterator[Finding]:
     """Tool results come first in their turn."""
     other = False
@@ -93,8 +105,8 @@ def results_first(at: str, message: Body) -> Iterator[Finding]:
             yield place, "a result behind other content"
 
 
-@following(Seen)
-def call_ids(seen: Seen, at: str, message: Body) -> Steps:
+@stateful(PersistentSet)
+def call_ids(seen: PersistentSet, at: str, message: Body) -> Steps:
     """The ids of calls are unique in the request, of letters, digits, _ and -, at most 40 long."""
     named = ((f"{place}/id", block["id"]) for place, block in _blocks(at, message, "tool_use"))
     return (yield from unfit(named, fits_id, seen))
@@ -106,7 +118,7 @@ def _unfit_names(at: str, message: Body) -> Iterator[Finding]:
             yield f"{place}/name", repr(block["name"])
 
 
-@gathering(_unfit_names)
+@collected(_unfit_names)
 def tool_names(body: Body, called: Sequence[Finding]) -> Iterator[Finding]:
     """The names of tools are of letters, digits, _ and -, at most 64 long, and declared once."""
     yield from called
@@ -114,7 +126,7 @@ def tool_names(body: Body, called: Sequence[Finding]) -> Iterator[Finding]:
     yield from unfit(((f"/tools/{i}/name", tool["name"]) for i, tool in tools), fits_tool_name)
 
 
-@each
+@per_message
 def input_is_an_object(at: str, message: Body) -> Iterator[Finding]:
     """The input of a tool_use is an object."""
     for place, block in _blocks(at, message, "tool_use"):
@@ -130,7 +142,7 @@ def _blanks(at: str, message: Body) -> Iterator[Finding]:
             yield f"{place}/text", "a blank text"
 
 
-@gathering(_blanks)
+@collected(_blanks)
 def nothing_blank(body: Body, blanks: Sequence[Finding]) -> Iterator[Finding]:
     """No message is empty, and no text is blank."""
     system = body.get("system")
@@ -139,7 +151,7 @@ def nothing_blank(body: Body, blanks: Sequence[Finding]) -> Iterator[Finding]:
     yield from blanks
 
 
-@each
+@per_message
 def thinking_is_signed(at: str, message: Body) -> Iterator[Finding]:
     """Thinking is signed."""
     for place, block in _blocks(at, message, "thinking"):
@@ -147,7 +159,7 @@ def thinking_is_signed(at: str, message: Body) -> Iterator[Finding]:
             yield f"{place}/signature", "none"
 
 
-@each
+@per_message
 def no_trailing_thinking(at: str, message: Body) -> Iterator[Finding]:
     """An assistant's turn does not end in thinking."""
     blocks = list(_blocks(at, message))
@@ -155,7 +167,7 @@ def no_trailing_thinking(at: str, message: Body) -> Iterator[Finding]:
         yield blocks[-1][0], blocks[-1][1]["type"]
 
 
-@each
+@per_message
 def errors_are_text(at: str, message: Body) -> Iterator[Finding]:
     """The result of a failed tool is text, and not nothing."""
     for place, block in _blocks(at, message, "tool_result"):
@@ -175,14 +187,14 @@ def _tool_blocks(at: str, message: Body) -> Iterator[Finding]:
             yield place, block["type"]
 
 
-@gathering(_tool_blocks)
+@collected(_tool_blocks)
 def tools_declared(body: Body, used: Sequence[Finding]) -> Iterator[Finding]:
     """Where there are tool blocks, tools are declared."""
     if (used or "tool_choice" in body) and not body.get("tools"):
         yield "/tools", "none"
 
 
-@each
+@per_message
 def own_tools_closed(at: str, message: Body) -> Iterator[Finding]:
     """A call of Anthropic's own tools has its result in the same turn, and a result its call before it."""
     open_calls: dict[str, str] = {}
@@ -223,7 +235,7 @@ def _marked(at: str, message: Body) -> Iterator[Finding]:
     return ((place, block["type"]) for place, block in _blocks(at, message) if "cache_control" in block)
 
 
-@gathering(_marked)
+@collected(_marked)
 def four_breakpoints(body: Body, marked: Sequence[Finding]) -> Iterator[Finding]:
     """At most four breakpoints for the cache are set, none of them on thinking."""
     system = body.get("system")
@@ -242,7 +254,7 @@ def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
         yield f"/messages/{len(turns) - 1}/role", repr(turns[-1].get("role"))
 
 
-LAWS: tuple[Law, ...] = (
+LAWS: tuple[Check, ...] = (
     messages_present,
     token_limit,
     roles_alternate,

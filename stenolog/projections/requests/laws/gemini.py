@@ -11,7 +11,20 @@ from typing import NamedTuple, TypeAlias
 
 from stenolog.projections.requests.wires.families import since_gemini_3
 
-from .law import END, Body, Finding, Law, Seen, Steps, blank, each, following, gathering, law, unfit
+from .law import (
+    END,
+    Body,
+    Check,
+    Finding,
+    PersistentSet,
+    Steps,
+    blank,
+    collected,
+    law,
+    per_message,
+    stateful,
+    unfit,
+)
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
 DATA = frozenset(
@@ -45,10 +58,10 @@ class Turns(NamedTuple):
     responses: tuple[Named, ...] = ()
     asked: tuple[Named, ...] = ()
 
-    def behind(self, at: str, content: Body) -> Turns:
+    def after(self, at: str, content: Body) -> Turns:
         """Where it stands behind one more content."""
-        role, calls = str(content.get("role")), _named(at, content, "functionCall")
-        responses = _named(at, content, "functionResponse")
+        role, calls = str(content.get("role")), _named_parts(at, content, "functionCall")
+        responses = _named_parts(at, content, "functionResponse")
         if role != self.role:
             return Turns(role, calls, responses, self.calls)
         return Turns(role, self.calls + calls, self.responses + responses, self.asked)
@@ -63,7 +76,7 @@ def _ids(named: Iterable[Named]) -> list[tuple[str, str]]:
     return sorted((id, name) for _, id, name in named)
 
 
-def _named(at: str, content: Body, kind: str) -> tuple[Named, ...]:
+def _named_parts(at: str, content: Body, kind: str) -> tuple[Named, ...]:
     return tuple(
         (place, str(part[kind].get("id")), str(part[kind].get("name")))
         for place, part in _parts(at, content, kind)
@@ -85,7 +98,7 @@ def _empty(at: str, content: Body) -> Iterator[Finding]:
         yield f"{at}/parts", "no part"
 
 
-@gathering(_empty)
+@collected(_empty)
 def contents_present(body: Body, empty: Sequence[Finding]) -> Iterator[Finding]:
     """A request holds at least one content, and a content at least one part."""
     if not body.get("contents"):
@@ -93,14 +106,14 @@ def contents_present(body: Body, empty: Sequence[Finding]) -> Iterator[Finding]:
     yield from empty
 
 
-@each
+@per_message
 def known_roles(at: str, content: Body) -> Iterator[Finding]:
     """A content is the user's or the model's."""
     if content.get("role") not in ("user", "model"):
         yield f"{at}/role", repr(content.get("role"))
 
 
-@each
+@per_message
 def one_thing_each(at: str, content: Body) -> Iterator[Finding]:
     """A part is one thing: a text, a medium, a call, a response, or what Gemini's own tools did."""
     for place, part in _parts(at, content):
@@ -108,7 +121,7 @@ def one_thing_each(at: str, content: Body) -> Iterator[Finding]:
             yield place, ", ".join(part) or "nothing"
 
 
-@each
+@per_message
 def calls_by_the_model(at: str, content: Body) -> Iterator[Finding]:
     """The model calls, and the user responds."""
     role = str(content.get("role"))
@@ -118,29 +131,29 @@ def calls_by_the_model(at: str, content: Body) -> Iterator[Finding]:
             yield from ((f"{place}/{kind}", f"in a turn of {role!r}") for place, _ in found)
 
 
-@following(Turns, waits=True)
+@stateful(Turns, waits=True)
 def every_call_answered(turns: Turns, at: str, content: Body) -> Steps:
     """A turn has as many responses as the turn before it has calls, and to the same ids."""
     if content is END:
         yield from turns.unanswered()
         yield from Turns(asked=turns.calls).unanswered()
         return turns
-    now = turns.behind(at, content)
+    now = turns.after(at, content)
     if now.role != turns.role:
         yield from turns.unanswered()
     return now
 
 
-@following(Turns)
+@stateful(Turns)
 def every_response_has_its_call(turns: Turns, at: str, content: Body) -> Steps:
     """A response stands in the turn behind a turn that calls."""
-    now = turns.behind(at, content)
+    now = turns.after(at, content)
     if not now.asked:
         yield from ((place, "no call before it") for place, _ in _parts(at, content, "functionResponse"))
     return now
 
 
-@following(str)
+@stateful(str)
 def responses_apart(before: str, at: str, content: Body) -> Steps:
     """Responses stand first in their turn, in one content of their own."""
     kinds = ["functionResponse" in part for _, part in _parts(at, content)]
@@ -156,8 +169,8 @@ def calls_come_after_the_user(body: Body) -> Iterator[Finding]:
         yield "/contents/0/role", "model"
 
 
-@following(Seen)
-def call_ids(seen: Seen, at: str, content: Body) -> Steps:
+@stateful(PersistentSet)
+def call_ids(seen: PersistentSet, at: str, content: Body) -> Steps:
     """The ids of calls are unique in the request."""
     for place, part in _parts(at, content, "functionCall"):
         id = part["functionCall"].get("id")
@@ -178,7 +191,7 @@ def _fits(name: str) -> bool:
     return NAME.fullmatch(name) is not None
 
 
-@gathering(_unfit_names)
+@collected(_unfit_names)
 def function_names(body: Body, called: Sequence[Finding]) -> Iterator[Finding]:
     """The names of functions begin with a letter or _, are at most 64 long, and declared once."""
     yield from called
@@ -190,7 +203,7 @@ def function_names(body: Body, called: Sequence[Finding]) -> Iterator[Finding]:
     yield from unfit(declared, _fits)
 
 
-@each
+@per_message
 def objects_both_ways(at: str, content: Body) -> Iterator[Finding]:
     """The arguments of a call and what a response says are objects."""
     for kind, key in (("functionCall", "args"), ("functionResponse", "response")):
@@ -205,7 +218,7 @@ def _unsigned(at: str, content: Body) -> Iterator[Finding]:
         yield f"{calls[0][0]}/thoughtSignature", "none"
 
 
-@gathering(_unsigned)
+@collected(_unsigned)
 def calls_are_signed(body: Body, unsigned: Sequence[Finding]) -> Iterator[Finding]:
     """From Gemini 3 on, the first call of each content of the model's is signed."""
     if _since_3(body):
@@ -218,7 +231,7 @@ def _blanks(at: str, content: Body) -> Iterator[Finding]:
             yield f"{place}/text", "a blank text"
 
 
-@gathering(_blanks)
+@collected(_blanks)
 def nothing_blank(body: Body, blanks: Sequence[Finding]) -> Iterator[Finding]:
     """No text is blank, save an empty one that is there for its signature."""
     if any(blank(part.get("text", " ")) for part in body.get("systemInstruction", {}).get("parts", [])):
@@ -250,7 +263,7 @@ def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
         yield f"/contents/{len(turns) - 1}/role", repr(turns[-1].get("role"))
 
 
-LAWS: tuple[Law, ...] = (
+LAWS: tuple[Check, ...] = (
     contents_present,
     known_roles,
     one_thing_each,

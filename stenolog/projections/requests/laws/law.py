@@ -26,7 +26,7 @@ END: Body = {}
 """What stands behind the last message, for a law that waits for something."""
 
 
-class Breach(NamedTuple):
+class Violation(NamedTuple):
     """A place where a body breaks a law: a JSON pointer, and what was found there."""
 
     law: str
@@ -34,7 +34,7 @@ class Breach(NamedTuple):
     found: str
 
 
-class Law(NamedTuple):
+class Check(NamedTuple):
     """A rule that a provider enforces. `says` is the rule in a sentence.
 
     `look` is given the JSON pointer of each message, and the message; `step` is given before them what is
@@ -51,38 +51,38 @@ class Law(NamedTuple):
     """Whether `step` is given `END` as well."""
 
 
-def law(check: Callable[[Body], Findings]) -> Law:
+def law(check: Callable[[Body], Findings]) -> Check:
     """Make a law of a check: its name is the function's, with hyphens, and its sentence the docstring.
 
     The check is made of each body anew, so it looks at what stands around the messages, and not at all of
     those.
     """
-    return Law(*_named(check), judge=lambda body, _: check(body))
+    return Check(*_api_and_name(check), judge=lambda body, _: check(body))
 
 
-def each(check: Look) -> Law:
+def per_message(check: Look) -> Check:
     """Make a law of a check of a message by itself."""
-    return Law(*_named(check), look=check)
+    return Check(*_api_and_name(check), look=check)
 
 
-def gathering(look: Look) -> Callable[[Judge], Law]:
+def collected(look: Look) -> Callable[[Judge], Check]:
     """Make a law of a check of a body and of what a look at each of its messages has found."""
-    return lambda check: Law(*_named(check), look=look, judge=check)
+    return lambda check: Check(*_api_and_name(check), look=look, judge=check)
 
 
-def following(start: Callable[[], Any], *, waits: bool = False) -> Callable[[Step], Law]:
+def stateful(start: Callable[[], Any], *, waits: bool = False) -> Callable[[Step], Check]:
     """Make a law of a check of a message behind others, which returns what it is to be given for the next.
 
     What it returns is never changed. With `waits` it is given `END` behind the last message.
     """
-    return lambda check: Law(*_named(check), step=check, start=start, waits=waits)
+    return lambda check: Check(*_api_and_name(check), step=check, start=start, waits=waits)
 
 
-def _named(check: Callable[..., object]) -> tuple[str, str]:
+def _api_and_name(check: Callable[..., object]) -> tuple[str, str]:
     return check.__name__.replace("_", "-"), check.__doc__ or ""
 
 
-class Seen:
+class PersistentSet:
     """A set that grows, and of which each earlier one stays what it was while it is gone back to.
 
     They share their members: of two that grew from the same one, only the later is of use.
@@ -97,14 +97,14 @@ class Seen:
         place = self._places.get(member, self._size)
         return place < self._size and self._order[place] == member
 
-    def plus(self, member: object) -> Seen:
+    def plus(self, member: object) -> PersistentSet:
         """The set with one more."""
         if member in self:
             return self
         del self._order[self._size :]
         self._order.append(member)
         self._places[member] = self._size
-        grown = Seen.__new__(Seen)
+        grown = PersistentSet.__new__(PersistentSet)
         grown._order, grown._places, grown._size = self._order, self._places, self._size + 1
         return grown
 
@@ -135,12 +135,12 @@ def is_object(text: object) -> bool:
         return False
 
 
-def unfit(named: Iterable[Finding], fits: Callable[[str], bool], seen: Seen | None = None) -> Steps:
+def unfit(named: Iterable[Finding], fits: Callable[[str], bool], seen: PersistentSet | None = None) -> Steps:
     """Those of several names or ids, each with its pointer, that are unfit or stand twice.
 
     Returns those that were seen by then.
     """
-    seen = seen or Seen()
+    seen = seen or PersistentSet()
     for pointer, name in named:
         if name in seen or not fits(name):
             yield pointer, repr(name)

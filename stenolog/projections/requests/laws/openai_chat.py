@@ -8,18 +8,18 @@ from stenolog.projections.requests.names import fits_id, fits_tool_name
 
 from .law import (
     Body,
+    Check,
     Finding,
-    Law,
-    Seen,
+    PersistentSet,
     Steps,
     asks_for_json_object,
     blank,
-    each,
-    following,
-    gathering,
+    collected,
     is_object,
     law,
+    per_message,
     says_json,
+    stateful,
     unfit,
 )
 
@@ -47,14 +47,14 @@ def messages_present(body: Body) -> Iterator[Finding]:
         yield "/messages", "no message"
 
 
-@each
+@per_message
 def known_roles(at: str, message: Body) -> Iterator[Finding]:
     """A message has one of the known roles."""
     if message.get("role") not in ROLES:
         yield f"{at}/role", repr(message.get("role"))
 
 
-@following(lambda: ("", ()), waits=True)
+@stateful(lambda: ("", ()), waits=True)
 def every_call_answered(waiting: tuple[str, tuple[str, ...]], at: str, message: Body) -> Steps:
     """Each tool call is answered by exactly one tool message, directly behind its message."""
     asked, ids = waiting
@@ -65,7 +65,7 @@ def every_call_answered(waiting: tuple[str, tuple[str, ...]], at: str, message: 
     return at, _called(message)
 
 
-@following(tuple)
+@stateful(tuple)
 def every_result_has_its_call(ids: tuple[str, ...], at: str, message: Body) -> Steps:
     """Each tool message answers a call of the assistant message before it, and no call twice."""
     if message.get("role") != "tool":
@@ -75,8 +75,8 @@ def every_result_has_its_call(ids: tuple[str, ...], at: str, message: Body) -> S
     return _without(ids, message.get("tool_call_id"))
 
 
-@following(Seen)
-def call_ids(seen: Seen, at: str, message: Body) -> Steps:
+@stateful(PersistentSet)
+def call_ids(seen: PersistentSet, at: str, message: Body) -> Steps:
     """The ids of calls are unique in the request, of letters, digits, _ and -, at most 40 long."""
     if message.get("tool_calls") == []:
         yield f"{at}/tool_calls", "an empty list"
@@ -91,7 +91,7 @@ def _unfit_names(at: str, message: Body) -> Iterator[Finding]:
             yield f"{place}/{kind}/name", repr(call[kind]["name"])
 
 
-@gathering(_unfit_names)
+@collected(_unfit_names)
 def tool_names(body: Body, called: Sequence[Finding]) -> Iterator[Finding]:
     """The names of tools are of letters, digits, _ and -, at most 64 long, and declared once."""
     yield from called
@@ -100,7 +100,7 @@ def tool_names(body: Body, called: Sequence[Finding]) -> Iterator[Finding]:
     yield from unfit(declared, fits_tool_name)
 
 
-@each
+@per_message
 def arguments_are_objects(at: str, message: Body) -> Iterator[Finding]:
     """The arguments of a function's call are the text of a JSON object; a custom tool's input is a text."""
     for place, call in _calls(at, message):
@@ -111,7 +111,7 @@ def arguments_are_objects(at: str, message: Body) -> Iterator[Finding]:
             yield f"{place}/function/arguments", f"{call['function']['arguments']!r:.60}"
 
 
-@each
+@per_message
 def content_present(at: str, message: Body) -> Iterator[Finding]:
     """A message says something: null only beside calls, no empty list, no blank text but a tool's."""
     content = message.get("content")
@@ -124,7 +124,7 @@ def content_present(at: str, message: Body) -> Iterator[Finding]:
             yield f"{at}/content/{k}/text", "a blank text"
 
 
-@each
+@per_message
 def media_from_the_user(at: str, message: Body) -> Iterator[Finding]:
     """Only the user shows pictures and files."""
     if message.get("role") == "user" or not isinstance(message.get("content"), list):
@@ -148,7 +148,7 @@ def _thoughts(at: str, message: Body) -> Iterator[Finding]:
         yield f"{at}/reasoning_content", repr(thought)
 
 
-@gathering(_thoughts)
+@collected(_thoughts)
 def reasoning_with_every_answer(body: Body, thoughts: Sequence[Finding]) -> Iterator[Finding]:
     """Where one answer brings its reasoning, each does, as a text that is not empty."""
     brings = any(found == "brought" for _, found in thoughts)
@@ -184,7 +184,7 @@ def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
         yield f"/messages/{len(turns) - 1}/role", "assistant"
 
 
-LAWS: tuple[Law, ...] = (
+LAWS: tuple[Check, ...] = (
     messages_present,
     known_roles,
     every_call_answered,

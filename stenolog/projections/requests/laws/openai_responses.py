@@ -9,18 +9,18 @@ from stenolog.projections.requests.names import fits_id, fits_tool_name
 from .law import (
     END,
     Body,
+    Check,
     Finding,
-    Law,
-    Seen,
+    PersistentSet,
     Steps,
     asks_for_json_object,
     blank,
-    each,
-    following,
-    gathering,
+    collected,
     is_object,
     law,
+    per_message,
     says_json,
+    stateful,
     unfit,
 )
 
@@ -69,14 +69,14 @@ def input_present(body: Body) -> Iterator[Finding]:
         yield "/input", "no item"
 
 
-@each
+@per_message
 def known_items(at: str, item: Body) -> Iterator[Finding]:
     """An item is of a known type."""
     if item.get("type") not in ITEMS:
         yield f"{at}/type", repr(item.get("type"))
 
 
-@each
+@per_message
 def known_roles(at: str, item: Body) -> Iterator[Finding]:
     """A message is the user's, the assistant's, or a developer's."""
     is_said = item.get("type") == "message"
@@ -94,8 +94,8 @@ def nothing_stored(body: Body) -> Iterator[Finding]:
             yield f"/{key}", repr(body[key])
 
 
-@following(Seen)
-def item_ids(seen: Seen, at: str, item: Body) -> Steps:
+@stateful(PersistentSet)
+def item_ids(seen: PersistentSet, at: str, item: Body) -> Steps:
     """Messages, calls, outputs and reasoning have no ids; those of other items are fit and unique."""
     id = item.get("id")
     if id is None:
@@ -105,7 +105,7 @@ def item_ids(seen: Seen, at: str, item: Body) -> Steps:
     return seen.plus(id)
 
 
-@following(dict, waits=True)
+@stateful(dict, waits=True)
 def every_call_answered(asked: dict[str, str], at: str, item: Body) -> Steps:
     """Each call has exactly one output, behind it, and no message stands between them."""
     if item.get("type") in CALLS:
@@ -119,7 +119,7 @@ def every_call_answered(asked: dict[str, str], at: str, item: Body) -> Steps:
     return {}
 
 
-@following(dict)
+@stateful(dict)
 def every_output_has_its_call(asked: dict[str, str], at: str, item: Body) -> Steps:
     """Each output answers a call of its own kind before it, and no call twice."""
     kind, id = item.get("type"), item.get("call_id")
@@ -134,8 +134,8 @@ def every_output_has_its_call(asked: dict[str, str], at: str, item: Body) -> Ste
     return {other: wanted for other, wanted in asked.items() if other != id}
 
 
-@following(Seen)
-def call_ids(seen: Seen, at: str, item: Body) -> Steps:
+@stateful(PersistentSet)
+def call_ids(seen: PersistentSet, at: str, item: Body) -> Steps:
     """The ids of calls are unique in the request, of letters, digits, _ and -, at most 40 long."""
     if item.get("type") not in CALLS:
         return seen
@@ -147,7 +147,7 @@ def _unfit_names(at: str, item: Body) -> Iterator[Finding]:
         yield f"{at}/name", repr(item["name"])
 
 
-@gathering(_unfit_names)
+@collected(_unfit_names)
 def tool_names(body: Body, called: Sequence[Finding]) -> Iterator[Finding]:
     """The names of tools are of letters, digits, _ and -, at most 64 long, and declared once."""
     yield from called
@@ -155,7 +155,7 @@ def tool_names(body: Body, called: Sequence[Finding]) -> Iterator[Finding]:
     yield from unfit(((f"/tools/{i}/name", tool["name"]) for i, tool in tools), fits_tool_name)
 
 
-@each
+@per_message
 def arguments_are_objects(at: str, item: Body) -> Iterator[Finding]:
     """The arguments of a function's call are the text of a JSON object; a custom tool's input is a text."""
     if item.get("type") == "custom_tool_call" and not isinstance(item.get("input"), str):
@@ -177,7 +177,7 @@ def _unsaid(at: str, item: Body) -> Iterator[Finding]:
             yield f"{at}/content/{k}", "a blank text"
 
 
-@gathering(_unsaid)
+@collected(_unsaid)
 def content_present(body: Body, unsaid: Sequence[Finding]) -> Iterator[Finding]:
     """A message says something, and no text in it is blank."""
     if blank(body.get("instructions")):
@@ -185,7 +185,7 @@ def content_present(body: Body, unsaid: Sequence[Finding]) -> Iterator[Finding]:
     yield from unsaid
 
 
-@each
+@per_message
 def parts_of_their_side(at: str, item: Body) -> Iterator[Finding]:
     """The assistant's parts are output_text and refusal; everybody else's are input_…, and outputs too."""
     key = "output" if item.get("type") in OUTPUTS else "content"
@@ -200,7 +200,7 @@ def parts_of_their_side(at: str, item: Body) -> Iterator[Finding]:
             yield f"{at}/{key}/{k}/type", repr(part.get("type"))
 
 
-@each
+@per_message
 def reasoning_is_encrypted(at: str, item: Body) -> Iterator[Finding]:
     """Reasoning is encrypted, and has a summary, if an empty one."""
     if item.get("type") != "reasoning":
@@ -211,7 +211,7 @@ def reasoning_is_encrypted(at: str, item: Body) -> Iterator[Finding]:
         yield f"{at}/summary", repr(item.get("summary"))
 
 
-@following(str, waits=True)
+@stateful(str, waits=True)
 def reasoning_is_followed(thought: str, at: str, item: Body) -> Steps:
     """Behind reasoning stands an item that the model made."""
     if thought and (item is END or not _is_own(item)):
@@ -219,7 +219,7 @@ def reasoning_is_followed(thought: str, at: str, item: Body) -> Steps:
     return at if item.get("type") == "reasoning" else ""
 
 
-@each
+@per_message
 def phases(at: str, item: Body) -> Iterator[Finding]:
     """A phase is commentary or a final answer, of the assistant's messages alone."""
     is_own = item.get("type") == "message" and item.get("role") == "assistant"
@@ -227,7 +227,7 @@ def phases(at: str, item: Body) -> Iterator[Finding]:
         yield f"{at}/phase", repr(item["phase"])
 
 
-@each
+@per_message
 def namespaces(at: str, item: Body) -> Iterator[Finding]:
     """A namespace is a text, of a function's call alone."""
     if "namespace" not in item:
@@ -262,7 +262,7 @@ def ends_with_something_to_answer(body: Body) -> Iterator[Finding]:
         yield f"/input/{len(items) - 1}", repr(items[-1].get("type"))
 
 
-LAWS: tuple[Law, ...] = (
+LAWS: tuple[Check, ...] = (
     input_present,
     known_items,
     known_roles,

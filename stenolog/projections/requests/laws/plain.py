@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from stenolog.projections.requests.quoting import markers
 
-from .law import Body, Finding, Law, Steps, blank, following, law
+from .law import Body, Check, Finding, Steps, blank, law, stateful
 
 TURN = re.compile(r"(?:User|Assistant|System|Tool)(?: \([^()\n:]*\))?:", re.IGNORECASE)
 
@@ -19,7 +19,7 @@ def prompt_present(body: Body) -> Iterator[Finding]:
         yield "/prompt", repr(body.get("prompt"))
 
 
-@following(int)
+@stateful(int)
 def no_forged_marker(begins: int, at: str, paragraph: str) -> Steps:
     """A marker stands only where a turn begins: at the start, or behind a blank line."""
     for place in markers(paragraph):
@@ -29,4 +29,4 @@ def no_forged_marker(begins: int, at: str, paragraph: str) -> Steps:
     return begins + len(paragraph) + 2
 
 
-LAWS: tuple[Law, ...] = (prompt_present, no_forged_marker)
+LAWS: tuple[Check, ...] = (prompt_present, no_forged_marker)

@@ -10,21 +10,21 @@ from .law import (
     END,
     UNREADABLE,
     Body,
-    Breach,
+    Check,
     Finding,
     Findings,
-    Law,
     Step,
+    Violation,
     conversation,
     misshapen,
 )
 
 
-class Reading:
+class IncrementalValidator:
     """Some laws, read over one body after another.
 
     >>> from stenolog.projections.requests.laws import LAWS
-    >>> reading = Reading(LAWS["openai-chat"])
+    >>> reading = IncrementalValidator(LAWS["openai-chat"])
     >>> asked = {"role": "user", "content": "Which test fails?"}
     >>> reading.breaches({"messages": [asked]})
     []
@@ -32,12 +32,12 @@ class Reading:
     ['/messages/1/role', '/messages/1/content']
     """
 
-    def __init__(self, laws: Iterable[Law]) -> None:
+    def __init__(self, laws: Iterable[Check]) -> None:
         self._readers = [_Reader(law) for law in laws]
         self._along = [reader for reader in self._readers if reader.law.look or reader.law.step]
         self._read: list[Body] = []
 
-    def breaches(self, body: Body) -> list[Breach]:
+    def breaches(self, body: Body) -> list[Violation]:
         """Every place where a body breaks one of the laws. A message must not change once it was read.
 
         Never raises: what a law cannot read, because it has another shape, breaks that law.
@@ -51,16 +51,16 @@ class Reading:
             for reader in self._along:
                 reader.take(number, at, message)
         self._read = [*messages]
-        made = [Breach(r.law.name, *finding) for r in self._readers for finding in r.found(body)]
+        made = [Violation(r.law.name, *finding) for r in self._readers for finding in r.found(body)]
         if key in body and not isinstance(body[key], list | str):
-            made.insert(0, Breach("shape", f"/{key}", misshapen(body[key])))
+            made.insert(0, Violation("shape", f"/{key}", misshapen(body[key])))
         return made
 
 
 class _Reader:
     """Where a law stands in a conversation: what it remembers behind each message, and has found in it."""
 
-    def __init__(self, law: Law) -> None:
+    def __init__(self, law: Check) -> None:
         self.law = law
         self._look = law.look or partial(self._step, law.step)
         self._states: list[Any] = [law.start()]

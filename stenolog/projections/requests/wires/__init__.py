@@ -1,4 +1,4 @@
-"""The wires: one module each, all with `NAME`, `VERSION` and a `Writer`."""
+"""The APIs: one module each, all with `NAME`, `VERSION` and a `Writer`."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from stenolog.projections.requests.model import Piece, Rendered
+from stenolog.projections.requests.model import Message, Rendered
 from stenolog.projections.requests.prefix import Prefix
 
 from . import anthropic, gemini, openai_chat, openai_responses, plain
 from .writer import Writer
 
-Render: TypeAlias = Callable[[Sequence[Piece], Prefix, Mapping[str, bytes]], Rendered]
+Render: TypeAlias = Callable[[Sequence[Message], Prefix, Mapping[str, bytes]], Rendered]
 
 
-class Wire(NamedTuple):
+class Api(NamedTuple):
     """How the pieces become a provider's body: `render` writes all of them down.
 
-    A wire with a `writer` writes what is new alone where it has written the rest before.
+    An API with a `writer` writes what is new alone where it has written the rest before.
     """
 
     name: str
@@ -28,18 +28,18 @@ class Wire(NamedTuple):
     writer: type[Writer] | None = None
 
 
-def written_by(name: str, version: int, writer: type[Writer]) -> Wire:
-    """The wire of a writer."""
-    return Wire(name, version, partial(_written, writer), writer)
+def written_by(name: str, version: int, writer: type[Writer]) -> Api:
+    """The API of a writer."""
+    return Api(name, version, partial(_written, writer), writer)
 
 
 def _written(
-    writer: type[Writer], pieces: Sequence[Piece], prefix: Prefix, blobs: Mapping[str, bytes]
+    writer: type[Writer], pieces: Sequence[Message], prefix: Prefix, blobs: Mapping[str, bytes]
 ) -> Rendered:
     return writer(prefix, blobs).rendered(pieces)
 
 
-WIRES: Mapping[str, Wire] = MappingProxyType(
+APIS: Mapping[str, Api] = MappingProxyType(
     {
         module.NAME: written_by(module.NAME, module.VERSION, module.Writer)
         for module in (openai_chat, openai_responses, anthropic, gemini, plain)

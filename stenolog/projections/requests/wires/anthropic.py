@@ -1,4 +1,4 @@
-"""The wire of Anthropic Messages.
+"""The API of Anthropic Messages.
 
 Messages of one role that follow each other are one turn. Results stand first in the turn behind their
 calls; thinking goes back signed and unmodified, to the model family that thought it, and never last. So does
@@ -16,16 +16,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from typing import Any
 
-from stenolog.domain.parts import File, Image, Opaque, Reasoning, Refusal, Text, ToolCall
-from stenolog.projections.requests.model import Body, Piece, compact
+from stenolog.domain.parts import (
+    FilePart,
+    ImagePart,
+    ProviderPart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+)
+from stenolog.projections.requests.model import Body, Message, compact
 from stenolog.projections.requests.names import CallIds, arguments_object, called, tool_name
 from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import note, quote
 
 from . import writer
-from .anthropic_asked import asked, mark, mark_prefix
+from .anthropic_asked import anthropic_parameters, mark_prefix, set_breakpoints
 from .families import goes_back, takes_system_turns
-from .sheet import PICTURES, Sheet, explain_tools, in_order, media, placeholder, schema, texts
+from .sheet import PICTURES, BodyBuilder, content_blocks, explain_tools, media, placeholder, schema, texts
 
 NAME = "anthropic"
 VERSION = 1
@@ -33,7 +41,7 @@ ANTHROPIC = frozenset({NAME})
 THINKING = frozenset({"thinking", "redacted_thinking"})
 SERVER_ID = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
 PDF = "application/pdf"
-LIMITS = {Image: 5 * 1024 * 1024, File: 32 * 1024 * 1024}
+LIMITS = {ImagePart: 5 * 1024 * 1024, FilePart: 32 * 1024 * 1024}
 """Characters of base64: 5 MB a picture ("image exceeds 5 MB maximum"), 32 MB a request (its API overview)."""
 OPENING = note("the conversation begins with your own words")
 NO_OUTPUT = "[no output]"
@@ -46,7 +54,7 @@ class Writer(writer.Writer):
         super().begin()
         self.tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in self.prefix.tools]
 
-    def write(self, pieces: Sequence[Piece]) -> None:
+    def write(self, pieces: Sequence[Message]) -> None:
         sheet, ids = self.sheet, self.ids
         for is_assistant, run in groupby(pieces, key=lambda piece: piece.role == "assistant"):
             if is_assistant:
@@ -55,14 +63,14 @@ class Writer(writer.Writer):
                 for piece in run:
                     _user_piece(sheet, piece, ids)
 
-    def close(self, pieces: Sequence[Piece]) -> Body:
+    def close(self, pieces: Sequence[Message]) -> Body:
         sheet, prefix = self.sheet, self.prefix
-        talk, late = _apart(pieces)
-        self.write(talk)
+        conversation, late = _apart(pieces)
+        self.write(conversation)
         ends = [*islice(_ends(sheet.messages), 2)]
         _late(sheet, late, prefix, self.ids)
         explain_tools(sheet, prefix, self.tools)
-        said = asked(sheet, prefix)
+        said = anthropic_parameters(sheet, prefix)
         cached = said.pop("cache", None) is not False
         body: Body = {"model": prefix.model, "max_tokens": said.pop("max_tokens")}
         if prefix.persona:
@@ -72,7 +80,7 @@ class Writer(writer.Writer):
         body |= said
         if cached:
             mark_prefix(body)
-            mark(*([] if late else [body]))
+            set_breakpoints(*([] if late else [body]))
         marked = ends if cached and late else []
         messages = sheet.lend(but=[message for message, _ in marked])
         for message, block in marked:
@@ -92,20 +100,20 @@ def _marked(message: Body, index: int) -> Body:
     """The message with a breakpoint behind one of its blocks."""
     content = [*message["content"]]
     content[index] = {**content[index]}
-    mark(content[index])
+    set_breakpoints(content[index])
     return {**message, "content": content}
 
 
-def _apart(pieces: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:
+def _apart(pieces: Sequence[Message]) -> tuple[list[Message], list[Message]]:
     """The conversation, and the notes behind it that are not of the log."""
-    talk = list(pieces)
-    late: list[Piece] = []
-    while talk and talk[-1].role == "system" and talk[-1].rule != "system-note":
-        late.insert(0, talk.pop())
-    return talk, late
+    conversation = list(pieces)
+    late: list[Message] = []
+    while conversation and conversation[-1].role == "system" and conversation[-1].rule != "system-note":
+        late.insert(0, conversation.pop())
+    return conversation, late
 
 
-def _late(sheet: Sheet, late: list[Piece], prefix: Prefix, ids: CallIds) -> None:
+def _late(sheet: BodyBuilder, late: list[Message], prefix: Prefix, ids: CallIds) -> None:
     """The notes behind the conversation, where the user has spoken last: a system turn, or quoted."""
     behind_user = bool(sheet.messages) and sheet.messages[-1]["role"] == "user"
     as_turn = behind_user and takes_system_turns(prefix.model)
@@ -118,27 +126,27 @@ def _late(sheet: Sheet, late: list[Piece], prefix: Prefix, ids: CallIds) -> None
             _user_piece(sheet, piece, ids)
 
 
-def _noted(piece: Piece) -> list[str]:
+def _noted(piece: Message) -> list[str]:
     return texts(piece) + [placeholder(part, "not shown") for part in media(piece)]
 
 
-def _turn(sheet: Sheet, role: str) -> list[Body]:
+def _turn(sheet: BodyBuilder, role: str) -> list[Body]:
     """The blocks of the turn being written; a new turn where the role changes."""
     if not sheet.messages and role == "assistant":
         _turn(sheet, "user").append({"type": "text", "text": OPENING})
-        sheet.explain(Piece("user", (Text(text=OPENING),), (), "opening-note", "added"), OPENING)
+        sheet.explain(Message("user", (TextPart(text=OPENING),), (), "opening-note", "added"), OPENING)
     if not sheet.messages or sheet.messages[-1]["role"] != role:
         sheet.messages.append({"role": role, "content": []})
     return sheet.last("content")
 
 
-def _assistant_turn(sheet: Sheet, run: list[Piece], prefix: Prefix, ids: CallIds) -> None:
+def _assistant_turn(sheet: BodyBuilder, run: list[Message], prefix: Prefix, ids: CallIds) -> None:
     """What the lane said without a break; thinking that nothing follows is left out."""
     blocks = [(piece, list(_assistant_blocks(sheet, piece, prefix, ids))) for piece in run]
     while blocks and (not blocks[-1][1] or blocks[-1][1][-1][0]["type"] in THINKING):
         piece, made = blocks[-1]
         if made:
-            sheet.omit(piece, Text(text=compact(made.pop()[0])), "trailing-thinking")
+            sheet.omit(piece, TextPart(text=compact(made.pop()[0])), "trailing-thinking")
         else:
             blocks.pop()
     for piece, made in blocks:
@@ -148,13 +156,15 @@ def _assistant_turn(sheet: Sheet, run: list[Piece], prefix: Prefix, ids: CallIds
             sheet.explain(piece, "".join(_size(block) for block, _ in made), rule=rule)
 
 
-def _assistant_blocks(sheet: Sheet, piece: Piece, prefix: Prefix, ids: CallIds) -> Iterator[tuple[Body, str]]:
+def _assistant_blocks(
+    sheet: BodyBuilder, piece: Message, prefix: Prefix, ids: CallIds
+) -> Iterator[tuple[Body, str]]:
     """The blocks of one piece, each with the rule that mended it."""
     calls = iter(piece.calls)
     own_tools = _own_tools(piece, prefix)
     for i, part in enumerate(piece.parts):
         match part:
-            case Text(text=text) | Refusal(text=text):
+            case TextPart(text=text) | RefusalPart(text=text):
                 yield {"type": "text", "text": text}, ""
             case ToolCall() as call:
                 id, new_id = ids.give(next(calls), call)
@@ -163,21 +173,21 @@ def _assistant_blocks(sheet: Sheet, piece: Piece, prefix: Prefix, ids: CallIds) 
                 rule = "raw-arguments" if wrapped else "tool-name" if name != called(call) else ""
                 block = {"type": "tool_use", "id": id, "name": name, "input": given}
                 yield block, rule or ("call-id" if new_id else "")
-            case Reasoning():
+            case ReasoningPart():
                 thought = _thinking(part, piece, prefix)
                 if thought is None:
                     sheet.omit(piece, part, "foreign-reasoning")
                 else:
                     yield thought, ""
-            case Opaque() if i in own_tools:
+            case ProviderPart() if i in own_tools:
                 yield own_tools[i], ""
-            case Opaque():
+            case ProviderPart():
                 sheet.omit(piece, part)
             case _:
                 pass
 
 
-def _thinking(part: Reasoning, piece: Piece, prefix: Prefix) -> Body | None:
+def _thinking(part: ReasoningPart, piece: Message, prefix: Prefix) -> Body | None:
     """The thinking block, where this model family made it and signed it."""
     if not goes_back(part, piece, prefix, ANTHROPIC):
         return None
@@ -188,12 +198,12 @@ def _thinking(part: Reasoning, piece: Piece, prefix: Prefix) -> Body | None:
     return None
 
 
-def _own_tools(piece: Piece, prefix: Prefix) -> dict[int, Body]:
+def _own_tools(piece: Message, prefix: Prefix) -> dict[int, Body]:
     """What Anthropic's own tools did in an answer, by the part's index: each call with its one result."""
     asked_for: dict[str, tuple[int, Body]] = {}
     whole: dict[int, Body] = {}
     for i, part in enumerate(piece.parts):
-        if not isinstance(part, Opaque) or not goes_back(part, piece, prefix, ANTHROPIC):
+        if not isinstance(part, ProviderPart) or not goes_back(part, piece, prefix, ANTHROPIC):
             continue
         block, _ = arguments_object(part.raw)
         kind, id = str(block.get("type")), str(block.get("tool_use_id") or block.get("id"))
@@ -205,7 +215,7 @@ def _own_tools(piece: Piece, prefix: Prefix) -> dict[int, Body]:
     return whole
 
 
-def _user_piece(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
+def _user_piece(sheet: BodyBuilder, piece: Message, ids: CallIds) -> None:
     blocks: list[Body]
     rule = ""
     if piece.role == "tool":
@@ -214,13 +224,13 @@ def _user_piece(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
     elif piece.role == "system":
         blocks = [{"type": "text", "text": quote("note", "\n".join(_noted(piece)))}]
     else:
-        blocks, rule = _shown(sheet, piece)
+        blocks, rule = _content(sheet, piece)
     if blocks:
         _turn(sheet, "user").extend(blocks)
         sheet.explain(piece, "".join(_size(block) for block in blocks), rule=rule)
 
 
-def _tool_result(sheet: Sheet, piece: Piece, ids: CallIds) -> tuple[Body, str]:
+def _tool_result(sheet: BodyBuilder, piece: Message, ids: CallIds) -> tuple[Body, str]:
     assert piece.call is not None
     content: list[Body] = [{"type": "text", "text": text} for text in texts(piece) if text.strip()]
     rule = ""
@@ -229,7 +239,7 @@ def _tool_result(sheet: Sheet, piece: Piece, ids: CallIds) -> tuple[Body, str]:
         if not content:
             content, rule = [{"type": "text", "text": NO_OUTPUT}], "empty-error"
     else:
-        content, rule = _shown(sheet, piece)
+        content, rule = _content(sheet, piece)
         content = [shown for shown in content if shown.get("text", "-").strip()]
     block: Body = {"type": "tool_result", "tool_use_id": ids.of(piece.call)}
     if len(content) == 1 and content[0]["type"] == "text":
@@ -241,18 +251,18 @@ def _tool_result(sheet: Sheet, piece: Piece, ids: CallIds) -> tuple[Body, str]:
     return block, rule
 
 
-def _shown(sheet: Sheet, piece: Piece) -> tuple[list[Body], str]:
-    return in_order(
+def _content(sheet: BodyBuilder, piece: Message) -> tuple[list[Body], str]:
+    return content_blocks(
         piece, lambda part: _medium(sheet, part), lambda part: sheet.fits(part, LIMITS[type(part)])
     )
 
 
-def _medium(sheet: Sheet, part: Image | File) -> Body:
+def _medium(sheet: BodyBuilder, part: ImagePart | FilePart) -> Body:
     """A picture or a PDF as the API takes it; anything else, or a blob that is gone, as a line of text."""
-    kind = "image" if isinstance(part, Image) else "document"
-    accepted = part.media_type in PICTURES if isinstance(part, Image) else part.media_type == PDF
+    kind = "image" if isinstance(part, ImagePart) else "document"
+    accepted = part.media_type in PICTURES if isinstance(part, ImagePart) else part.media_type == PDF
     data = sheet.data(part)
-    title = {"title": part.name} if isinstance(part, File) and part.name else {}
+    title = {"title": part.name} if isinstance(part, FilePart) and part.name else {}
     if accepted and data is not None:
         source = {"type": "base64", "media_type": part.media_type, "data": data}
         return {"type": kind, "source": source, **title}
@@ -273,10 +283,12 @@ def _size(block: Body) -> str:
     """What of a block is counted: its words."""
     if block["type"] in ("image", "document"):
         return ""
-    return "".join(_words(value for key, value in block.items() if key not in ("type", "id", "tool_use_id")))
+    return "".join(
+        _counted_text(value for key, value in block.items() if key not in ("type", "id", "tool_use_id"))
+    )
 
 
-def _words(values: Iterable[object]) -> Iterator[str]:
+def _counted_text(values: Iterable[object]) -> Iterator[str]:
     for value in values:
         if isinstance(value, str):
             yield value

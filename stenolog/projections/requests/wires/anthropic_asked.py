@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from stenolog.projections.requests.model import Body, Explained
+from stenolog.projections.requests.model import Body, RequestPart
 from stenolog.projections.requests.prefix import Prefix
 
 from .families import paces_itself
 from .neutral import parameters
-from .sheet import Sheet
+from .sheet import BodyBuilder
 
 MAX_TOKENS = 4096
 """The token limit of the answer where the card sets none; the API demands one."""
@@ -39,7 +39,7 @@ SAMPLING = ("temperature", "top_p", "top_k")
 CHOICES = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
 
 
-def asked(sheet: Sheet, prefix: Prefix) -> Body:
+def anthropic_parameters(sheet: BodyBuilder, prefix: Prefix) -> Body:
     """The card's parameters in this API's words, `cache` among them, as its model takes them."""
     told = parameters(sheet, prefix, PARAMETERS, _say)
     said: Body = {"max_tokens": MAX_TOKENS, **told}
@@ -76,13 +76,13 @@ def _say(name: str, value: Any) -> Body | None:
             return {name: value}
 
 
-def _paced(sheet: Sheet, prefix: Prefix) -> Body:
+def _paced(sheet: BodyBuilder, prefix: Prefix) -> Body:
     """Thinking without a budget, for a model that takes none."""
     _mended(sheet, prefix, "thinking-mended")
     return {"thinking": {"type": "adaptive"}}
 
 
-def _thinking(sheet: Sheet, prefix: Prefix, said: Body, *, limited: bool) -> Body:
+def _thinking(sheet: BodyBuilder, prefix: Prefix, said: Body, *, limited: bool) -> Body:
     """A budget that is large enough, in a token limit that leaves room for an answer behind it."""
     given, limit = said["thinking"].get("budget_tokens"), said["max_tokens"]
     budget = max(given, SMALLEST_BUDGET) if type(given) is int else SMALLEST_BUDGET
@@ -95,7 +95,7 @@ def _thinking(sheet: Sheet, prefix: Prefix, said: Body, *, limited: bool) -> Bod
     }
 
 
-def _choice(sheet: Sheet, prefix: Prefix, choice: Body, *, free: bool) -> Body:
+def _choice(sheet: BodyBuilder, prefix: Prefix, choice: Body, *, free: bool) -> Body:
     """The choice among the tools; left to the model where it thinks on a budget, which excludes force."""
     if free and choice["type"] in ("any", "tool"):
         _mended(sheet, prefix, "choice-freed")
@@ -105,20 +105,20 @@ def _choice(sheet: Sheet, prefix: Prefix, choice: Body, *, free: bool) -> Body:
     return choice
 
 
-def _mended(sheet: Sheet, prefix: Prefix, rule: str) -> None:
-    sheet.parts.append(Explained(prefix.set_at, "reworded", rule, 0, 0, -1, "parameters"))
+def _mended(sheet: BodyBuilder, prefix: Prefix, rule: str) -> None:
+    sheet.parts.append(RequestPart(prefix.set_at, "reworded", rule, 0, 0, -1, "parameters"))
 
 
 def mark_prefix(body: Body) -> None:
     """Set the breakpoint behind what stands before the conversation."""
     if "system" in body:
         body["system"] = [{"type": "text", "text": body["system"]}]
-        mark(*body["system"])
+        set_breakpoints(*body["system"])
     elif "tools" in body:
-        mark(body["tools"][-1])
+        set_breakpoints(body["tools"][-1])
 
 
-def mark(*places: Body) -> None:
+def set_breakpoints(*places: Body) -> None:
     """Set a breakpoint behind each of these blocks, or at the end of a whole body."""
     for place in places:
         place["cache_control"] = {"type": "ephemeral"}

@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 from collections.abc import Set
 
-from stenolog.domain.parts import Opaque, Reasoning
-from stenolog.projections.requests.model import Piece
+from stenolog.domain.parts import ProviderPart, ReasoningPart
+from stenolog.projections.requests.model import Message
 from stenolog.projections.requests.prefix import Prefix
 
 GENERATION = re.compile(r"gpt-\d+|o\d+")
@@ -34,9 +34,11 @@ def family(model: str) -> str:
     return "-".join([generation[0], *words] if generation else words)
 
 
-def goes_back(part: Reasoning | Opaque, piece: Piece, prefix: Prefix, providers: Set[str]) -> bool:
+def goes_back(
+    part: ReasoningPart | ProviderPart, piece: Message, prefix: Prefix, providers: Set[str]
+) -> bool:
     """Whether one of these providers, and a model of the family that is asked now, made the part."""
-    maker = part.model if isinstance(part, Opaque) and part.model else piece.model
+    maker = part.model if isinstance(part, ProviderPart) and part.model else piece.model
     return part.provider in providers and same_family(maker, prefix.model)
 
 

@@ -1,4 +1,4 @@
-"""The wire of Gemini's generateContent, in the words of its REST API.
+"""The API of Gemini's generateContent, in the words of its REST API.
 
 The model's name stands in the URL there, so `model` is kept beside the body and taken out when it is sent.
 Results stand in a content of their own, and what else the user says in the next one. What an agent said
@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from stenolog.domain.parts import File, Image, Text
-from stenolog.projections.requests.model import Body, Piece, compact
+from stenolog.domain.parts import FilePart, ImagePart, TextPart
+from stenolog.projections.requests.model import Body, Message, compact
 from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import note, quote
 
@@ -20,7 +20,7 @@ from . import writer
 from .families import since_gemini_3
 from .gemini_answers import UNSIGNED, Calls, answer_parts, function_name
 from .neutral import parameters
-from .sheet import Sheet, explain_tools, in_order, media, placeholder, schema, texts
+from .sheet import BodyBuilder, content_blocks, explain_tools, media, placeholder, schema, texts
 
 NAME = "gemini"
 VERSION = 1
@@ -44,14 +44,14 @@ class Writer(writer.Writer):
         self.ids = Calls()
         self.tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in self.prefix.tools]
 
-    def write(self, pieces: Sequence[Piece]) -> None:
+    def write(self, pieces: Sequence[Message]) -> None:
         for is_assistant, run in groupby(pieces, key=lambda piece: piece.role == "assistant"):
             if is_assistant:
                 _model_turn(self.sheet, run, self.prefix, self.ids)
             else:
                 _user_turn(self.sheet, list(run), self.prefix, self.ids)
 
-    def close(self, pieces: Sequence[Piece]) -> Body:
+    def close(self, pieces: Sequence[Message]) -> Body:
         sheet, prefix = self.sheet, self.prefix
         self.write(pieces)
         explain_tools(sheet, prefix, self.tools)
@@ -89,18 +89,18 @@ def _say(name: str, value: Any, prefix: Prefix) -> Body | None:
             return None
 
 
-def _content(sheet: Sheet, role: str, *, of_results: bool = False) -> list[Body]:
+def _content(sheet: BodyBuilder, role: str, *, of_results: bool = False) -> list[Body]:
     """The parts of the content being written: a new one where the role changes, or results end or begin."""
     if not sheet.messages and role == "model":
         _content(sheet, "user").append({"text": OPENING})
-        sheet.explain(Piece("user", (Text(text=OPENING),), (), "opening-note", "added"), OPENING)
+        sheet.explain(Message("user", (TextPart(text=OPENING),), (), "opening-note", "added"), OPENING)
     last = sheet.messages[-1] if sheet.messages else None
     if last is None or last["role"] != role or ("functionResponse" in last["parts"][0]) != of_results:
         sheet.messages.append({"role": role, "parts": []})
     return sheet.last("parts")
 
 
-def _model_turn(sheet: Sheet, run: Iterator[Piece], prefix: Prefix, calls: Calls) -> None:
+def _model_turn(sheet: BodyBuilder, run: Iterator[Message], prefix: Prefix, calls: Calls) -> None:
     for piece in run:
         made = list(answer_parts(sheet, piece, prefix, calls))
         if made:
@@ -109,26 +109,26 @@ def _model_turn(sheet: Sheet, run: Iterator[Piece], prefix: Prefix, calls: Calls
             sheet.explain(piece, "".join(_size(part) for part, _ in made), rule=rule)
 
 
-def _user_turn(sheet: Sheet, run: list[Piece], prefix: Prefix, calls: Calls) -> None:
+def _user_turn(sheet: BodyBuilder, run: list[Message], prefix: Prefix, calls: Calls) -> None:
     """The results first, then their pictures where a result cannot hold them, then everything else."""
-    after: list[Piece] = []
+    after: list[Message] = []
     for piece in run:
         if piece.role == "tool" and since_gemini_3(prefix.model):
             _result(sheet, piece, calls)
         elif piece.role == "tool":
             shown = tuple(media(piece))
-            below = tuple(Text(text=placeholder(part, "shown below")) for part in shown)
+            below = tuple(TextPart(text=placeholder(part, "shown below")) for part in shown)
             said = tuple(part for part in piece.parts if part not in shown)
             _result(sheet, piece._replace(parts=said + below), calls)
             moved = piece._replace(role="user", parts=shown, rule="media-after-results")
             after += [moved] if shown else []
     for piece in (*after, *(piece for piece in run if piece.role != "tool")):
-        _said(sheet, piece)
+        _write_answer(sheet, piece)
 
 
-def _result(sheet: Sheet, piece: Piece, calls: Calls) -> None:
+def _result(sheet: BodyBuilder, piece: Message, calls: Calls) -> None:
     assert piece.call is not None
-    shown, rule = in_order(
+    shown, rule = content_blocks(
         piece,
         lambda part: _medium(sheet, part, in_result=True),
         lambda part: sheet.fits(part, INLINE_LIMIT),
@@ -144,12 +144,12 @@ def _result(sheet: Sheet, piece: Piece, calls: Calls) -> None:
     sheet.explain(piece, text, rule=rule)
 
 
-def _said(sheet: Sheet, piece: Piece) -> None:
+def _write_answer(sheet: BodyBuilder, piece: Message) -> None:
     if piece.role == "system":
         said = texts(piece) + [placeholder(part, "not shown") for part in media(piece)]
         shown, rule = [{"text": quote("note", "\n".join(said))}], ""
     else:
-        shown, rule = in_order(
+        shown, rule = content_blocks(
             piece, lambda part: _medium(sheet, part), lambda part: sheet.fits(part, INLINE_LIMIT)
         )
     parts = [{key: value for key, value in block.items() if key != "type"} for block in shown]
@@ -158,7 +158,7 @@ def _said(sheet: Sheet, piece: Piece) -> None:
         sheet.explain(piece, "".join(_size(part) for part in parts), rule=rule)
 
 
-def _medium(sheet: Sheet, part: Image | File, *, in_result: bool = False) -> Body:
+def _medium(sheet: BodyBuilder, part: ImagePart | FilePart, *, in_result: bool = False) -> Body:
     """A picture or a file as the API takes it; anything else, or a blob that is gone, as a line of text."""
     data = sheet.data(part)
     fits = part.media_type in (IN_RESULTS if in_result else PICTURES | FILES)

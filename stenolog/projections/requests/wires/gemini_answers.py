@@ -1,9 +1,9 @@
 """What an agent said itself, as Gemini has it: signed, where Gemini signed it.
 
-A signature belongs to the part that it was given with. In the log that is a `Reasoning` with the signature,
-directly before that text or call; the last of an answer, with nothing behind it, signs the empty text that
-a stream ends with. It goes back to the family of models that made it; the text of the thought does not,
-for nothing asks for it, and some models go on thinking aloud when they read it.
+A signature belongs to the part that it was given with. In the log that is a `ReasoningPart` with the
+signature, directly before that text or call; the last of an answer, with nothing behind it, signs the empty
+text that a stream ends with. It goes back to the family of models that made it; the text of the thought does
+not, for nothing asks for it, and some models go on thinking aloud when they read it.
 
 From Gemini 3 on, the first call of each step must be signed. One that Gemini did not sign, from before a
 switch of provider or an import, has the value that its documentation names for this. It has it in every
@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
-from stenolog.domain.parts import Opaque, Reasoning, Refusal, Text, ToolCall
+from stenolog.domain.parts import ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.projections.pairing import CallKey
-from stenolog.projections.requests.model import Body, Piece
+from stenolog.projections.requests.model import Body, Message
 from stenolog.projections.requests.names import (
     LONGEST_TOOL_NAME,
     CallIds,
@@ -28,7 +28,7 @@ from stenolog.projections.requests.names import (
 from stenolog.projections.requests.prefix import Prefix
 
 from .families import goes_back, since_gemini_3
-from .sheet import Sheet
+from .sheet import BodyBuilder
 
 GOOGLE = frozenset({"google", "gemini"})
 """The providers whose reasoning and opaque parts are Gemini's."""
@@ -59,48 +59,50 @@ class Calls:
         return {"id": self._ids.of(key), "name": self._names[key]}
 
     @property
-    def given(self) -> list[str]:
+    def ids(self) -> list[str]:
         """The ids that are taken."""
-        return self._ids.given
+        return self._ids.ids
 
     def resume(self, taken: Iterable[str]) -> None:
         """Go on where these were taken."""
         self._ids.resume(taken)
 
     @property
-    def mark(self) -> int:
+    def count(self) -> int:
         """How many calls were made so far."""
-        return self._ids.mark
+        return self._ids.count
 
     def back(self, mark: int) -> None:
         """Take back those that were made since; their names do no harm."""
         self._ids.back(mark)
 
 
-def answer_parts(sheet: Sheet, piece: Piece, prefix: Prefix, calls: Calls) -> Iterator[tuple[Body, str]]:
+def answer_parts(
+    sheet: BodyBuilder, piece: Message, prefix: Prefix, calls: Calls
+) -> Iterator[tuple[Body, str]]:
     """What an answer said, each part signed as it was given, and with the rule that mended it."""
     keys = iter(piece.calls)
     raw = _raw_parts(piece, prefix)
-    held: Reasoning | None = None
+    held: ReasoningPart | None = None
     silent, must_sign = True, since_gemini_3(prefix.model)
     for i, part in enumerate(piece.parts):
         made, rule = None, ""
         match part:
-            case Text(text=text) | Refusal(text=text):
+            case TextPart(text=text) | RefusalPart(text=text):
                 made = {"text": text}
             case ToolCall():
                 made, rule = calls.give(next(keys), part)
                 if must_sign and held is None:
                     made["thoughtSignature"], rule = UNSIGNED, rule or "unsigned-call"
                 must_sign = False
-            case Reasoning(signature=signed) if signed and goes_back(part, piece, prefix, GOOGLE):
+            case ReasoningPart(signature=signed) if signed and goes_back(part, piece, prefix, GOOGLE):
                 _let_go(sheet, piece, held)
                 held = part
-            case Opaque() if i in raw:
+            case ProviderPart() if i in raw:
                 made = raw[i]
-            case Reasoning():
+            case ReasoningPart():
                 sheet.omit(piece, part, "foreign-reasoning")
-            case Opaque():
+            case ProviderPart():
                 sheet.omit(piece, part)
             case _:
                 pass
@@ -113,25 +115,25 @@ def answer_parts(sheet: Sheet, piece: Piece, prefix: Prefix, calls: Calls) -> It
         _let_go(sheet, piece, held)
 
 
-def _signed(sheet: Sheet, piece: Piece, part: Body, thought: Reasoning | None) -> Body:
+def _signed(sheet: BodyBuilder, piece: Message, part: Body, thought: ReasoningPart | None) -> Body:
     """The part with the signature of a thought, whose text is left behind."""
     if thought is None:
         return part
     if thought.text:
-        sheet.omit(piece, Text(text=thought.text), "reasoning-not-carried")
+        sheet.omit(piece, TextPart(text=thought.text), "reasoning-not-carried")
     return part | {"thoughtSignature": thought.signature}
 
 
-def _let_go(sheet: Sheet, piece: Piece, thought: Reasoning | None) -> None:
+def _let_go(sheet: BodyBuilder, piece: Message, thought: ReasoningPart | None) -> None:
     if thought is not None:
         sheet.omit(piece, thought, "trailing-thinking")
 
 
-def _raw_parts(piece: Piece, prefix: Prefix) -> dict[int, Body]:
+def _raw_parts(piece: Message, prefix: Prefix) -> dict[int, Body]:
     """The opaque parts of an answer that go back, by their index; a call and its answer only together."""
     found: dict[int, tuple[str, Body]] = {}
     for i, part in enumerate(piece.parts):
-        if isinstance(part, Opaque) and goes_back(part, piece, prefix, GOOGLE):
+        if isinstance(part, ProviderPart) and goes_back(part, piece, prefix, GOOGLE):
             raw, broken = arguments_object(part.raw)
             kinds = RAW & raw.keys()
             if len(kinds) == 1 and not broken and raw.keys() <= {*kinds, "thoughtSignature"}:

@@ -1,4 +1,4 @@
-"""A card's parameters under names that no provider owns; each wire says them in its provider's words.
+"""A card's parameters under names that no provider owns; each API says them in its provider's words.
 
 `max_tokens` (of the answer), `temperature`, `top_p`, `stop` (texts), `tool_choice` ("auto", "none",
 "required" or `{"tool": name}`), `output` (`{"name", "schema", "strict"?}`: the answer is JSON of that
@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.errors import CallerError
-from stenolog.domain.scalars import copied
-from stenolog.domain.values import Card
+from stenolog.domain.scalars import deep_copy_json
+from stenolog.domain.values import AgentCard
 from stenolog.projections.requests.model import Body
 from stenolog.projections.requests.names import tool_name
 from stenolog.projections.requests.prefix import Prefix
 
-from .sheet import Sheet
+from .sheet import BodyBuilder
 
 Mode: TypeAlias = Literal["auto", "none", "required", "tool"]
 ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")
@@ -41,13 +41,13 @@ class Output(NamedTuple):
 
 
 Say: TypeAlias = Callable[[str, Any], Body | None]
-"""How a wire says a neutral name with its value, as read here; None where its provider has no word for it."""
+"""How an API says a neutral name with its value, as read here; None where its provider has no word for it."""
 
 
-def parameters(sheet: Sheet, prefix: Prefix, own: frozenset[str], say: Say) -> Body:
-    """The card's parameters as a wire sends them: what `say` makes of neutral names, and the wire's `own`.
+def parameters(sheet: BodyBuilder, prefix: Prefix, own: frozenset[str], say: Say) -> Body:
+    """The card's parameters as an API sends them: what `say` makes of neutral names, and the wire's `own`.
 
-    Own names win. What the wire does not carry is listed by name. Raises `CallerError` where the card
+    Own names win. What the API does not carry is listed by name. Raises `CallerError` where the card
     chooses a tool that is not among its tools.
     """
     said: Body = {}
@@ -73,10 +73,10 @@ def parameters(sheet: Sheet, prefix: Prefix, own: frozenset[str], say: Say) -> B
     return whole
 
 
-def set_by(card: Card) -> Body:
+def set_by(card: AgentCard) -> Body:
     """A copy of the parameters on a card but those that are null, the neutral names first in their order."""
     given = card.parameters
-    return {name: copied(given[name]) for name in (*READERS, *given) if given.get(name) is not None}
+    return {name: deep_copy_json(given[name]) for name in (*READERS, *given) if given.get(name) is not None}
 
 
 def merged(below: Body, above: Body) -> Body:

@@ -1,4 +1,4 @@
-"""The wire of OpenAI Chat Completions, and of the many servers that speak it.
+"""The API of OpenAI Chat Completions, and of the many servers that speak it.
 
 OpenAI's own models take no reasoning back. Some servers refuse an answer without its `reasoning_content`:
 those of DeepSeek, Kimi and MiMo, known by the model's name. Others get it where the card's parameter
@@ -14,9 +14,17 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from stenolog.domain.parts import File, Image, Opaque, Reasoning, Refusal, Text, ToolCall
+from stenolog.domain.parts import (
+    FilePart,
+    ImagePart,
+    ProviderPart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+)
 from stenolog.domain.values import Tool
-from stenolog.projections.requests.model import BlobText, Body, Piece
+from stenolog.projections.requests.model import BlobText, Body, Message
 from stenolog.projections.requests.names import CallIds, arguments_text, called, fits_tool_name, tool_name
 from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import note
@@ -24,7 +32,7 @@ from stenolog.projections.requests.quoting import note
 from . import writer
 from .families import asks_for_reasoning, goes_back, same_family
 from .neutral import Output, parameters
-from .sheet import PICTURES, Sheet, explain_tools, in_order, media, placeholder, schema, texts
+from .sheet import PICTURES, BodyBuilder, content_blocks, explain_tools, media, placeholder, schema, texts
 
 NAME = "openai-chat"
 VERSION = 1
@@ -86,9 +94,9 @@ class Writer(writer.Writer):
             sheet.messages.append({"role": "system", "content": "\n\n".join(said)})
         self.tools = [_tool_shape(tool) for tool in prefix.tools]
 
-    def write(self, pieces: Sequence[Piece]) -> None:
+    def write(self, pieces: Sequence[Message]) -> None:
         sheet, ids = self.sheet, self.ids
-        late_media: list[Piece] = []
+        late_media: list[Message] = []
         for piece in pieces:
             if piece.role != "tool":
                 _flush(sheet, late_media)
@@ -104,7 +112,7 @@ class Writer(writer.Writer):
                     _user(sheet, piece)
         _flush(sheet, late_media)
 
-    def close(self, pieces: Sequence[Piece]) -> Body:
+    def close(self, pieces: Sequence[Message]) -> Body:
         self.write(pieces)
         explain_tools(self.sheet, self.prefix, self.tools)
         body: Body = {"model": self.prefix.model, "messages": self.sheet.lend()}
@@ -113,9 +121,9 @@ class Writer(writer.Writer):
         return body | self.asked
 
 
-def json_note() -> Piece:
+def json_note() -> Message:
     """The note that asks for JSON."""
-    return Piece("system", (Text(text=JSON_NOTE),), (), "json-note", "added")
+    return Message("system", (TextPart(text=JSON_NOTE),), (), "json-note", "added")
 
 
 def _say(name: str, value: Any, model: str) -> Body | None:
@@ -135,45 +143,45 @@ def _say(name: str, value: Any, model: str) -> Body | None:
 
 
 def described(output: Output) -> Body:
-    """The schema of an answer, as both of OpenAI's wires have it."""
+    """The schema of an answer, as both of OpenAI's APIs have it."""
     strict = {} if output.strict is None else {"strict": output.strict}
     return {"name": output.name, "schema": output.schema, **strict}
 
 
-def _write(sheet: Sheet, piece: Piece, message: Body, rule: str = "") -> None:
+def _write(sheet: BodyBuilder, piece: Message, message: Body, rule: str = "") -> None:
     sheet.messages.append(message)
     content = message.get("content")
     said = content if isinstance(content, str) else "".join(part.get("text", "") for part in content or ())
     sheet.explain(piece, said, rule=rule, continues=piece.rule == "media-after-results")
 
 
-def _spoken(piece: Piece) -> list[str]:
+def _spoken(piece: Message) -> list[str]:
     return texts(piece) + [placeholder(part, "not shown") for part in media(piece)]
 
 
-def _assistant(sheet: Sheet, piece: Piece, prefix: Prefix, ids: CallIds, *, reasons: bool) -> None:
+def _assistant(sheet: BodyBuilder, piece: Message, prefix: Prefix, ids: CallIds, *, reasons: bool) -> None:
     content: list[Body] = []
     thoughts: list[str] = []
     calls: list[Body] = []
     rule = ""
     for part in piece.parts:
         match part:
-            case Text(text=text):
+            case TextPart(text=text):
                 content.append({"type": "text", "text": text})
-            case Refusal(text=text) if len(piece.parts) == 1:
+            case RefusalPart(text=text) if len(piece.parts) == 1:
                 content.append({"type": "refusal", "refusal": text})
-            case Refusal(text=text):
+            case RefusalPart(text=text):
                 content.append({"type": "text", "text": text})
             case ToolCall() as call:
                 shape, mended = _call(piece, len(calls), call, prefix, ids)
                 calls.append(shape)
                 rule = rule or mended
-            case Reasoning() if reasons:
+            case ReasoningPart() if reasons:
                 if _is_readable(part) and goes_back(part, piece, prefix, PROVIDERS):
                     thoughts.append(part.text)
                 else:
                     sheet.omit(piece, part, "foreign-reasoning")
-            case Reasoning() | Opaque():
+            case ReasoningPart() | ProviderPart():
                 sheet.omit(piece, part)
             case _:
                 pass
@@ -185,15 +193,17 @@ def _assistant(sheet: Sheet, piece: Piece, prefix: Prefix, ids: CallIds, *, reas
     if calls:
         message["tool_calls"] = calls
     sheet.messages.append(message)
-    sheet.explain(piece, "".join([*thoughts, *texts(piece), *(_words(call) for call in calls)]), rule=rule)
+    sheet.explain(
+        piece, "".join([*thoughts, *texts(piece), *(_counted_text(call) for call in calls)]), rule=rule
+    )
 
 
-def _is_readable(thought: Reasoning) -> bool:
+def _is_readable(thought: ReasoningPart) -> bool:
     """Return whether a thought came as plain text, without a provider's proof or ciphertext."""
     return bool(thought.text) and not (thought.signature or thought.encrypted)
 
 
-def _words(call: Body) -> str:
+def _counted_text(call: Body) -> str:
     """What of a call is counted."""
     return "".join(call[call["type"]].values())
 
@@ -208,7 +218,7 @@ def _flat(content: list[Body]) -> str | list[Body] | None:
     return content
 
 
-def _call(piece: Piece, nth: int, call: ToolCall, prefix: Prefix, ids: CallIds) -> tuple[Body, str]:
+def _call(piece: Message, nth: int, call: ToolCall, prefix: Prefix, ids: CallIds) -> tuple[Body, str]:
     """The shape of a call, and the rule that mended it (empty: none had to)."""
     id, new_id = ids.give(piece.calls[nth], call)
     if call.form == "custom" and fits_tool_name(call.name) and same_family(piece.model, prefix.model):
@@ -222,7 +232,7 @@ def _call(piece: Piece, nth: int, call: ToolCall, prefix: Prefix, ids: CallIds) 
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}, rule
 
 
-def _tool(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
+def _tool(sheet: BodyBuilder, piece: Message, ids: CallIds) -> None:
     assert piece.call is not None
     said = texts(piece) + [placeholder(part, "shown below") for part in media(piece)]
     text = "\n".join(said)
@@ -232,33 +242,35 @@ def _tool(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
     _write(sheet, piece, {"role": "tool", "tool_call_id": ids.of(piece.call), "content": text}, rule)
 
 
-def _flush(sheet: Sheet, late_media: list[Piece]) -> None:
+def _flush(sheet: BodyBuilder, late_media: list[Message]) -> None:
     """The pictures of the results just written, once no further result follows."""
     for piece in late_media:
         _user(sheet, piece._replace(role="user", parts=tuple(media(piece)), rule="media-after-results"))
     late_media.clear()
 
 
-def _user(sheet: Sheet, piece: Piece) -> None:
-    shown, rule = in_order(piece, lambda part: _medium(sheet, part), lambda part: sheet.fits(part, LARGEST))
+def _user(sheet: BodyBuilder, piece: Message) -> None:
+    shown, rule = content_blocks(
+        piece, lambda part: _medium(sheet, part), lambda part: sheet.fits(part, LARGEST)
+    )
     content = _flat(shown)
     if content:
         _write(sheet, piece, {"role": "user", "content": content}, rule)
 
 
-def _medium(sheet: Sheet, part: Image | File) -> Body:
+def _medium(sheet: BodyBuilder, part: ImagePart | FilePart) -> Body:
     """A picture or a PDF as the API takes it; anything else, or a blob that is gone, as a line of text."""
     data = sheet.data(part)
     url: Any = part.url if part.url.startswith(("https://", "http://")) else ""
     if data is not None:
         url = BlobText(f"data:{part.media_type};base64,", data, data.blob)
-    if isinstance(part, Image) and url and part.media_type in PICTURES:
+    if isinstance(part, ImagePart) and url and part.media_type in PICTURES:
         return {"type": "image_url", "image_url": {"url": url}}
-    if isinstance(part, File) and part.media_type in AUDIO and data is not None:
+    if isinstance(part, FilePart) and part.media_type in AUDIO and data is not None:
         return {"type": "input_audio", "input_audio": {"data": data, "format": AUDIO[part.media_type]}}
-    if isinstance(part, File) and part.id and part.provider in PROVIDERS:
+    if isinstance(part, FilePart) and part.id and part.provider in PROVIDERS:
         return {"type": "file", "file": {"file_id": part.id}}
-    if isinstance(part, File) and part.media_type == PDF and data is not None:
+    if isinstance(part, FilePart) and part.media_type == PDF and data is not None:
         return {"type": "file", "file": {"filename": part.name or "file.pdf", "file_data": url}}
     return {"type": "text", "text": placeholder(part, "is not available" if data is None else "is not shown")}
 

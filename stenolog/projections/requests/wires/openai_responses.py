@@ -1,4 +1,4 @@
-"""The wire of OpenAI Responses, with nothing stored at OpenAI.
+"""The API of OpenAI Responses, with nothing stored at OpenAI.
 
 The conversation is a list of items: messages, calls, outputs, reasoning. None of ours has an id, for an
 id would be looked up in the store. Reasoning goes back encrypted, to the model family that thought it,
@@ -12,9 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text, ToolCall
+from stenolog.domain.parts import (
+    FilePart,
+    ImagePart,
+    Part,
+    ProviderPart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+)
 from stenolog.domain.values import Tool
-from stenolog.projections.requests.model import BlobText, Body, Piece, compact
+from stenolog.projections.requests.model import BlobText, Body, Message, compact
 from stenolog.projections.requests.names import (
     CallIds,
     arguments_object,
@@ -30,7 +39,7 @@ from . import writer
 from .families import goes_back, same_family
 from .neutral import parameters
 from .openai_chat import LARGEST, NO_OUTPUT, PDF, REASONING_MODELS, described, json_note
-from .sheet import PICTURES, Sheet, explain_tools, in_order, media, placeholder, schema, texts
+from .sheet import PICTURES, BodyBuilder, content_blocks, explain_tools, media, placeholder, schema, texts
 
 NAME = "openai-responses"
 VERSION = 1
@@ -80,7 +89,7 @@ NOTES = ("metadata", "internal_chat_message_metadata_passthrough")
 """What Codex writes into items for itself."""
 
 
-class Made(NamedTuple):
+class Written(NamedTuple):
     """An item, the parts of the piece that it says, and the rule that mended it (empty: none had to)."""
 
     item: Body
@@ -98,20 +107,20 @@ class Writer(writer.Writer):
         self.asked = parameters(self.sheet, self.prefix, PARAMETERS, _say)
         match self.asked:
             case {"text": {"format": {"type": "json_object"}}}:
-                _heard(self.sheet, json_note(), self.ids)
+                _write_input(self.sheet, json_note(), self.ids)
             case _:
                 pass
 
-    def write(self, pieces: Sequence[Piece]) -> None:
+    def write(self, pieces: Sequence[Message]) -> None:
         sheet, ids = self.sheet, self.ids
         for is_assistant, run in groupby(pieces, key=lambda piece: piece.role == "assistant"):
             if is_assistant:
                 _answers(sheet, run, self.prefix, ids)
             else:
                 for piece in run:
-                    _heard(sheet, _compacted(sheet, piece, self.prefix, ids), ids)
+                    _write_input(sheet, _compacted(sheet, piece, self.prefix, ids), ids)
 
-    def close(self, pieces: Sequence[Piece]) -> Body:
+    def close(self, pieces: Sequence[Message]) -> Body:
         self.write(pieces)
         explain_tools(self.sheet, self.prefix, self.tools)
         body: Body = {"model": self.prefix.model, "store": False}
@@ -160,13 +169,13 @@ def _say(name: str, value: Any) -> Body | None:
             return {name: value}
 
 
-def _write(sheet: Sheet, piece: Piece, made: Made, *, continues: bool = False) -> None:
+def _write(sheet: BodyBuilder, piece: Message, made: Written, *, continues: bool = False) -> None:
     sheet.messages.append(made.item)
     said = piece._replace(parts=made.parts)
-    sheet.explain(said, _words(made.item), rule=made.rule, continues=continues)
+    sheet.explain(said, _counted_text(made.item), rule=made.rule, continues=continues)
 
 
-def _words(item: Body) -> str:
+def _counted_text(item: Body) -> str:
     """What of an item is counted."""
     if item["type"] in STANDING:
         return compact(item)
@@ -183,19 +192,19 @@ def _words(item: Body) -> str:
             return compact(item)
 
 
-def _answers(sheet: Sheet, run: Iterator[Piece], prefix: Prefix, ids: CallIds) -> None:
+def _answers(sheet: BodyBuilder, run: Iterator[Message], prefix: Prefix, ids: CallIds) -> None:
     """What the lane said without a break; reasoning that nothing follows is left out."""
     said = [(piece, made) for piece in run for made in _calls_last([*_items(sheet, piece, prefix, ids)])]
     while said and said[-1][1].item["type"] == "reasoning":
         piece, made = said.pop()
         sheet.omit(piece, made.parts[0], "trailing-thinking")
-    before: Piece | None = None
+    before: Message | None = None
     for piece, made in said:
         _write(sheet, piece, made, continues=piece is before)
         before = piece
 
 
-def _calls_last(made: list[Made]) -> list[Made]:
+def _calls_last(made: list[Written]) -> list[Written]:
     """The items in their order; calls that a message follows behind it, for outputs must follow calls."""
     calls = [each.item["type"] in OUTPUTS for each in made]
     kinds = [each.item["type"] for each in made]
@@ -204,7 +213,7 @@ def _calls_last(made: list[Made]) -> list[Made]:
     return made
 
 
-def _items(sheet: Sheet, piece: Piece, prefix: Prefix, ids: CallIds) -> Iterator[Made]:
+def _items(sheet: BodyBuilder, piece: Message, prefix: Prefix, ids: CallIds) -> Iterator[Written]:
     """The items of one piece: texts of one phase that follow each other are one message."""
     calls = iter(piece.calls)
     is_own = same_family(piece.model, prefix.model)
@@ -212,7 +221,7 @@ def _items(sheet: Sheet, piece: Piece, prefix: Prefix, ids: CallIds) -> Iterator
         if spoken:
             said = tuple(parts)
             item: Body = {"type": "message", "role": "assistant", "content": [*map(_spoken, said)]}
-            yield Made(item | ({"phase": phase} if phase and is_own else {}), said)
+            yield Written(item | ({"phase": phase} if phase and is_own else {}), said)
             continue
         for part in parts:
             if isinstance(part, ToolCall):
@@ -222,29 +231,29 @@ def _items(sheet: Sheet, piece: Piece, prefix: Prefix, ids: CallIds) -> Iterator
                 if made is not None:
                     ids.forms[key] = OUTPUTS[made.item["type"]]
                 yield made or _call(part, id, "call-id" if new_id else "")
-            elif isinstance(part, Reasoning | Opaque):
+            elif isinstance(part, ReasoningPart | ProviderPart):
                 native = _native(part, ids) if goes_back(part, piece, prefix, PROVIDERS) else None
                 if native is None:
-                    sheet.omit(piece, part, "foreign-reasoning" if isinstance(part, Reasoning) else "")
+                    sheet.omit(piece, part, "foreign-reasoning" if isinstance(part, ReasoningPart) else "")
                 else:
-                    yield Made(native, (part,))
+                    yield Written(native, (part,))
 
 
 def _message_of(part: Part) -> tuple[bool, str]:
     """Return whether a part stands in a message, and the phase of that message."""
-    phase = part.phase if isinstance(part, Text) and part.phase in PHASES else ""
-    return isinstance(part, Text | Refusal), phase
+    phase = part.phase if isinstance(part, TextPart) and part.phase in PHASES else ""
+    return isinstance(part, TextPart | RefusalPart), phase
 
 
 def _spoken(part: Part) -> Body:
     match part:
-        case Refusal(text=text):
+        case RefusalPart(text=text):
             return {"type": "refusal", "refusal": text}
         case _:
             return {"type": "output_text", "text": getattr(part, "text", "")}
 
 
-def _own_form(call: ToolCall, id: str, rule: str) -> Made | None:
+def _own_form(call: ToolCall, id: str, rule: str) -> Written | None:
     """The call as OpenAI wrote it, where that is no plain function's; None where it cannot be written so."""
     item: Body = {"call_id": id}
     if call.form == "custom" and fits_tool_name(call.name):
@@ -259,28 +268,28 @@ def _own_form(call: ToolCall, id: str, rule: str) -> Made | None:
         item["arguments"] = arguments
     else:
         return None
-    return Made(item, (call,), rule)
+    return Written(item, (call,), rule)
 
 
-def _call(call: ToolCall, id: str, rule: str) -> Made:
+def _call(call: ToolCall, id: str, rule: str) -> Written:
     name = tool_name(called(call))
     arguments, wrapped = arguments_text(call.arguments)
     rule = "raw-arguments" if wrapped else "tool-name" if name != called(call) else rule
     item = {"type": "function_call", "call_id": id, "name": name, "arguments": arguments}
-    return Made(item, (call,), rule)
+    return Written(item, (call,), rule)
 
 
-def _native(part: Reasoning | Opaque, ids: CallIds) -> Body | None:
+def _native(part: ReasoningPart | ProviderPart, ids: CallIds) -> Body | None:
     """The item itself, where OpenAI can read it without its store."""
-    if isinstance(part, Opaque):
-        return _standing(part.raw, ids)
+    if isinstance(part, ProviderPart):
+        return _provider_item(part.raw, ids)
     if not part.encrypted:
         return None
     summary = [{"type": "summary_text", "text": part.text}] if part.text else []
     return {"type": "reasoning", "summary": summary, "encrypted_content": part.encrypted}
 
 
-def _standing(raw: str, ids: CallIds) -> Body | None:
+def _provider_item(raw: str, ids: CallIds) -> Body | None:
     """The item of one of OpenAI's own tools, as it came but for notes; None where it cannot stand alone."""
     item, broken = arguments_object(raw)
     kind = item.get("type")
@@ -294,17 +303,19 @@ def _standing(raw: str, ids: CallIds) -> Body | None:
     return {name: value for name, value in item.items() if name not in left_out}
 
 
-def _heard(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
+def _write_input(sheet: BodyBuilder, piece: Message, ids: CallIds) -> None:
     """An item that is not the lane's own: a message of the user's or a developer's, the output of a call."""
     if piece.role == "system":
         said = texts(piece) + [placeholder(part, "not shown") for part in media(piece)]
-        _write(sheet, piece, Made(_message("developer", "\n".join(said)), piece.parts))
+        _write(sheet, piece, Written(_message("developer", "\n".join(said)), piece.parts))
         return
-    shown, rule = in_order(piece, lambda part: _medium(sheet, part), lambda part: sheet.fits(part, LARGEST))
+    shown, rule = content_blocks(
+        piece, lambda part: _medium(sheet, part), lambda part: sheet.fits(part, LARGEST)
+    )
     content = _flat(shown)
     if piece.call is None:
         if content:
-            _write(sheet, piece, Made(_message("user", content), piece.parts, rule))
+            _write(sheet, piece, Written(_message("user", content), piece.parts, rule))
         return
     if piece.failed and not (content if isinstance(content, list) else content.strip()):
         content, rule = NO_OUTPUT, "empty-error"
@@ -320,7 +331,7 @@ def _heard(sheet: Sheet, piece: Piece, ids: CallIds) -> None:
             "status": "completed",
             "tools": found or [],
         }
-    _write(sheet, piece, Made(item, piece.parts, rule))
+    _write(sheet, piece, Written(item, piece.parts, rule))
 
 
 def _found(content: str | list[Body]) -> list[Any] | None:
@@ -330,19 +341,19 @@ def _found(content: str | list[Body]) -> list[Any] | None:
     return tools if isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools) else None
 
 
-def _compacted(sheet: Sheet, piece: Piece, prefix: Prefix, ids: CallIds) -> Piece:
+def _compacted(sheet: BodyBuilder, piece: Message, prefix: Prefix, ids: CallIds) -> Message:
     """Write the items that OpenAI made of what a summary covers; what is left of the piece is to be said."""
     said: list[Part] = []
     compacted = False
     for part in piece.parts:
-        fits = isinstance(part, Opaque) and goes_back(part, piece, prefix, PROVIDERS)
-        item = _standing(part.raw, ids) if isinstance(part, Opaque) and fits else None
+        fits = isinstance(part, ProviderPart) and goes_back(part, piece, prefix, PROVIDERS)
+        item = _provider_item(part.raw, ids) if isinstance(part, ProviderPart) and fits else None
         if item is None:
             said.append(part)
         else:
             compacted |= item["type"] == "compaction"
             sheet.messages.append(item)
-            sheet.explain(piece._replace(parts=(), disposition="kept"), _words(item))
+            sheet.explain(piece._replace(parts=(), disposition="kept"), _counted_text(item))
     left = () if compacted and said == [UNREADABLE] else tuple(said)
     return piece._replace(parts=left)
 
@@ -359,17 +370,17 @@ def _flat(shown: list[Body]) -> str | list[Body]:
     return [part | {"type": "input_text"} if part["type"] == "text" else part for part in said]
 
 
-def _medium(sheet: Sheet, part: Image | File) -> Body:
+def _medium(sheet: BodyBuilder, part: ImagePart | FilePart) -> Body:
     """A picture or a PDF as the API takes it; anything else, or a blob that is gone, as a line of text."""
-    accepted = part.media_type in PICTURES if isinstance(part, Image) else part.media_type == PDF
-    if isinstance(part, File) and part.id and part.provider in PROVIDERS:
+    accepted = part.media_type in PICTURES if isinstance(part, ImagePart) else part.media_type == PDF
+    if isinstance(part, FilePart) and part.id and part.provider in PROVIDERS:
         return {"type": "input_file", "file_id": part.id}
     data = sheet.data(part)
     url = part.url if part.url.startswith(("https://", "http://")) else ""
     if not accepted or (data is None and not url):
         return {"type": "text", "text": placeholder(part, "is not available" if accepted else "is not shown")}
     inline = data and BlobText(f"data:{part.media_type};base64,", data, data.blob)
-    if isinstance(part, Image):
+    if isinstance(part, ImagePart):
         return {"type": "input_image", "image_url": inline or url, "detail": "auto"}
     if inline:
         return {"type": "input_file", "filename": part.name or "file.pdf", "file_data": inline}

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from stenolog.domain.parts import Opaque, Part, Reasoning, Refusal, Text, ToolCall
+from stenolog.domain.parts import Part, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.projections.pairing import CallKey
-from stenolog.projections.requests.model import Body, Piece
+from stenolog.projections.requests.model import Body, Message
 from stenolog.projections.requests.prefix import Prefix
 from stenolog.projections.requests.quoting import escape, label, unforged
 from stenolog.projections.requests.voice import call_in_prose
 
 from . import writer
-from .sheet import Sheet, media, placeholder
+from .sheet import BodyBuilder, media, placeholder
 
 NAME = "plain"
 VERSION = 1
@@ -32,11 +32,11 @@ class Writer(writer.Writer):
             self.turns.append(f"System: {unforged(self.prefix.persona)}")
             self.sheet.explain_persona(self.prefix, message=0, written=unforged)
 
-    def write(self, pieces: Sequence[Piece]) -> None:
+    def write(self, pieces: Sequence[Message]) -> None:
         for piece in pieces:
             calls = [part.name for part in piece.parts if isinstance(part, ToolCall)]
             self.names.update(zip(piece.calls, calls, strict=False))
-            words = "\n".join(word for part in piece.parts if (word := _words(self.sheet, piece, part)))
+            words = "\n".join(word for part in piece.parts if (word := _part_text(self.sheet, piece, part)))
             if piece.role == "tool" or piece.speaker:  # nobody else's words can begin or end a quotation
                 words = escape(words)
             words = "\n".join(
@@ -46,18 +46,18 @@ class Writer(writer.Writer):
                 self.turns.append(f"{_label(piece, self.names, self.prefix)}: {unforged(words)}")
                 self.sheet.explain(piece, self.turns[-1], message=len(self.turns) - 1)
 
-    def close(self, pieces: Sequence[Piece]) -> Body:
+    def close(self, pieces: Sequence[Message]) -> Body:
         self.write(pieces)
         return {"model": self.prefix.model, "prompt": "\n\n".join(self.turns)}
 
-    def body(self, pieces: Sequence[Piece]) -> Body:
+    def body(self, pieces: Sequence[Message]) -> Body:
         written = len(self.turns)
         made = self.close(pieces)
         del self.turns[written:]
         return made
 
 
-def _label(piece: Piece, names: Mapping[CallKey, str], prefix: Prefix) -> str:
+def _label(piece: Message, names: Mapping[CallKey, str], prefix: Prefix) -> str:
     """Who speaks: a tool also where its result is shown as text."""
     if piece.role == "assistant":
         role, name = "Assistant", prefix.speaker
@@ -68,13 +68,13 @@ def _label(piece: Piece, names: Mapping[CallKey, str], prefix: Prefix) -> str:
     return f"{role} ({label(name)})" if name else role
 
 
-def _words(sheet: Sheet, piece: Piece, part: Part) -> str:
+def _part_text(sheet: BodyBuilder, piece: Message, part: Part) -> str:
     match part:
-        case Text(text=text) | Refusal(text=text):
+        case TextPart(text=text) | RefusalPart(text=text):
             return text
         case ToolCall(name=name, arguments=arguments):
             return call_in_prose(name, arguments)
-        case Reasoning() | Opaque() if piece.role == "assistant":
+        case ReasoningPart() | ProviderPart() if piece.role == "assistant":
             sheet.omit(piece, part)
         case _:
             pass

@@ -1,4 +1,4 @@
-"""What a wire writes on: the messages so far, and the explanation of each part as it is written."""
+"""What an API writes on: the messages so far, and the explanation of each part as it is written."""
 
 from __future__ import annotations
 
@@ -6,16 +6,24 @@ import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from stenolog.domain.parts import File, Image, Opaque, Part, Reasoning, Refusal, Text
-from stenolog.domain.scalars import copied
+from stenolog.domain.parts import (
+    FilePart,
+    ImagePart,
+    Part,
+    ProviderPart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+)
+from stenolog.domain.scalars import deep_copy_json
 from stenolog.projections.requests.model import (
     BlobText,
     Body,
     Disposition,
-    Explained,
+    Message,
     Omitted,
-    Piece,
     Rendered,
+    RequestPart,
     Section,
 )
 from stenolog.projections.requests.prefix import Prefix
@@ -25,17 +33,17 @@ from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_json, 
 from .lending import Lending
 
 PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-NOT_CARRIED = {Reasoning: "reasoning-not-carried", Opaque: "opaque-not-carried"}
-"""The rule for a part that a form or a wire has no place for."""
+NOT_CARRIED = {ReasoningPart: "reasoning-not-carried", ProviderPart: "opaque-not-carried"}
+"""The rule for a part that a form or an API has no place for."""
 TOO_LARGE = "is too large to be shown"
 ANSWERS = frozenset({"response_format", "text", "output_config", "generationConfig"})
-"""The parameters of the wires that hold the JSON Schema of the answer, where there is one."""
+"""The parameters of the APIs that hold the JSON Schema of the answer, where there is one."""
 NO_BRACKETS = str.maketrans("[]", "()")
 SCHEMAS = frozenset({"schema", "responseSchema", "responseJsonSchema"})
 EMPTY_BLOBS: Mapping[str, bytes] = {}
 
 
-class Mark(NamedTuple):
+class BuilderCheckpoint(NamedTuple):
     """How far a sheet is written: the number of messages, and the last one as it was."""
 
     messages: int
@@ -48,7 +56,7 @@ class Mark(NamedTuple):
         return self.messages - (messages[self.messages - 1] is not self.last)
 
 
-class Sheet:
+class BodyBuilder:
     """Collects the messages of a body and explains every part of them, unless nobody asked for that.
 
     Messages that were handed out are not changed: what goes on with the last of them goes on with a copy.
@@ -59,7 +67,7 @@ class Sheet:
         self, blobs: Mapping[str, bytes], counter: Counter = ESTIMATE, *, explaining: bool = True
     ) -> None:
         self.messages: list[Body] = []
-        self.parts: list[Explained] = []
+        self.parts: list[RequestPart] = []
         self.omitted: list[Omitted] = []
         self.blobs = blobs
         self.counter = counter
@@ -69,12 +77,12 @@ class Sheet:
         self._lending = Lending(self.messages)
 
     @property
-    def mark(self) -> Mark:
+    def checkpoint(self) -> BuilderCheckpoint:
         """How far it is written; from now on, what stands there is not changed."""
         self._handed_out = len(self.messages)
-        return Mark(self._handed_out, self.messages[-1] if self.messages else None)
+        return BuilderCheckpoint(self._handed_out, self.messages[-1] if self.messages else None)
 
-    def back(self, mark: Mark) -> None:
+    def rollback(self, mark: BuilderCheckpoint) -> None:
         """Take back what was written since."""
         del self.messages[mark.messages :]
         if mark.last is not None:
@@ -100,7 +108,7 @@ class Sheet:
 
     def explain(
         self,
-        piece: Piece,
+        piece: Message,
         out: str,
         *,
         rule: str = "",
@@ -112,7 +120,7 @@ class Sheet:
             return
         if piece.role != "assistant":
             for part in piece.parts:
-                if isinstance(part, Opaque):
+                if isinstance(part, ProviderPart):
                     self.omit(piece, part)
         at = len(self.messages) - 1 if message is None else message
         if piece.sections:
@@ -120,20 +128,20 @@ class Sheet:
             return
         disposition: Disposition = piece.disposition if not rule else "reworded"
         tokens = self.counter.count(out)
-        said = self._said(piece, out, tokens)
+        said = self._message_tokens(piece, out, tokens)
         rule = rule or piece.rule
         self.parts.append(
-            Explained(piece.positions, disposition, rule, said, tokens, at, piece.role, continues)
+            RequestPart(piece.positions, disposition, rule, said, tokens, at, piece.role, continues)
         )
 
-    def _said(self, piece: Piece, out: str, tokens: int) -> int:
+    def _message_tokens(self, piece: Message, out: str, tokens: int) -> int:
         """What a piece was before it was written, in tokens; a text written as it is is counted once."""
         if piece.disposition == "added":
             return 0
         if piece.tokens_in >= 0:
             return piece.tokens_in
         parts = piece.parts
-        as_it_is = len(parts) == 1 and type(parts[0]) is Text and parts[0].text == out
+        as_it_is = len(parts) == 1 and type(parts[0]) is TextPart and parts[0].text == out
         return tokens if as_it_is else count_parts(parts, self.counter)
 
     def explain_persona(
@@ -141,7 +149,7 @@ class Sheet:
     ) -> None:
         """Say where the texts before the conversation came from; `message` -1: they stand outside of it.
 
-        `written` gives a text as the wire writes it.
+        `written` gives a text as the API writes it.
         """
         self._explain_sections(prefix.sections, message, "system", written)
 
@@ -155,11 +163,13 @@ class Sheet:
             if section.positions:
                 is_same = out == section.text
                 given = ("kept", tokens) if is_same else ("reworded", self.counter.count(section.text))
-            explained = Explained(section.positions, given[0], section.rule, given[1], tokens, message, role)
+            explained = RequestPart(
+                section.positions, given[0], section.rule, given[1], tokens, message, role
+            )
             self.parts.append(explained._replace(text=section.text))
 
-    def omit(self, piece: Piece, part: Part, rule: str = "") -> None:
-        """Say that a part of a piece cannot be carried on this wire."""
+    def omit(self, piece: Message, part: Part, rule: str = "") -> None:
+        """Say that a part of a piece cannot be carried on this API."""
         if not self.explaining:
             return
         self.omitted.append(
@@ -167,7 +177,7 @@ class Sheet:
         )
 
     def omit_parameters(self, prefix: Prefix, lost: Body) -> None:
-        """Say which parameters of the card have no place on this wire."""
+        """Say which parameters of the card have no place on this API."""
         if not self.explaining:
             return
         names = ", ".join(lost)
@@ -183,49 +193,49 @@ class Sheet:
         if read:
             tokens = count_json(read, self.counter)
             self.parts.append(
-                Explained(prefix.set_at, "kept", "parameters", tokens, tokens, -1, "parameters")
+                RequestPart(prefix.set_at, "kept", "parameters", tokens, tokens, -1, "parameters")
             )
 
     def rendered(self, body: Body) -> Rendered:
         """The body with everything that was said about it."""
         return Rendered(body, tuple(self.parts), tuple(self.omitted))
 
-    def data(self, part: Image | File) -> BlobText | None:
+    def data(self, part: ImagePart | FilePart) -> BlobText | None:
         """The base64 text of a part's blob; None where it has none, or the blob is gone."""
         found = self.blobs.get(part.blob) if part.blob else None
         self.missing |= bool(part.blob) and found is None
         self.holds_blobs |= found is not None
         return BlobText("", base64.b64encode(found).decode(), part.blob) if found else None
 
-    def fits(self, part: Image | File, limit: int) -> bool:
+    def fits(self, part: ImagePart | FilePart, limit: int) -> bool:
         """Whether a part's blob is at most `limit` characters long as base64; without one it is."""
         return (len(self.blobs.get(part.blob, b"")) + 2) // 3 * 4 <= limit
 
 
-def texts(piece: Piece) -> list[str]:
+def texts(piece: Message) -> list[str]:
     """The texts of a piece; somebody else's are quoted as one, with who said it."""
-    said = [part.text for part in piece.parts if isinstance(part, Text | Refusal)]
+    said = [part.text for part in piece.parts if isinstance(part, TextPart | RefusalPart)]
     if piece.speaker and said:
         return [quote("message", "\n".join(said), sender=piece.speaker)]
     return said
 
 
-def media(piece: Piece) -> list[Image | File]:
+def media(piece: Message) -> list[ImagePart | FilePart]:
     """The pictures and files of a piece."""
-    return [part for part in piece.parts if isinstance(part, Image | File)]
+    return [part for part in piece.parts if isinstance(part, ImagePart | FilePart)]
 
 
-def placeholder(part: Image | File, why: str) -> str:
+def placeholder(part: ImagePart | FilePart, why: str) -> str:
     """The line that stands in the text for a picture or a file that cannot be sent."""
-    name = f" {part.name}" if isinstance(part, File) and part.name else ""
+    name = f" {part.name}" if isinstance(part, FilePart) and part.name else ""
     what = " ".join(f"{part.type}{name} ({part.media_type})".split())
     return f"[{escape(what).translate(NO_BRACKETS)} {why}]"
 
 
-def in_order(
-    piece: Piece,
-    show: Callable[[Image | File], Body],
-    fits: Callable[[Image | File], bool] = lambda part: True,
+def content_blocks(
+    piece: Message,
+    show: Callable[[ImagePart | FilePart], Body],
+    fits: Callable[[ImagePart | FilePart], bool] = lambda part: True,
 ) -> tuple[list[Body], str]:
     """The texts, pictures and files of a piece as they were said, and the rule where one became a text.
 
@@ -235,12 +245,12 @@ def in_order(
     blocks: list[Body] = []
     rule = ""
     for part in piece.parts:
-        if isinstance(part, Image | File):
+        if isinstance(part, ImagePart | FilePart):
             too_large = not fits(part)
             blocks.append({"type": "text", "text": placeholder(part, TOO_LARGE)} if too_large else show(part))
             if "text" in blocks[-1]:
                 rule = "media-too-large" if too_large else "media-as-text"
-        elif isinstance(part, Text | Refusal):
+        elif isinstance(part, TextPart | RefusalPart):
             blocks.append({"type": "text", "text": part.text})
     return (_quoted(blocks, piece.speaker) if piece.speaker else blocks), rule
 
@@ -253,7 +263,7 @@ def _quoted(blocks: list[Body], speaker: str) -> list[Body]:
 
 def schema(parameters: dict[str, Any]) -> dict[str, Any]:
     """The JSON Schema of a tool's parameters as every provider takes it: of an object, with properties."""
-    return {"properties": {}, **copied(parameters), "type": "object"}
+    return {"properties": {}, **deep_copy_json(parameters), "type": "object"}
 
 
 def has_schema(value: object) -> bool:
@@ -263,7 +273,7 @@ def has_schema(value: object) -> bool:
     return not SCHEMAS.isdisjoint(value) or any(map(has_schema, value.values()))
 
 
-def explain_tools(sheet: Sheet, prefix: Prefix, tools: list[dict[str, Any]]) -> None:
+def explain_tools(sheet: BodyBuilder, prefix: Prefix, tools: list[dict[str, Any]]) -> None:
     """One explanation for the tools of the card, one for the stubs."""
     if not sheet.explaining:
         return
@@ -276,4 +286,4 @@ def explain_tools(sheet: Sheet, prefix: Prefix, tools: list[dict[str, Any]]) -> 
         if written:
             tokens = count_json(written, sheet.counter)
             kept: tuple[tuple[int, ...], Disposition] = ((), "added") if made else (prefix.set_at, "kept")
-            sheet.parts.append(Explained(*kept, rule, 0 if made else tokens, tokens, -1, "tools"))
+            sheet.parts.append(RequestPart(*kept, rule, 0 if made else tokens, tokens, -1, "tools"))

@@ -1,4 +1,4 @@
-"""A wire at work: it writes pieces down, a stretch after another, and gives a body whenever it is asked.
+"""An API at work: it writes pieces down, a stretch after another, and gives a body whenever it is asked.
 
 A stretch ends where nothing that follows changes how it is written: never between two words of the agent's
 own, nor between an answer and the results of its calls.
@@ -10,12 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from stenolog.projections.requests.model import Body, Piece, Rendered
+from stenolog.projections.requests.model import Body, Message, Rendered
 from stenolog.projections.requests.names import CallIds
 from stenolog.projections.requests.prefix import Prefix
-from stenolog.projections.requests.sections import Encoded, Known
+from stenolog.projections.requests.sections import MessageHash, PrefixHash
 
-from .sheet import Sheet
+from .sheet import BodyBuilder
 
 
 class Writer(ABC):
@@ -26,9 +26,9 @@ class Writer(ABC):
 
     def __init__(self, prefix: Prefix, blobs: Mapping[str, bytes], *, explaining: bool = True) -> None:
         self.prefix = prefix
-        self.sheet = Sheet(blobs, prefix.counter, explaining=explaining)
+        self.sheet = BodyBuilder(blobs, prefix.counter, explaining=explaining)
         self.ids: Any = CallIds()
-        self._known = Known(self.sheet.messages)
+        self._known = PrefixHash(self.sheet.messages)
         self.begin()
 
     def begin(self) -> None:
@@ -37,18 +37,18 @@ class Writer(ABC):
             self.sheet.explain_persona(self.prefix)
 
     @abstractmethod
-    def write(self, pieces: Sequence[Piece]) -> None:
+    def write(self, pieces: Sequence[Message]) -> None:
         """Write a stretch of the conversation."""
 
     @abstractmethod
-    def close(self, pieces: Sequence[Piece]) -> Body:
+    def close(self, pieces: Sequence[Message]) -> Body:
         """Write the rest of the conversation, with the notes behind it; the body of all of it."""
 
-    def body(self, pieces: Sequence[Piece]) -> Body:
+    def body(self, pieces: Sequence[Message]) -> Body:
         """The body of what was written and of these pieces, which are forgotten again."""
-        mark, ids = self.sheet.mark, self.ids.mark
+        mark, ids = self.sheet.checkpoint, self.ids.count
         made = self.close(pieces)
-        self.sheet.back(mark)
+        self.sheet.rollback(mark)
         self.ids.back(ids)
         return made
 
@@ -57,13 +57,13 @@ class Writer(ABC):
         self.sheet.messages[:] = messages
         self.ids.resume(ids)
 
-    def encoded(self, messages: list[Body]) -> Encoded:
+    def encoded(self, messages: list[Body]) -> MessageHash:
         """The messages of a body that it just gave, as digests are made of them.
 
         Of those that were written to stay, the last may still be gone on with.
         """
-        return Encoded(messages, self._known, max(len(self.sheet.messages) - 1, 0))
+        return MessageHash(messages, self._known, max(len(self.sheet.messages) - 1, 0))
 
-    def rendered(self, pieces: Sequence[Piece]) -> Rendered:
+    def rendered(self, pieces: Sequence[Message]) -> Rendered:
         """The body of these pieces alone, and the explanation of every part."""
         return self.sheet.rendered(self.close(pieces))

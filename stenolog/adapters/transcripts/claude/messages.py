@@ -10,15 +10,15 @@ from itertools import chain, groupby
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
-from stenolog.domain.parts import Text
-from stenolog.domain.values import Source, Span
+from stenolog.domain.parts import TextPart
+from stenolog.domain.values import Origin, PositionRange
 
 from ..failures import category
-from ..fields import compact, items, obj, text, title_of, whole
+from ..fields import as_dict, as_int, as_list, as_str, compact, title_of
 from ..media import Blobs
-from ..scribe import Answer, Made, Scribe, merged, spans
-from ..settings import Setup, settings_id
-from ..steps import Held
+from ..scribe import Answer, EventWriter, PlacedCall, merged, spans
+from ..settings import SettingsWriter, settings_id
+from ..steps import ExistingLog
 from .agents import SubAgents
 from .blocks import PROVIDER, assistant_part, blocks, usage, user_part
 from .tree import Tree
@@ -48,45 +48,45 @@ class Line(NamedTuple):
     key: str
     value: dict[str, Any]
     agent: str
-    at: datetime
+    time: datetime
     call: str = ""
     """The id of the call that runs the sub-agent, where the record tells it."""
 
     @property
     def message(self) -> dict[str, Any]:
-        return obj(self.value.get("message"))
+        return as_dict(self.value.get("message"))
 
     @property
     def uuid(self) -> str:
-        return text(self.value.get("uuid"))
+        return as_str(self.value.get("uuid"))
 
     @property
     def parent(self) -> str:
-        return text(self.value.get("parentUuid")) or text(self.value.get("logicalParentUuid"))
+        return as_str(self.value.get("parentUuid")) or as_str(self.value.get("logicalParentUuid"))
 
 
-class Talk:
+class ClaudeMessages:
     """A session as it is taken down. `beyond` counts what is no message, `decided` what was settled how."""
 
-    def __init__(self, log: Held) -> None:
-        self.scribe = Scribe("claude-code", MAIN, log)
-        self.setup = Setup(self.scribe)
+    def __init__(self, log: ExistingLog) -> None:
+        self.scribe = EventWriter("claude-code", MAIN, log)
+        self.setup = SettingsWriter(self.scribe)
         self.setup.card(MAIN, provider=PROVIDER)
         self.agents = SubAgents(log.agents, log.ran, log.prompts)
         self.tree = Tree()
         self.beyond: Counter[str] = Counter()
         self.decided: Counter[str] = Counter()
         self._forget = False
-        self._left: tuple[Span, ...] = ()
+        self._left: tuple[PositionRange, ...] = ()
         """What is not on the way back to the current turn."""
-        self._emptied: list[tuple[int, tuple[Span, ...]]] = []
+        self._emptied: list[tuple[int, tuple[PositionRange, ...]]] = []
         """What compactions took out of context, each with the position behind which that holds."""
         self._causes: dict[str, tuple[str, int | None]] = {}
         """By agent, its last answer by the id in the file, and what that answers."""
 
-    def source(self, line: Line, id: str = "") -> Source:
+    def source(self, line: Line, id: str = "") -> Origin:
         """Where an event comes from: its record, or the id it had there."""
-        return self.scribe.source(id or line.uuid, text(line.value.get("type")), line.key)
+        return self.scribe.source(id or line.uuid, as_str(line.value.get("type")), line.key)
 
     def note(self, line: Line, *, begins: bool = False) -> None:
         """Remember where in the tree a record stands."""
@@ -106,7 +106,7 @@ class Talk:
             self.setup.context_from, self.setup.hides, self._left = here, None, ()
             self.decided["context cleared"] += 1
         self.tree.start(here)
-        self.setup.settle(line.key, line.at)
+        self.setup.settle(line.key, line.time)
 
     # What users say, and what is put into their mouths
 
@@ -129,7 +129,7 @@ class Talk:
             self.tree.prompt(line.uuid, self.scribe.here + 1)
         self.note(line)
         for nth, (kind, run) in enumerate(_runs(kinds, content)):
-            self._said(line, f"{line.key}:{nth}" if nth else line.key, kind, run, queued)
+            self._add_message(line, f"{line.key}:{nth}" if nth else line.key, kind, run, queued)
         if typed and _any(_CLEARED, content):
             self.tree.forget(line.uuid)
             self._forget = True
@@ -157,33 +157,33 @@ class Talk:
             meta={"claude-code": {"queued": queued}} if queued else {},
             source=self.source(line),
         )
-        self.scribe.say(said, id, line.at, blobs)
+        self.scribe.write(said, id, line.time, blobs)
 
-    def _briefed(self, line: Line, id: str, run: list[Block]) -> Made | None:
+    def _briefed(self, line: Line, id: str, run: list[Block]) -> PlacedCall | None:
         """The call that a sub-agent's brief came with: the file names it, or the agent, or has its words."""
-        call = line.call or self.agents.call_of(text(line.value.get("agentId")))
-        words = text(run[0].get("text")) if len(run) == 1 else ""
-        found = self.scribe.made(call or self.agents.call_with(words))
-        return found if found and found.position < self.scribe.place(id) else None
+        call = line.call or self.agents.call_of(as_str(line.value.get("agentId")))
+        words = as_str(run[0].get("text")) if len(run) == 1 else ""
+        found = self.scribe.find_call(call or self.agents.call_with(words))
+        return found if found and found.position < self.scribe.position_of(id) else None
 
-    def _said(self, line: Line, id: str, kind: Kind, run: list[Block], queued: str) -> None:
+    def _add_message(self, line: Line, id: str, kind: Kind, run: list[Block], queued: str) -> None:
         match kind:
             case "result":
                 self._result(line, id, run[0])
             case "interrupted":
-                words = text(run[0].get("text"))
+                words = as_str(run[0].get("text"))
                 error = LlmError(
                     agent=line.agent, category="cancelled", message=words, source=self.source(line)
                 )
-                self.scribe.say(error, id, line.at)
+                self.scribe.write(error, id, line.time)
             case _:
                 self.message(line, id, kind, run, queued=queued)
 
     def _result(self, line: Line, id: str, block: Block) -> None:
         blobs: Blobs = {}
-        call_id = text(block.get("tool_use_id"))
+        call_id = as_str(block.get("tool_use_id"))
         call = self.scribe.closed(call_id)
-        agent_id = text(obj(line.value.get("toolUseResult")).get("agentId"))
+        agent_id = as_str(as_dict(line.value.get("toolUseResult")).get("agentId"))
         self.agents.ran(agent_id, call_id)
         result = ToolResult(
             call_id=call_id,
@@ -194,7 +194,7 @@ class Talk:
             meta={"claude-code": {"agent": agent_id}} if agent_id else {},
             source=self.source(line, call_id),
         )
-        self.scribe.say(result, id, line.at, blobs)
+        self.scribe.write(result, id, line.time, blobs)
 
     def _turn_to(self, line: Line) -> None:
         """Go to the turn that a prompt goes on from; what is not on its way back leaves the context."""
@@ -222,9 +222,9 @@ class Talk:
 
     def microcompact(self, line: Line) -> None:
         """Claude Code empties the results of some calls: from here on, requests have the calls alone."""
-        told = obj(line.value.get("microcompactMetadata"))
-        ids = [text(id) for id in items(told.get("compactedToolIds"))]
-        about = {name: whole(told.get(name)) for name in ("preTokens", "tokensSaved")}
+        told = as_dict(line.value.get("microcompactMetadata"))
+        ids = [as_str(id) for id in as_list(told.get("compactedToolIds"))]
+        about = {name: as_int(told.get(name)) for name in ("preTokens", "tokensSaved")}
         self._take_out(sorted({position for id in ids if (position := self.scribe.result_of(id))}))
         self.setup.also("claude-code", {"microcompact": {**about, "compactedToolIds": ids}})
         self.decided["microcompaction"] += 1
@@ -242,11 +242,11 @@ class Talk:
             agent=line.agent,
             purpose="summary",
             covers=self.scribe.visible(self.setup.context_from or 1, hidden) if main else (),
-            parts=tuple(Text(text=text(block.get("text")) or compact(block)) for block in content),
+            parts=tuple(TextPart(text=as_str(block.get("text")) or compact(block)) for block in content),
             to=(USER if main else line.agent,),
             source=self.source(line),
         )
-        self.scribe.say(summary, line.key, line.at)
+        self.scribe.write(summary, line.key, line.time)
         self.decided["compaction as a summary"] += 1
 
     # What agents say
@@ -257,7 +257,7 @@ class Talk:
         self.note(line)
         if not content:
             self.beyond["empty message"] += 1
-        elif line.value.get("isApiErrorMessage") or text(line.message.get("model")) == _SYNTHETIC:
+        elif line.value.get("isApiErrorMessage") or as_str(line.message.get("model")) == _SYNTHETIC:
             self.settle(line)
             self._synthetic(line, content)
         else:
@@ -265,7 +265,7 @@ class Talk:
 
     def _synthetic(self, line: Line, content: list[Block]) -> None:
         """Words that Claude Code puts in the place of an answer: a failure, or that none was asked for."""
-        words = "\n".join(text(block.get("text")) for block in content)
+        words = "\n".join(as_str(block.get("text")) for block in content)
         if words.strip() == _NOT_ASKED:
             self.message(line, line.key, "system", content, in_context=False)
         else:
@@ -276,33 +276,33 @@ class Talk:
         last, cause = self._causes.get(line.agent, ("", None))
         if last != source_id:
             in_file = line.agent != MAIN or "parentUuid" not in line.value or line.parent in self.tree
-            cause = self.scribe.asked(line.agent) if in_file else None
+            cause = self.scribe.last_question(line.agent) if in_file else None
             self._causes[line.agent] = source_id, cause
         return cause
 
     def _answer(self, line: Line, content: list[Block]) -> None:
         message = line.message
-        model = text(message.get("model"))
-        source_id = text(message.get("id")) or line.key
-        is_first = self.scribe.begins(line.key, line.agent, source_id)
+        model = as_str(message.get("model"))
+        source_id = as_str(message.get("id")) or line.key
+        is_first = self.scribe.starts_message(line.key, line.agent, source_id)
         if is_first:
             if model:
                 self.setup.card(line.agent, model=model, provider=PROVIDER)
             self.settle(line)
         for block in content:
-            self.agents.starts(text(block.get("id")), block.get("input"))
+            self.agents.starts(as_str(block.get("id")), block.get("input"))
         heard = Answer(
             agent=line.agent,
             source_id=source_id,
-            at=line.at,
+            time=line.time,
             parts=[assistant_part(b, model, f"{line.key}-{nth}") for nth, b in enumerate(content)],
             to=(USER if line.agent == MAIN else line.agent,),
             model=model,
-            finish_reason=text(message.get("stop_reason")),
+            finish_reason=as_str(message.get("stop_reason")),
             usage=usage(message.get("usage")) if model else None,
             cause=self._cause(line, source_id) if is_first else None,
         )
-        self.scribe.hear(line.key, heard)
+        self.scribe.add_part(line.key, heard)
 
     def failed(
         self, line: Line, words: str, *, status: int = 0, attempt: int = 1, retry_in_ms: float | None = None
@@ -313,18 +313,18 @@ class Talk:
             category=category(words, status),
             message=words,
             attempt=max(attempt, 1),
-            retry_at=None if retry_in_ms is None else line.at + timedelta(milliseconds=retry_in_ms),
+            retry_at=None if retry_in_ms is None else line.time + timedelta(milliseconds=retry_in_ms),
             source=self.source(line),
         )
-        self.scribe.say(error, line.key, line.at)
+        self.scribe.write(error, line.key, line.time)
 
 
 def _any(pattern: re.Pattern[str], content: list[Block]) -> bool:
-    return any(pattern.match(text(block.get("text"))) for block in content)
+    return any(pattern.match(as_str(block.get("text"))) for block in content)
 
 
 def _kind(block: Block, line: Line) -> Kind:
-    words = text(block.get("text"))
+    words = as_str(block.get("text"))
     if block.get("type") == "tool_result":
         return "result"
     if _INTERRUPTED.fullmatch(words.strip()):
@@ -339,7 +339,7 @@ def by_system(words: str) -> bool:
 
 def _title_of(content: list[Block]) -> str:
     """The words of a prompt as a title; of a command its name, as it is typed."""
-    said = [text(block.get("text")) for block in content]
+    said = [as_str(block.get("text")) for block in content]
     words = " ".join(each for each in said if not by_system(each) and not _ABOUT_EDITOR.match(each))
     command, arguments = _between(words, "command-name"), _between(words, "command-args")
     return title_of(words if command is None else " ".join(filter(None, (command, arguments))))

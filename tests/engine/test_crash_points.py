@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import pytest
 
 import stenolog
-from stenolog import Log, ModelFailed, Team, ToolResult, UserMessage
+from stenolog import Log, ModelError, Team, ToolResult, UserMessage
 from stenolog.adapters.stores.claims import Claims
 from stenolog.adapters.verify import verify
 from stenolog.domain.effects import UNKNOWN
-from stenolog.engine import Agent, Delegate
-from stenolog.models import Prompt, Scripted
-from stenolog.testing import KillPoint, kill_points
-from stenolog.tools import Call, tool
+from stenolog.engine import Agent, AgentTool
+from stenolog.models import ModelCall, Scripted
+from stenolog.testing import CrashPoint, crash_points
+from stenolog.tools import ToolContext, tool
 from tests.engine.given import Clock, call, run, worked
 
 SLOW: dict[str, Any] = {"piece": 6, "pause": 0.06, "endless": True}
@@ -45,7 +45,7 @@ class Told(NamedTuple):
     text: str
 
 
-def told(prompt: Prompt) -> Told:
+def told(prompt: ModelCall) -> Told:
     messages = prompt.body["messages"]
     return Told([message["role"] for message in messages], json.dumps(messages))
 
@@ -54,19 +54,19 @@ def tools(world: World) -> list[Any]:
     """One tool that may be run again, and two that must not."""
 
     @tool(repeat="safe")
-    def look(call: Call) -> str:
+    def look(call: ToolContext) -> str:
         """Look."""
         world.ran.append(f"look {call.key}")
         return "a cat"
 
     @tool
-    def feed(call: Call) -> str:
+    def feed(call: ToolContext) -> str:
         """Feed it."""
         world.ran.append(f"feed {call.key}")
         return "fed"
 
     @tool
-    async def pet(call: Call) -> str:
+    async def pet(call: ToolContext) -> str:
         """Pet it."""
         world.ran.append(f"pet {call.key}")
         await asyncio.sleep(0.01)
@@ -75,10 +75,10 @@ def tools(world: World) -> list[Any]:
     return [look, feed, pet]
 
 
-def calls_once(*names: str) -> Callable[[Prompt], object]:
+def calls_once(*names: str) -> Callable[[ModelCall], object]:
     """A model that calls these tools at once, and answers when it has their results."""
 
-    def turn(prompt: Prompt) -> object:
+    def turn(prompt: ModelCall) -> object:
         if "tool" in told(prompt).roles:
             return "It is a cat, and it has been fed."
         return ["Let me see.", *(call(name, f"c{n}") for n, name in enumerate(names))]
@@ -86,19 +86,19 @@ def calls_once(*names: str) -> Callable[[Prompt], object]:
     return turn
 
 
-def fails_first(world: World) -> Callable[[Prompt], object]:
+def fails_first(world: World) -> Callable[[ModelCall], object]:
     """A model that is overloaded twice."""
 
-    def turn(prompt: Prompt) -> object:
+    def turn(prompt: ModelCall) -> object:
         world.failures += 1
         if world.failures < 3:
-            raise ModelFailed("overloaded", "busy")
+            raise ModelError("overloaded", "busy")
         return "There."
 
     return turn
 
 
-def says(text: str) -> Callable[[Prompt], object]:
+def says(text: str) -> Callable[[ModelCall], object]:
     return lambda prompt: text
 
 
@@ -132,12 +132,12 @@ def delegating(world: World, clock: Clock, calls: int, **options: Any) -> Team:
     """An agent that has a worker feed something, several times at once."""
     reader = Agent("reader", llm=Scripted(calls_once("feed"), endless=True), tools=tools(world))
 
-    def lead(prompt: Prompt) -> object:
+    def lead(prompt: ModelCall) -> object:
         if "tool" in told(prompt).roles:
             return "Done."
         return [call("ask_reader", f"d{nth}", f'{{"task": "Feed number {nth}."}}') for nth in range(calls)]
 
-    agent = Agent("a", llm=Scripted(lead, endless=True), tools=[Delegate(reader, **options)])
+    agent = Agent("a", llm=Scripted(lead, endless=True), tools=[AgentTool(reader, **options)])
     return Team([agent], world=clock.world)
 
 
@@ -172,23 +172,23 @@ def test_a_run_that_is_cut_off_anywhere_goes_on_to_its_end(made: Any, tmp_path: 
     def begin(log: Log) -> None:
         run(worked(made(world, clock), log["demo"], "What is it?"))
 
-    points = list(kill_points(begin, tmp_path, world=world.seen, clock=clock))
+    points = list(crash_points(begin, tmp_path, world=world.seen, clock=clock))
 
     assert {point.when.split()[0] for point in points} == {"after", "before"}
     assert [fault for point in points for fault in faults(point, made)] == []
 
 
-def faults(point: KillPoint, made: Any) -> Iterator[str]:
+def faults(point: CrashPoint, made: Any) -> Iterator[str]:
     """What is wrong after the run has gone on from a point."""
     world, clock = World(*point.world), Clock()
     with stenolog.open(point.path, clock=clock) as log:
-        talk = log["demo"]
-        before = list(talk.entries())
+        conversation = log["demo"]
+        before = list(conversation.entries())
         claimed = {claim.key for name in log for claim in Claims(log.datastore, log[name].stream).all()}
         words = [] if any(isinstance(entry.event, UserMessage) for entry in before) else ["What is it?"]
-        run(worked(made(world, clock), talk, *words))
-        after = list(talk.entries())
-        state = talk.state()
+        run(worked(made(world, clock), conversation, *words))
+        after = list(conversation.entries())
+        state = conversation.state()
         if after[: len(before)] != before:
             yield f"{point.when}: entries have changed"
         if any(lane.status != "idle" or lane.calls for lane in state.lanes.values()) or state.anomalies:
@@ -217,6 +217,6 @@ def test_the_fixture_names_entries_claims_and_drafts(tmp_path: Path) -> None:
     def begin(log: Log) -> None:
         run(worked(streaming(World(), Clock()), log["demo"], "Go"))
 
-    names = {word for point in kill_points(begin, tmp_path) for word in point.when.split()}
+    names = {word for point in crash_points(begin, tmp_path) for word in point.when.split()}
 
     assert {"entry", "claim", "draft"} <= names

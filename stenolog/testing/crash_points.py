@@ -1,6 +1,6 @@
 """Every instant at which a run can be cut off: what a process that was killed there leaves behind.
 
-    for point in kill_points(run, tmp_path):
+    for point in crash_points(run, tmp_path):
         with stenolog.open(point.path) as log:
             go_on(log)
 
@@ -26,7 +26,7 @@ COUNTS = """SELECT (SELECT count(*) FROM stored_events), (SELECT count(*) FROM c
 WHAT = ("entry", "claim", "draft", "blob")
 
 
-class KillPoint(NamedTuple):
+class CrashPoint(NamedTuple):
     """One instant of a run.
 
     `when` names it: "after entry 5", "before claim 2". `path` is the database as it was; it may be opened and
@@ -39,9 +39,9 @@ class KillPoint(NamedTuple):
     world: Any = None
 
 
-def kill_points(
+def crash_points(
     run: Callable[[Log], object], folder: Path, *, world: Callable[[], Any] = lambda: None, **options: Any
-) -> Iterator[KillPoint]:
+) -> Iterator[CrashPoint]:
     """Run something on a log in `folder` from its beginning to its end, and give every instant of it.
 
     `run` is called once. `world` is asked at every instant for a copy of what is outside of the log, such as
@@ -53,7 +53,7 @@ def kill_points(
         path = folder / f"point-{number}.db"
         with closing(sqlite3.connect(source)) as one, closing(sqlite3.connect(path)) as other:
             one.backup(other)
-        yield KillPoint(number, when, path, seen)
+        yield CrashPoint(number, when, path, seen)
 
 
 @contextmanager
